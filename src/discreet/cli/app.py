@@ -1,0 +1,70 @@
+"""The application: gathers the verbs and turns our errors into one clear line and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import typer
+
+from discreet._version import __version__
+from discreet.cli.plan import plan_command
+from discreet.errors import DiscreetError
+
+app = typer.Typer(
+    name="discreet",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Active learning on data that must stay private: plan, select, label, train, and prove it.",
+)
+app.command("plan")(plan_command)
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        typer.echo(f"discreet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Active learning on data that must stay private: plan, select, label, train, and prove it."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    warnings.simplefilter("ignore", RuntimeWarning)
+    try:
+        code = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+    except DiscreetError as error:
+        return _refuse(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return _refuse("Interrupted: nothing was written.", code=130)
+    except BrokenPipeError:  # the reader of our output went away
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _refuse(f"A file could not be used: {error.strerror}. Check its path and the space on the disk.")
+    except Exception as error:
+        return _usage(error)
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(message: str, code: int = 2) -> int:
+    print(f"discreet: {message}", file=sys.stderr)  # noqa: T201
+    return code
+
+
+def _usage(error: Exception) -> int:
+    """Errors of the command line itself (unknown option, missing value) come from click, whatever its home."""
+    show = getattr(error, "show", None)
+    if show is None:
+        raise error
+    show()
+    return int(getattr(error, "exit_code", 2))

@@ -1,0 +1,38 @@
+"""Progress on standard error, only where somebody watches; it never prints a number that was not public."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner while something short runs."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{what} ..."):
+        yield
+
+
+@contextmanager
+def stepping(what: str, total: int) -> Iterator[Callable[[T], T]]:
+    """A bar that moves one step for every value passed through it."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=total)
+
+        def step(value: T) -> T:
+            bar.advance(task)
+            return value
+
+        yield step

@@ -1,0 +1,79 @@
+"""One tree of errors. Each says what was asked, what is so, and what to do; none carries a record's data.
+
+    DiscreetError
+    ├── BadInput (ValueError)              a request that cannot be taken as it stands; exit code 2
+    │   ├── InvalidBudget                  an epsilon, delta, unit or relation that means nothing
+    │   ├── InvalidEvent                   a mechanism's parameters, or its stored form
+    │   ├── InvalidPlan                    a stored plan that is not one
+    │   └── InfeasiblePlan                 a plan nobody can make; names the nearest one
+    ├── BudgetExceeded (ValueError)        a spend the filter refused; nothing was spent
+    ├── UnsupportedEvent (TypeError)       an accountant that cannot price this event
+    └── MissingExtra (ImportError)         an optional part that is not installed
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+
+class DiscreetError(Exception):
+    """Root of all errors raised on purpose.
+
+    ``asked``, ``fact`` and ``remedy`` are the three parts of the message. Parameters may be echoed in
+    them, records never.
+    """
+
+    def __init__(self, asked: str, fact: str, remedy: str = "") -> None:
+        self.asked, self.fact, self.remedy = asked, fact, remedy
+        super().__init__(asked, fact, remedy)
+
+    def __str__(self) -> str:
+        message = f"{self.asked}: {self.fact}."
+        return f"{message} {self.remedy}." if self.remedy else message
+
+
+class BadInput(DiscreetError, ValueError):
+    """A request that cannot be taken as it stands. Nothing was changed, nothing was charged."""
+
+
+class InvalidBudget(BadInput):
+    """An epsilon, delta, unit or relation that means nothing."""
+
+
+class InvalidEvent(BadInput):
+    """A mechanism's parameters, or the stored form of an event, are not valid."""
+
+
+class InvalidPlan(BadInput):
+    """A stored plan that cannot be read back."""
+
+
+class InfeasiblePlan(BadInput):
+    """No plan keeps this promise; ``nearest`` maps the parameter to change to the nearest feasible value."""
+
+    def __init__(self, asked: str, fact: str, remedy: str, nearest: dict[str, str]) -> None:
+        super().__init__(asked, fact, remedy)
+        self.nearest = nearest
+
+
+class BudgetExceeded(DiscreetError, ValueError):
+    """A spend that would break the promise. It was refused before anything changed.
+
+    ``requested`` is what this spend alone costs, ``remaining`` what was left, ``total`` the whole budget.
+    """
+
+    def __init__(self, asked: str, *, requested: Decimal, remaining: Decimal, total: Decimal) -> None:
+        self.requested, self.remaining, self.total = requested, remaining, total
+        super().__init__(
+            asked,
+            f"needs eps={requested:.6g}; {remaining:.6g} of {total:.6g} remains",
+            "Ask for less, or raise the budget before the campaign starts",
+        )
+
+
+class UnsupportedEvent(DiscreetError, TypeError):
+    """This accountant cannot price this event under this relation."""
+
+
+class MissingExtra(DiscreetError, ImportError):
+    """An optional part of discreet is needed and not installed."""

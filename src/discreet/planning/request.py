@@ -1,0 +1,197 @@
+"""What a user asks the planner for, checked before anything is computed.
+
+Every number here is public: planned sizes, never counted ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import get_args
+
+from discreet.errors import BadInput, InfeasiblePlan
+from discreet.planning.selection import selection_terms
+from discreet.privacy.budget import Budget
+from discreet.privacy.plan import Accountant, Cohort, Schedule
+from discreet.privacy.exact import Number
+from discreet.privacy.selection_terms import SelectionKind, SelectionTerms
+
+MOST_EPSILON = 100
+"""Above this sigma leaves the range in which the accountants are trusted, and the promise means nothing."""
+MOST_QUERIES = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """A campaign as its owner states it: what may be lost, what will be labelled, how it is trained."""
+
+    budget: Budget
+    initial: int
+    queries: tuple[int, ...] = ()
+    batch: int
+    epochs: int
+    schedule: Schedule = "step-amplification"
+    selection: SelectionKind = "one-sided"
+    selection_epsilon: Number = 0
+    threshold_epsilon: Number = 0
+    missed: tuple[Number, ...] | None = None
+    shards: str | tuple[Number, ...] = "even"
+    individual_rates: bool = False
+    high_share: float | None = None
+    reads_training_data: bool = False
+    accountant: Accountant = "pld"
+    whole_batches: bool = False
+    pool_size: int | None = None
+    terms: SelectionTerms = field(init=False)
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+        object.__setattr__(self, "terms", self._terms())
+        _check_choices(self)
+        _check_sizes(self)
+        _check_losses(self)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """|D_i| of every phase."""
+        return tuple(self.initial + sum(self.queries[:i]) for i in range(len(self.queries) + 1))
+
+    @property
+    def units(self) -> int:
+        """How many units the promise protects, as far as the request says: the pool, or at least the labelled."""
+        return self.pool_size or self.sizes[-1]
+
+    @property
+    def cohorts(self) -> tuple[Cohort, ...]:
+        """The initial cohort, then each query's (in two parts where rates are individual)."""
+        groups = [Cohort(name="initial", phase=0, size=self.initial)]
+        for phase, size in enumerate(self.queries, start=1):
+            name = f"phase-{phase}"
+            if self.terms.high_shares:
+                high = round(size * self.terms.high_shares[phase - 1], 6)
+                groups.append(Cohort(name=name, phase=phase, size=high, part="high"))
+                groups.append(Cohort(name=name, phase=phase, size=size - high, part="low"))
+            else:
+                groups.append(Cohort(name=name, phase=phase, size=size))
+        return tuple(groups)
+
+    def _terms(self) -> SelectionTerms:
+        return selection_terms(
+            queries=self.queries,
+            budget_epsilon=self.budget.epsilon,
+            epsilon=self.selection_epsilon,
+            kind=self.selection,
+            threshold_epsilon=self.threshold_epsilon,
+            missed=self.missed,
+            shards=self.shards,
+            individual_rates=self.individual_rates,
+            high_share=self.high_share,
+            reads_training_data=self.reads_training_data,
+            initial=self.initial,
+            pool_size=self.pool_size,
+        )
+
+    def naive_rate(self, phase: int) -> float:
+        """q_i = b / |D_i|, or in whole batches 1 / floor(|D_i| / b)."""
+        size = self.sizes[phase]
+        return 1 / (size // self.batch) if self.whole_batches else self.batch / size
+
+    def naive_steps(self, phase: int) -> int:
+        """n_i = floor(e / q_i), computed in whole numbers."""
+        size = self.sizes[phase]
+        return self.epochs * (size // self.batch) if self.whole_batches else self.epochs * size // self.batch
+
+
+def _check_counts(ask: PlanRequest) -> None:
+    counts = {"initial": ask.initial, "batch": ask.batch, "epochs": ask.epochs}
+    counts |= {f"query {i}": size for i, size in enumerate(ask.queries, start=1)}
+    if ask.pool_size is not None:
+        counts["pool size"] = ask.pool_size
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**12:
+            raise BadInput(f"{name}={value}", "it must be a whole number from 1 to 10^12", "Count again")
+    if len(ask.queries) > MOST_QUERIES:
+        raise BadInput(f"{len(ask.queries)} queries", f"at most {MOST_QUERIES} are planned", "Ask more per query")
+    if ask.epochs * ask.sizes[-1] // ask.batch > 10**7:
+        raise BadInput("this many steps", "a phase would have more than 10^7", "Lower the epochs or raise the batch")
+
+
+def _check_choices(ask: PlanRequest) -> None:
+    if ask.schedule not in get_args(Schedule):
+        raise BadInput(f"schedule {ask.schedule}", "there is no such schedule", f"Choose one of {get_args(Schedule)}")
+    if ask.accountant not in get_args(Accountant):
+        raise BadInput(f"accountant {ask.accountant}", "there is no such one", f"Choose one of {get_args(Accountant)}")
+    if ask.budget.relation != "zero-out":
+        raise BadInput(
+            f"a plan under {ask.budget.relation}",
+            "selection prices and trajectories are proven for zero-out only",
+            "Plan under zero-out; price single events under replace-one with discreet.privacy.accounting.pld",
+        )
+    if ask.budget.delta == 0:
+        raise BadInput("a plan at delta=0", "Gaussian training has no pure guarantee", "Give a delta above 0")
+    if ask.whole_batches and ask.schedule != "naive":
+        raise BadInput(
+            f"whole batches with {ask.schedule}", "only the naive schedule rounds its rates", "Drop --whole-batches"
+        )
+    if ask.terms.high_shares and ask.schedule not in ("step-amplification", "noise-reduction"):
+        raise BadInput(
+            f"individual rates with {ask.schedule}",
+            "that schedule has one rate for all cohorts",
+            "Use step-amplification or noise-reduction",
+        )
+
+
+def _check_sizes(ask: PlanRequest) -> None:
+    if ask.batch > ask.initial:
+        raise InfeasiblePlan(
+            f"batch={ask.batch} with initial={ask.initial}",
+            "the first phase has too few records for that expected batch (its rate would pass 1)",
+            f"The nearest feasible batch is {ask.initial}, the nearest feasible initial size {ask.batch}",
+            {"batch": str(ask.initial), "initial": str(ask.batch)},
+        )
+    labelled = ask.sizes[-1]
+    if ask.pool_size is not None and labelled > ask.pool_size:
+        raise InfeasiblePlan(
+            f"{labelled} labels from a pool of {ask.pool_size}",
+            "the pool has fewer records than would be labelled",
+            f"The nearest feasible pool size is {labelled}",
+            {"pool_size": str(labelled)},
+        )
+    if ask.terms.kind == "shards" and ask.pool_size is not None:
+        left = ask.pool_size - ask.initial
+        for number, (share, size) in enumerate(zip(ask.terms.shards, ask.queries, strict=True), start=1):
+            if size > share * left:
+                raise InfeasiblePlan(
+                    f"{size} questions of shard {number}",
+                    f"it holds {math.floor(share * left)} records on average",
+                    f"Give it a share of at least {size / left:.4f}, or ask at most {math.floor(share * left)}",
+                    {"shards": f"{size / left:.4f}", "queries": str(math.floor(share * left))},
+                )
+
+
+def _check_losses(ask: PlanRequest) -> None:
+    """Selection alone must fit, and must leave asked records something to train with."""
+    budget, terms = ask.budget, ask.terms
+    if budget.epsilon > MOST_EPSILON:
+        raise InfeasiblePlan(
+            f"epsilon={budget.epsilon}",
+            f"plans are made up to {MOST_EPSILON}; beyond it the promise protects nobody",
+            f"The nearest feasible epsilon is {MOST_EPSILON}",
+            {"epsilon": str(MOST_EPSILON)},
+        )
+    last = len(ask.queries)
+    paths = {"never asked": terms.never_asked(), "initial": terms.initial()}
+    if last:
+        paths[f"asked in phase {last}"] = terms.asked_at(last)
+    for name, branches in paths.items():
+        loss = max(sum((b.forward for b in branches), Decimal(0)), sum((b.backward for b in branches), Decimal(0)))
+        if loss > budget.epsilon or (loss == budget.epsilon and name != "never asked"):
+            share = terms.epsilon * budget.epsilon / loss
+            nearest = f"{share * Decimal('0.99'):.4g}"
+            raise InfeasiblePlan(
+                f"a selection epsilon of {terms.epsilon} in a budget of {budget.epsilon}",
+                f"the path '{name}' would lose {loss} to selection alone",
+                f"The nearest feasible selection epsilon is about {nearest}",
+                {"selection_epsilon": nearest},
+            )

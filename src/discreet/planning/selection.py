@@ -1,0 +1,132 @@
+"""From what a user says about selection to committed terms: caps on misses, shards, shares from above."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_UP, Decimal
+
+from discreet.errors import BadInput
+from discreet.privacy.exact import Number, exact_decimal, exact_minus, exact_sum, share_of
+from discreet.privacy.selection_terms import SelectionKind, SelectionTerms
+
+DEFAULT_HIGH_SHARE = 0.5
+"""Share of a cohort planned as asked from above the threshold when no pool size says better."""
+
+
+def selection_terms(
+    *,
+    queries: tuple[int, ...],
+    budget_epsilon: Decimal,
+    epsilon: Number = 0,
+    kind: SelectionKind = "one-sided",
+    threshold_epsilon: Number = 0,
+    missed: tuple[Number, ...] | None = None,
+    shards: str | tuple[Number, ...] = "even",
+    individual_rates: bool = False,
+    high_share: float | None = None,
+    reads_training_data: bool = False,
+    initial: int = 0,
+    pool_size: int | None = None,
+) -> SelectionTerms:
+    """Committed terms for ``len(queries)`` queries.
+
+    Without ``missed``, the caps on misses are the largest that cost nothing: they sum to at most eps_a before the
+    last query, so backward is never worse than forward, and the last one takes what a never-asked record may still
+    lose. With a pool size they are shared out by what each query needs.
+    """
+    asked, tau = exact_decimal(epsilon, "selection epsilon"), exact_decimal(threshold_epsilon, "threshold epsilon")
+    if asked < 0 or tau < 0:
+        raise BadInput("a negative selection epsilon", "a loss cannot be negative", "Give 0 for random selection")
+    count = len(queries)
+    if individual_rates and (kind == "paper" or asked == 0):
+        raise BadInput(
+            "individual rates",
+            "they need one-sided prices: only there does a record asked from below lose less",
+            "Use selection one-sided or shards with a selection epsilon above 0",
+        )
+    pools = [None if pool_size is None else pool_size - initial - sum(queries[:i]) for i in range(count)]
+    shares = _shards(shards, count) if kind == "shards" else ()
+    if kind == "shards" and pool_size is not None:
+        pools = [math.floor(share * (pool_size - initial)) for share in shares]
+    if kind == "paper" or asked == 0:
+        caps: tuple[Decimal, ...] = ()
+    elif missed is not None:
+        caps = tuple(exact_decimal(cap, "cap on misses") for cap in missed)
+    elif kind == "shards":
+        caps = (asked,) * count
+    else:
+        caps = _free_caps(asked, tau, budget_epsilon, [_need(k, m, asked) for k, m in zip(queries, pools, strict=True)])
+    return SelectionTerms(
+        kind=kind,
+        queries=count,
+        epsilon=asked,
+        threshold_epsilon=tau,
+        missed=caps,
+        shards=shares,
+        high_shares=_high_shares(queries, pools, asked, high_share) if individual_rates else (),
+        reads_training_data=reads_training_data,
+    )
+
+
+def _free_caps(asked: Decimal, tau: Decimal, total: Decimal, needs: list[float]) -> tuple[Decimal, ...]:
+    """Caps that keep sum_{i<T} eps_n,i <= eps_a and the never-asked path within the budget."""
+    count = len(needs)
+    if count == 0:
+        return ()
+    before = [Decimal(0)] * 0
+    for need in needs[:-1]:
+        weight = Decimal(repr(need / sum(needs[:-1])))
+        before.append(min(asked, share_of(asked * weight, 1)))
+    left = exact_minus(total, exact_sum([*before, tau * count]))
+    return (*before, max(Decimal(0), min(asked, left)))
+
+
+def _need(size: int, pool: int | None, asked: Decimal) -> float:
+    """eps_n a query of ``size`` from ``pool`` uses when its threshold stands at the top 2k; 1 when nobody knows."""
+    if not pool or size >= pool:
+        return 1.0
+    high, low = response_probabilities(size, pool, min(2 * size, pool), float(asked))
+    return max(math.log((1 - low) / (1 - high)), 1e-6) if high < 1 else float(asked)
+
+
+def response_probabilities(size: int, pool: int, above: int, asked: float) -> tuple[float, float]:
+    """(p_hi, p_lo) with p_hi = min(e^eps_a p, 1 - (1 - p) e^-eps_a) and above p_hi + (pool - above) p_lo = size."""
+
+    def high(p: float) -> float:
+        return min(math.exp(asked) * p, 1 - (1 - p) * math.exp(-asked))
+
+    least, most = 0.0, 1.0
+    for _ in range(100):
+        p = (least + most) / 2
+        if above * high(p) + (pool - above) * p > size:
+            most = p
+        else:
+            least = p
+    return high(least), least
+
+
+def _high_shares(
+    queries: tuple[int, ...], pools: list[int | None], asked: Decimal, given: float | None
+) -> tuple[float, ...]:
+    if given is not None and not 0 < given < 1:
+        raise BadInput(f"a high share of {given}", "it must be between 0 and 1", "Give the expected share, such as 0.5")
+    shares = []
+    for size, pool in zip(queries, pools, strict=True):
+        share = given if given is not None else DEFAULT_HIGH_SHARE
+        if given is None and pool and size < pool:
+            above = min(2 * size, pool)
+            share = above * response_probabilities(size, pool, above, float(asked))[0] / size
+        shares.append(round(min(max(share, 0.01), 0.99), 6))
+    return tuple(shares)
+
+
+def _shards(given: str | tuple[Number, ...], count: int) -> tuple[Decimal, ...]:
+    if isinstance(given, str):
+        if given != "even":
+            raise BadInput(f"shards {given}", "it is neither 'even' nor a list of shares", "Give shares such as 0.6,0.4")
+        if not count:
+            return ()
+        each = Decimal(1) / count
+        rounded = each.quantize(Decimal("1e-9"), rounding=ROUND_UP)
+        return (*(rounded,) * (count - 1), exact_minus(Decimal(1), rounded * (count - 1)))
+    return tuple(exact_decimal(share, "a shard's share") for share in given)

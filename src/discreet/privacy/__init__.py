@@ -1,0 +1,1 @@
+"""What things cost: budgets, events, accountants, trajectories, and the plan as a value."""

@@ -1,0 +1,1 @@
+"""Accountants: PLD makes the claim, RDP plans, cross-checks and filters."""

@@ -1,0 +1,212 @@
+"""The PLD accountant: the claim. Each direction is composed and read by itself.
+
+Guarantee: discretisation is pessimistic (connect-the-dots), so every epsilon is an upper bound; delta is lowered by
+`FFT_ROUNDING` before it is read, because convolutions by FFT are noise below that. `dp_accounting` does the
+arithmetic and is imported on first use (it takes seconds).
+
+*Forward* is the record present against its null, *backward* its null against the record. For sampled Gaussians these
+are `dp_accounting`'s remove and add directions under REPLACE_SPECIAL.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import BadInput, UnsupportedEvent
+from discreet.privacy.accounting.sampled_gaussian import Array
+from discreet.privacy.budget import Relation
+from discreet.privacy.event_forms import flatten
+from discreet.privacy.events import (
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Laplace,
+    PmfFamily,
+    PoissonSampledGaussian,
+)
+from discreet.privacy.exact import float_above
+
+PLANNING_INTERVAL = 1e-3
+CERTIFICATE_INTERVAL = 1e-4
+FFT_ROUNDING = 1e-12
+"""Probability mass that FFT rounding may hide; a delta below twice this has no PLD claim."""
+
+
+@dataclass(frozen=True)
+class LossPair:
+    """Discretised privacy losses of one composed mechanism, a `dp_accounting` pmf per direction."""
+
+    forward: Any
+    backward: Any
+
+    def then(self, other: LossPair) -> LossPair:
+        """Both, one after the other."""
+        return LossPair(self.forward.compose(other.forward), self.backward.compose(other.backward))
+
+    def times(self, count: int) -> LossPair:
+        """``count`` of these."""
+        if count == 1:
+            return self
+        return LossPair(self.forward.self_compose(count), self.backward.self_compose(count))
+
+    def epsilons(self, delta: float) -> tuple[float, float]:
+        """Smallest epsilon at ``delta``, forward and backward."""
+        usable = usable_delta(delta)
+        return (
+            float(self.forward.get_epsilon_for_delta(usable)),
+            float(self.backward.get_epsilon_for_delta(usable)),
+        )
+
+    def deltas(self, epsilon: float) -> tuple[float, float]:
+        """Hockey-stick divergence at e^epsilon, forward and backward, rounding included."""
+        return (
+            float(self.forward.get_delta_for_epsilon(epsilon)) + FFT_ROUNDING,
+            float(self.backward.get_delta_for_epsilon(epsilon)) + FFT_ROUNDING,
+        )
+
+
+def usable_delta(delta: float) -> float:
+    """``delta`` less what rounding may hide; refuses one that leaves nothing to trust."""
+    if delta < 2 * FFT_ROUNDING:
+        raise BadInput(
+            f"a PLD claim at delta={delta:.3g}",
+            f"convolution rounding hides up to {FFT_ROUNDING:.0e}",
+            f"Give delta of at least {2 * FFT_ROUNDING:.0e}, or use the RDP accountant",
+        )
+    return delta - FFT_ROUNDING
+
+
+def pld_pair(
+    event: Event, *, interval: float = CERTIFICATE_INTERVAL, relation: Relation = "zero-out"
+) -> LossPair | None:
+    """The loss distributions of ``event``, or None when it touches nothing."""
+    return compose(
+        single(part, count, interval=interval, relation=relation) for part, count in flatten(event)
+    )
+
+
+def compose(pairs: Iterable[LossPair]) -> LossPair | None:
+    """All of ``pairs`` together."""
+    total: LossPair | None = None
+    for pair in pairs:
+        total = pair if total is None else total.then(pair)
+    return total
+
+
+def pld_epsilons(
+    event: Event,
+    delta: float,
+    *,
+    interval: float = CERTIFICATE_INTERVAL,
+    relation: Relation = "zero-out",
+) -> tuple[float, float]:
+    """Epsilon of ``event`` forward and backward. A pure event at delta 0 costs its exact sum."""
+    pure = event.pure_epsilon()
+    if pure is not None and delta == 0:
+        return float_above(pure), float_above(pure)
+    pair = pld_pair(event, interval=interval, relation=relation)
+    if pair is None:
+        return 0.0, 0.0
+    forward, backward = pair.epsilons(delta)
+    if pure is None:
+        return forward, backward
+    return min(forward, float_above(pure)), min(backward, float_above(pure))
+
+
+@functools.lru_cache(maxsize=512)
+def single(event: Event, count: int, *, interval: float, relation: Relation = "zero-out") -> LossPair:
+    """``count`` repetitions of one elementary event."""
+    if relation == "replace-one" and not isinstance(event, (Gaussian, PoissonSampledGaussian)):
+        raise UnsupportedEvent(f"pricing a {event.kind} event under replace-one", "its event is stated for zero-out")
+    if isinstance(event, Gaussian):  # many Gaussians are one
+        return _gaussian(event.noise_multiplier / math.sqrt(count), 1.0, interval, relation)
+    if isinstance(event, PoissonSampledGaussian):
+        return _gaussian(event.noise_multiplier, event.sampling_rate, interval, relation).times(count)
+    if isinstance(event, PmfFamily):
+        return _family(event, interval).times(count)
+    return _pure_noise(event, interval).times(count)
+
+
+def _gaussian(sigma: float, rate: float, interval: float, relation: Relation) -> LossPair:
+    from dp_accounting import NeighboringRelation as Neighbours
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    neighbours = Neighbours.REPLACE_ONE if relation == "replace-one" else Neighbours.REPLACE_SPECIAL
+    return _both_directions(
+        pld.from_gaussian_mechanism(
+            standard_deviation=sigma,
+            sampling_prob=rate,
+            value_discretization_interval=interval,
+            neighboring_relation=neighbours,
+        )
+    )
+
+
+def _pure_noise(event: Event, interval: float) -> LossPair:
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    epsilon = event.pure_epsilon()
+    if epsilon is None:
+        raise UnsupportedEvent(f"pricing a {event.kind} event by PLD", "no loss distribution is known here")
+    if epsilon == 0:
+        return _both_directions(pld.identity(value_discretization_interval=interval))
+    if isinstance(event, Laplace):
+        made = pld.from_laplace_mechanism(1 / float_above(epsilon), value_discretization_interval=interval)
+    elif isinstance(event, DiscreteLaplace):
+        made = pld.from_discrete_laplace_mechanism(
+            float_above(epsilon) / event.sensitivity,
+            sensitivity=event.sensitivity,
+            value_discretization_interval=interval,
+        )
+    else:
+        promise = common.DifferentialPrivacyParameters(float_above(epsilon), 0)
+        made = pld.from_privacy_parameters(promise, value_discretization_interval=interval)
+    return _both_directions(made)
+
+
+def _both_directions(distribution: Any) -> LossPair:
+    # dp_accounting reads both directions at one epsilon; ours have their own selection losses, so take them apart
+    return LossPair(distribution._pmf_remove, distribution._pmf_add)
+
+
+def _family(event: PmfFamily, interval: float) -> LossPair:
+    present = [np.array(row) for row in event.present]
+    absent = [np.array(row) for row in event.absent]
+    return LossPair(_envelope(present, absent, interval), _envelope(absent, present, interval))
+
+
+def _envelope(upper: list[Array], lower: list[Array], interval: float) -> Any:
+    """Connect-the-dots through the worst hockey-stick divergence over the family at every grid epsilon."""
+    from dp_accounting.pld import pld_pmf
+
+    losses = [_finite_losses(p, q) for p, q in zip(upper, lower, strict=True)]
+    reach = max((float(np.abs(part).max()) for part in losses if part.size), default=0.0)
+    top = math.ceil(reach / interval) + 1
+    grid = np.arange(-top, top + 1)
+    worst = np.zeros(grid.size)
+    for p, q in zip(upper, lower, strict=True):
+        worst = np.maximum(worst, hockey_stick(p, q, grid * interval))
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -top, top, np.minimum(worst, 1.0))
+
+
+def _finite_losses(p: Array, q: Array) -> Array:
+    keep = (p > 0) & (q > 0)
+    return np.asarray(np.log(p[keep]) - np.log(q[keep]))
+
+
+def hockey_stick(p: Array, q: Array, epsilons: Array) -> Array:
+    """sum_x max(0, p - e^eps q) at each epsilon, by sorted partial sums (direct, never by FFT)."""
+    with np.errstate(divide="ignore"):
+        loss = np.where(p > 0, np.log(np.maximum(p, 1e-320)) - np.log(q), -np.inf)
+    order = np.argsort(loss)
+    p_tail = np.concatenate([np.cumsum(p[order][::-1])[::-1], [0.0]])
+    q_tail = np.concatenate([np.cumsum(q[order][::-1])[::-1], [0.0]])
+    first = np.searchsorted(loss[order], epsilons, side="right")
+    return np.asarray(np.maximum(p_tail[first] - np.exp(epsilons) * q_tail[first], 0.0))

@@ -1,0 +1,223 @@
+"""Mechanisms as frozen values: what was (or will be) done to a record, with every parameter its price depends on.
+
+Guarantee: an event holds public numbers only. Accountants interpret it; a ledger is a composition of events.
+Noise multipliers are noise scale over sensitivity, so an event needs no clip norm. All events are stated for the
+zero-out relation with sensitivity 1 after that division.
+
+Symbols: ``noise_multiplier`` sigma, ``sampling_rate`` q, ``asked`` eps_a, ``missed`` eps_n.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import ClassVar
+
+from discreet.errors import InvalidEvent
+from discreet.privacy.exact import Number, exact_decimal, exact_sum, exact_times
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """A mechanism. ``kind`` and ``version`` name its stored form in the closed registry."""
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    def pure_epsilon(self) -> Decimal | None:
+        """The exact epsilon at delta 0, or None for a mechanism that has none."""
+        return None
+
+
+def _positive(event: Event, name: str) -> None:
+    value = getattr(event, name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidEvent(
+            f"{event.kind}.{name}", f"a {type(value).__name__} is not a number", "Give a positive float"
+        )
+    if not (math.isfinite(value) and value > 0):
+        raise InvalidEvent(f"{event.kind}.{name}={value}", "it must be positive and finite", "Give a positive float")
+    object.__setattr__(event, name, float(value))
+
+
+def _epsilon(event: Event, name: str) -> None:
+    value = exact_decimal(getattr(event, name), f"{event.kind}.{name}", InvalidEvent)
+    if value < 0:
+        raise InvalidEvent(f"{event.kind}.{name}={value}", "a loss cannot be negative", "Give 0 or more")
+    object.__setattr__(event, name, value)
+
+
+def _count(event: Event, name: str, least: int = 1) -> None:
+    value = getattr(event, name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidEvent(f"{event.kind}.{name}", f"it must be a whole number of at least {least}", "Count again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(Event):
+    """A sum of sensitivity 1 with Gaussian noise of standard deviation ``noise_multiplier``."""
+
+    kind: ClassVar[str] = "gaussian"
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "noise_multiplier")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonSampledGaussian(Event):
+    """One DP-SGD step: the record enters with probability ``sampling_rate``, then Gaussian noise on the sum."""
+
+    kind: ClassVar[str] = "poisson-sampled-gaussian"
+    sampling_rate: float
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "noise_multiplier")
+        _positive(self, "sampling_rate")
+        if self.sampling_rate > 1:
+            raise InvalidEvent(f"{self.kind}.sampling_rate", "a probability is at most 1", "Lower the rate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace(Event):
+    """Laplace noise of scale sensitivity / ``epsilon``."""
+
+    kind: ClassVar[str] = "laplace"
+    epsilon: Decimal
+
+    def __init__(self, *, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", epsilon)
+        _epsilon(self, "epsilon")
+
+    def pure_epsilon(self) -> Decimal:
+        """epsilon itself."""
+        return self.epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteLaplace(Event):
+    """Two-sided geometric noise on an integer count: P[k] proportional to exp(-epsilon |k| / sensitivity)."""
+
+    kind: ClassVar[str] = "discrete-laplace"
+    epsilon: Decimal
+    sensitivity: int = 1
+
+    def __init__(self, *, epsilon: Number, sensitivity: int = 1) -> None:
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "sensitivity", sensitivity)
+        _epsilon(self, "epsilon")
+        _count(self, "sensitivity")
+
+    def pure_epsilon(self) -> Decimal:
+        """epsilon itself."""
+        return self.epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pure(Event):
+    """Any epsilon-DP mechanism about which nothing else is known."""
+
+    kind: ClassVar[str] = "pure"
+    epsilon: Decimal
+
+    def __init__(self, *, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", epsilon)
+        _epsilon(self, "epsilon")
+
+    def pure_epsilon(self) -> Decimal:
+        """epsilon itself."""
+        return self.epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdResponse(Event):
+    """One question "is this record asked?" whose only output is the asked set, the null answering as the lowest.
+
+    Caps committed before data is touched: forward, being asked costs at most ``asked`` and being missed nothing;
+    backward, being missed costs at most ``missed`` and being asked nothing. The saving exists only on a path
+    (`discreet.privacy.trajectories.Branch`); taken by itself the event is max(asked, missed)-DP.
+    """
+
+    kind: ClassVar[str] = "threshold-response"
+    asked: Decimal
+    missed: Decimal
+
+    def __init__(self, *, asked: Number, missed: Number) -> None:
+        object.__setattr__(self, "asked", asked)
+        object.__setattr__(self, "missed", missed)
+        _epsilon(self, "asked")
+        _epsilon(self, "missed")
+
+    def pure_epsilon(self) -> Decimal:
+        """The worse of the two caps."""
+        return max(self.asked, self.missed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PmfFamily(Event):
+    """A mechanism given by its output distributions with and without the record, one pair per public index n.
+
+    The index is unknown to the record's owner, so the price is the worst over the family *at every epsilon*: the
+    worst n moves under composition. ``present[i]`` and ``absent[i]`` are probabilities on a common support.
+    """
+
+    kind: ClassVar[str] = "pmf-family"
+    present: tuple[tuple[float, ...], ...]
+    absent: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.present or len(self.present) != len(self.absent):
+            raise InvalidEvent(self.kind, "it needs as many present as absent distributions", "Pair them")
+        for left, right in zip(self.present, self.absent, strict=True):
+            _check_pmf(self.kind, left)
+            _check_pmf(self.kind, right)
+            if len(left) != len(right):
+                raise InvalidEvent(self.kind, "a pair has two supports", "Pad with zeros")
+        object.__setattr__(self, "present", tuple(tuple(map(float, row)) for row in self.present))
+        object.__setattr__(self, "absent", tuple(tuple(map(float, row)) for row in self.absent))
+
+
+def _check_pmf(kind: str, row: tuple[float, ...]) -> None:
+    numbers = all(isinstance(p, (int, float)) and not isinstance(p, bool) for p in row)
+    if not row or not numbers or not all(math.isfinite(p) and 0 <= p <= 1 for p in row):
+        raise InvalidEvent(kind, "a probability is missing or outside [0, 1]", "Give probabilities")
+    if abs(math.fsum(row) - 1) > 1e-9:
+        raise InvalidEvent(kind, "a distribution does not sum to 1", "Give all outcomes, the unseen one too")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated(Event):
+    """``event`` done ``count`` times with parameters fixed beforehand."""
+
+    kind: ClassVar[str] = "repeated"
+    event: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, Event):
+            raise InvalidEvent(self.kind, "what is repeated is not an event", "Give an event")
+        _count(self, "count", least=0)
+
+    def pure_epsilon(self) -> Decimal | None:
+        """The exact product, where the part is pure."""
+        each = self.event.pure_epsilon()
+        return None if each is None else exact_times(each, self.count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed(Event):
+    """Several events, each with parameters fixed beforehand, all touching the same record."""
+
+    kind: ClassVar[str] = "composed"
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.events, tuple) or not all(isinstance(e, Event) for e in self.events):
+            raise InvalidEvent(self.kind, "its parts are not a tuple of events", "Give events")
+
+    def pure_epsilon(self) -> Decimal | None:
+        """The exact sum, where every part is pure."""
+        parts = [event.pure_epsilon() for event in self.events]
+        return None if None in parts else exact_sum(p for p in parts if p is not None)

@@ -1,0 +1,178 @@
+"""Stored forms of a plan: JSON, and TOML for people. Reading is strict and rebuilds every trajectory.
+
+Floats are written by their shortest form, so a plan reads back equal to the last bit.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from discreet.errors import BadInput, InvalidPlan
+from discreet.privacy.budget import Budget
+from discreet.privacy.plan import FORMAT, Accountant, Cohort, Phase, Plan, Schedule, Stage
+from discreet.privacy.selection_terms import Part, SelectionTerms
+from discreet.privacy.trajectories import Trajectory
+
+_BROKEN = "Restore the file, or make the plan again with `discreet plan`"
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """One object with everything in it; `plan_from_json` reads it back."""
+    return {
+        "format": FORMAT,
+        "simulation": False,
+        "mode": plan.mode,
+        "schedule": plan.schedule,
+        "accountant": plan.accountant,
+        "budget": plan.budget.to_json(),
+        "noise_multiplier": plan.noise_multiplier,
+        "batch": plan.batch,
+        "epochs": plan.epochs,
+        "selection": plan.selection.to_json(),
+        "cohorts": [_cohort_form(cohort) for cohort in plan.cohorts],
+        "phases": [_phase_form(plan, phase) for phase in plan.phases],
+        "trajectories": [path.to_json() for path in plan.trajectories],
+    }
+
+
+def _cohort_form(cohort: Cohort) -> dict[str, Any]:
+    form: dict[str, Any] = {"name": cohort.name, "phase": cohort.phase, "size": cohort.size}
+    return form | {"part": cohort.part} if cohort.part else form
+
+
+def _phase_form(plan: Plan, phase: Phase) -> dict[str, Any]:
+    form = {
+        "size": phase.size,
+        "steps": phase.steps,
+        "noise_multiplier": phase.last.noise_multiplier,
+        "rates": _rates_form(plan, phase.last),
+        "expected_batch": phase.last.expected_batch(plan.cohorts),
+    }
+    if len(phase.stages) > 1:  # continual: the new cohort alone, then everyone
+        form["stages"] = [
+            {"steps": s.steps, "noise_multiplier": s.noise_multiplier, "rates": list(s.rates)} for s in phase.stages
+        ]
+    return form
+
+
+def _rates_form(plan: Plan, stage: Stage) -> list[Any]:
+    if not plan.individual_rates:
+        return list(stage.rates)
+    return [
+        {"cohort": cohort.name, "part": cohort.part or "all", "rate": rate}
+        for cohort, rate in zip(plan.cohorts, stage.rates, strict=False)
+    ]
+
+
+def plan_from_json(data: Any) -> Plan:
+    """The plan a stored form holds. Its trajectories are rebuilt from its phases and must agree."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise InvalidPlan("reading a plan", f"its format is not {FORMAT}", _BROKEN)
+    try:
+        plan = _read(data)
+        stored = tuple(Trajectory.from_json(path) for path in data["trajectories"])
+        plan = plan.with_paths()
+        if tuple(replace(p, epsilon_pld=None, epsilon_rdp=None) for p in stored) != plan.trajectories:
+            raise InvalidPlan("reading a plan", "its trajectories do not follow from its phases", _BROKEN)
+        plan = replace(plan, trajectories=stored)
+        if plan_to_json(plan) != _without_nulls_lost(data, plan):
+            raise InvalidPlan("reading a plan", "some of its numbers do not follow from the others", _BROKEN)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError, OverflowError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise InvalidPlan("reading a plan", "a part is missing or of the wrong type", _BROKEN) from None
+    return plan
+
+
+def _without_nulls_lost(data: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    # TOML has no null: a missing epsilon_pld under RDP is the same plan
+    paths = [{"epsilon_pld": None, "epsilon_rdp": None} | path for path in data["trajectories"]]
+    return data | {"trajectories": paths}
+
+
+def _read(data: dict[str, Any]) -> Plan:
+    if data["mode"] != "committed" or data["simulation"] is not False:
+        raise InvalidPlan("reading a plan", "a plan is committed and never a simulation", _BROKEN)
+    if data["schedule"] not in get_args(Schedule) or data["accountant"] not in get_args(Accountant):
+        raise InvalidPlan("reading a plan", "its schedule or accountant is unknown", _BROKEN)
+    cohorts = tuple(_read_cohort(form) for form in data["cohorts"])
+    return Plan(
+        budget=Budget.from_json(data["budget"]),
+        schedule=data["schedule"],
+        accountant=data["accountant"],
+        batch=_whole(data["batch"]),
+        epochs=_whole(data["epochs"]),
+        selection=SelectionTerms.from_json(data["selection"]),
+        cohorts=cohorts,
+        phases=tuple(_read_phase(form) for form in data["phases"]),
+    )
+
+
+def _read_cohort(form: dict[str, Any]) -> Cohort:
+    part = form.get("part")
+    if part is not None and part not in get_args(Part):
+        raise InvalidPlan("reading a plan", "a cohort's part is neither high nor low", _BROKEN)
+    return Cohort(name=str(form["name"]), phase=_whole(form["phase"]), size=_real(form["size"]), part=part)
+
+
+def _read_phase(form: dict[str, Any]) -> Phase:
+    stages = form["stages"] if "stages" in form else [form]
+    return Phase(size=_whole(form["size"]), stages=tuple(_read_stage(stage) for stage in stages))
+
+
+def _read_stage(form: dict[str, Any]) -> Stage:
+    rates = tuple(_real(r["rate"] if isinstance(r, dict) else r) for r in form["rates"])
+    if not all(0 <= rate <= 1 for rate in rates):
+        raise InvalidPlan("reading a plan", "a rate is outside [0, 1]", _BROKEN)
+    return Stage(steps=_whole(form["steps"]), noise_multiplier=_real(form["noise_multiplier"]), rates=rates)
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise InvalidPlan("reading a plan", "a count is not a whole number", _BROKEN)
+    return value
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidPlan("reading a plan", "a number is missing", _BROKEN)
+    return float(value)
+
+
+def write_plan(plan: Plan, path: Path) -> None:
+    """Store ``plan`` as JSON or TOML, by the file's ending."""
+    path.write_text(dump_plan(plan, path.suffix), encoding="utf-8")
+
+
+def dump_plan(plan: Plan, suffix: str) -> str:
+    """The text `write_plan` writes."""
+    form = plan_to_json(plan)
+    if suffix == ".json":
+        return json.dumps(form, indent=1) + "\n"
+    if suffix == ".toml":
+        import tomli_w
+
+        return tomli_w.dumps(_without_nulls(form))
+    raise BadInput(f"a plan in a {suffix or 'nameless'} file", "only .json and .toml are known", "Rename the file")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan that `write_plan` stored."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, UnicodeDecodeError):
+        raise InvalidPlan("reading a plan", "the file cannot be read as text", _BROKEN) from None
+    except ValueError:
+        raise InvalidPlan("reading a plan", "the file is not valid JSON or TOML", _BROKEN) from None
+    return plan_from_json(data)

@@ -1,0 +1,130 @@
+"""What choosing costs: the selection terms a plan commits to, and the branches they put on each path.
+
+one-sided   asked costs eps_a once, forward; each miss costs its committed cap eps_n,i, backward (T phases cost the
+            maximum, not the sum). Holds for rules that release the asked set only, with the null at the bottom.
+shards      the pool is cut once by keyed hash; each record meets one query, so there are no earlier misses.
+paper       the DP-AL paper's price: every query costs eps_sel / T to every record still in the pool.
+
+Each private threshold adds ``threshold_epsilon`` for everyone in the pool at that time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal, Self, get_args
+
+from discreet.errors import BadInput, InvalidPlan
+from discreet.privacy.events import DiscreteLaplace, Laplace, ThresholdResponse
+from discreet.privacy.exact import exact_decimal, exact_sum, json_number, share_of
+from discreet.privacy.trajectories import Branch
+
+SelectionKind = Literal["one-sided", "shards", "paper"]
+Part = Literal["high", "low"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionTerms:
+    """Committed prices of T selection queries. Everything here is public and fixed before data is touched."""
+
+    kind: SelectionKind = "one-sided"
+    queries: int = 0
+    epsilon: Decimal = Decimal(0)
+    threshold_epsilon: Decimal = Decimal(0)
+    missed: tuple[Decimal, ...] = ()
+    shards: tuple[Decimal, ...] = ()
+    high_shares: tuple[float, ...] = ()
+    reads_training_data: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(SelectionKind):
+            raise BadInput(f"selection {self.kind}", "there is no such price", f"Choose one of {get_args(SelectionKind)}")
+        if self.reads_training_data and self.kind != "paper":
+            raise BadInput(
+                f"{self.kind} selection whose scores read training records",
+                "one-sided prices hold only for scores of the record alone",
+                "Price it the paper's way (selection 'paper'): every record then pays every query",
+            )
+        if self.kind != "paper" and self.epsilon > 0 and len(self.missed) != self.queries:
+            raise BadInput("selection terms", "they need one cap on misses per query", "Give eps_n for each query")
+        if self.kind == "shards" and len(self.shards) != self.queries:
+            raise BadInput("selection by shards", f"it needs one shard per query ({self.queries})", "Give one share each")
+        if self.shards and (exact_sum(self.shards) != 1 or min(self.shards) <= 0):
+            raise BadInput("shards", "their shares must be positive and sum to exactly 1", "Use 'even'")
+
+    @property
+    def is_free(self) -> bool:
+        """Whether records are asked without looking at them (at random)."""
+        return self.epsilon == 0
+
+    def per_query(self) -> Decimal:
+        """What one query costs the paper's way."""
+        return share_of(self.epsilon, self.queries) if self.queries else Decimal(0)
+
+    def asked_at(self, query: int, part: Part | None = None) -> tuple[Branch, ...]:
+        """Branches of a record asked at ``query`` (1..T), from above or below the threshold where that is kept."""
+        if self.is_free:
+            return ()
+        if self.kind == "paper":
+            return self._paper(self.queries if self.reads_training_data else query)
+        here = Branch(event=self._response(query), asked=True, below=part == "low")
+        if self.kind == "shards":
+            return (*self._thresholds(1), here)
+        earlier = tuple(Branch(event=self._response(i), asked=False) for i in range(1, query))
+        return (*self._thresholds(query), *earlier, here)
+
+    def never_asked(self) -> tuple[Branch, ...]:
+        """Branches of a record that stays in the pool to the end."""
+        if self.is_free or not self.queries:
+            return ()
+        if self.kind == "paper":
+            return self._paper(self.queries)
+        if self.kind == "shards":  # one query, and the path is the worst shard's
+            worst = max(range(1, self.queries + 1), key=lambda i: self.missed[i - 1])
+            return (*self._thresholds(1), Branch(event=self._response(worst), asked=False))
+        misses = (Branch(event=self._response(i), asked=False) for i in range(1, self.queries + 1))
+        return (*self._thresholds(self.queries), *misses)
+
+    def initial(self) -> tuple[Branch, ...]:
+        """Branches of the initial cohort: none, unless scores read training records."""
+        return self._paper(self.queries) if self.reads_training_data and not self.is_free else ()
+
+    def _paper(self, count: int) -> tuple[Branch, ...]:
+        return (Branch(event=Laplace(epsilon=self.per_query())),) * count
+
+    def _response(self, query: int) -> ThresholdResponse:
+        return ThresholdResponse(asked=self.epsilon, missed=self.missed[query - 1])
+
+    def _thresholds(self, count: int) -> tuple[Branch, ...]:
+        if self.threshold_epsilon == 0:
+            return ()
+        return (Branch(event=DiscreteLaplace(epsilon=self.threshold_epsilon)),) * count
+
+    def to_json(self) -> dict[str, Any]:
+        """A form that reads back to an equal value."""
+        return {
+            "kind": self.kind,
+            "queries": self.queries,
+            "epsilon": json_number(self.epsilon),
+            "threshold_epsilon": json_number(self.threshold_epsilon),
+            "missed": [json_number(cap) for cap in self.missed],
+            "shards": [json_number(share) for share in self.shards],
+            "high_shares": list(self.high_shares),
+            "reads_training_data": self.reads_training_data,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        if type(data["queries"]) is not int or not isinstance(data["reads_training_data"], bool):
+            raise InvalidPlan("stored selection terms", "their types are wrong", "Restore the file")
+        return cls(
+            kind=data["kind"],
+            queries=data["queries"],
+            epsilon=exact_decimal(data["epsilon"], "epsilon"),
+            threshold_epsilon=exact_decimal(data["threshold_epsilon"], "threshold_epsilon"),
+            missed=tuple(exact_decimal(cap, "missed") for cap in data["missed"]),
+            shards=tuple(exact_decimal(share, "shards") for share in data["shards"]),
+            high_shares=tuple(float(share) for share in data["high_shares"]),
+            reads_training_data=data["reads_training_data"],
+        )

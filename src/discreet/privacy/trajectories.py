@@ -1,0 +1,153 @@
+"""A record's path through a campaign, and what it costs.
+
+    never asked:       threshold and selection events of every phase, no training
+    asked in phase j:  the events up to its question, then training from phase j on
+
+Theorem (docs/proofs/trajectories.md). With pure losses l (forward) and l' (backward) of everything that touches the
+record before its last branch, and training fixed by the branch,
+
+    H_{e^eps}(P || Q) <= sum_path P(path) H_{e^(eps - l(path))}(training | path),
+
+and the same with P and Q exchanged and l'. So each path is certified alone, by the PLD of its *training* at
+eps - l(path), and the claim is the worst path. A selection event is never put into a path's PLD: its outcome is
+correlated with the path, and the worst path of joint PLDs is not a bound (a test keeps the counterexample).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Self
+
+from discreet.errors import InvalidEvent, InvalidPlan
+from discreet.privacy.accounting.pld import PLANNING_INTERVAL, pld_epsilons
+from discreet.privacy.accounting.rdp import ORDERS, epsilon_at, rdp_curve
+from discreet.privacy.accounting.sampled_gaussian import Array
+from discreet.privacy.event_forms import from_json, to_json
+from discreet.privacy.events import Composed, Event, Repeated, ThresholdResponse
+from discreet.privacy.exact import exact_sum, float_above, json_number, rounded_up
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """A selection event and, for a threshold response, whether this path was asked there.
+
+    ``below``: the record was asked from below the threshold, where its null answers with the same probability, so
+    forward it lost nothing (its own score is no secret from itself: the promise compares it with its null).
+    """
+
+    event: Event
+    asked: bool | None = None
+    below: bool = False
+
+    def __post_init__(self) -> None:
+        if self.event.pure_epsilon() is None:
+            raise InvalidEvent(
+                f"a {self.event.kind} event before a branch", "only pure losses can stand there", "Use a pure mechanism"
+            )
+        if isinstance(self.event, ThresholdResponse) and self.asked is None:
+            raise InvalidEvent("a threshold response on a path", "asked or missed?", "Set asked")
+
+    @property
+    def forward(self) -> Decimal:
+        """What the record, being present, may reveal here."""
+        if isinstance(self.event, ThresholdResponse):
+            return self.event.asked if self.asked and not self.below else Decimal(0)
+        return self._pure
+
+    @property
+    def backward(self) -> Decimal:
+        """What its null may reveal here."""
+        if isinstance(self.event, ThresholdResponse):
+            return Decimal(0) if self.asked else self.event.missed
+        return self._pure
+
+    @property
+    def _pure(self) -> Decimal:
+        pure = self.event.pure_epsilon()
+        assert pure is not None  # checked in __post_init__
+        return pure
+
+    def to_json(self) -> dict[str, Any]:
+        """The event, and what happened to this path at it where that matters."""
+        form: dict[str, Any] = {"event": to_json(self.event)}
+        if self.asked is not None:
+            form["asked"] = self.asked
+        return form | {"below": True} if self.below else form
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        asked, below = data.get("asked"), data.get("below", False)
+        if not (asked is None or isinstance(asked, bool)) or not isinstance(below, bool):
+            raise InvalidPlan("a stored branch", "asked and below are true or false", "Restore the file")
+        return cls(event=from_json(data["event"]), asked=asked, below=below)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trajectory:
+    """One path: the branches before training, the training after them, and its certified epsilons."""
+
+    name: str
+    selection: tuple[Branch, ...] = ()
+    training: tuple[Repeated, ...] = ()
+    epsilon_pld: float | None = None
+    epsilon_rdp: float | None = None
+
+    @property
+    def forward(self) -> Decimal:
+        """l: exact sum of the forward losses before the last branch."""
+        return exact_sum(branch.forward for branch in self.selection)
+
+    @property
+    def backward(self) -> Decimal:
+        """l': exact sum of the backward losses before the last branch."""
+        return exact_sum(branch.backward for branch in self.selection)
+
+    @property
+    def trained(self) -> Composed:
+        """The training of this path as one event."""
+        return Composed(events=self.training)
+
+    def rdp(self, delta: float, orders: Array = ORDERS) -> float:
+        """Claim by RDP, both directions, rounded up."""
+        loss = float_above(max(self.forward, self.backward))
+        return rounded_up(loss + epsilon_at(rdp_curve(self.trained, orders), delta, orders))
+
+    def pld(self, delta: float, interval: float = PLANNING_INTERVAL) -> float:
+        """Claim by PLD: the worse direction, each with its own selection losses, rounded up."""
+        forward, backward = pld_epsilons(self.trained, delta, interval=interval) if self.training else (0.0, 0.0)
+        return rounded_up(max(float_above(self.forward) + forward, float_above(self.backward) + backward))
+
+    def certified(self, delta: float, *, pld: bool, interval: float = PLANNING_INTERVAL) -> Self:
+        """This path with its claims filled in."""
+        return replace(self, epsilon_rdp=self.rdp(delta), epsilon_pld=self.pld(delta, interval) if pld else None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Name, losses and claims first, then the events they follow from."""
+        return {
+            "name": self.name,
+            "forward": json_number(self.forward),
+            "backward": json_number(self.backward),
+            "epsilon_pld": self.epsilon_pld,
+            "epsilon_rdp": self.epsilon_rdp,
+            "selection": [b.to_json() for b in self.selection],
+            "training": [to_json(part) for part in self.training],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """The inverse of `to_json`; the losses are computed anew and must agree."""
+        training = tuple(from_json(part) for part in data["training"])
+        if not all(isinstance(part, Repeated) for part in training):
+            raise InvalidPlan("a stored trajectory", "its training is not a list of repeated steps", "Restore the file")
+        path = cls(
+            name=data["name"],
+            selection=tuple(Branch.from_json(b) for b in data["selection"]),
+            training=tuple(part for part in training if isinstance(part, Repeated)),
+            epsilon_pld=data.get("epsilon_pld"),
+            epsilon_rdp=data.get("epsilon_rdp"),
+        )
+        if [json_number(path.forward), json_number(path.backward)] != [data["forward"], data["backward"]]:
+            raise InvalidPlan("a stored trajectory", "its losses do not follow from its events", "Restore the file")
+        return path

@@ -1,0 +1,1 @@
+"""Summaries and pictures. A picture is pure data plus a renderer."""
