@@ -9,7 +9,7 @@ __all__ = ["PlanRequest", "make_plan"]
 
 
 def make_plan(ask: PlanRequest) -> Plan:
-    """The plan for this request: scheduled by RDP, then, unless RDP is its accountant, tightened against PLD."""
+    """The plan for this request: scheduled by RDP, then its noise tightened against its own accountant."""
     from discreet.planning.tighten import tightened
 
     plan = Plan(
@@ -22,7 +22,7 @@ def make_plan(ask: PlanRequest) -> Plan:
         cohorts=ask.cohorts,
         phases=_scheduled(ask),
     ).with_paths()
-    return tightened(plan) if ask.accountant == "pld" else plan.certified()
+    return tightened(plan)
 
 
 def _scheduled(ask: PlanRequest) -> tuple[Phase, ...]:

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from discreet.planning.equalised import MOST_AMPLIFICATION
 from discreet.planning.naive import calibrated, phases_at
 from discreet.planning.request import PlanRequest
 from discreet.planning.spending import Spending
@@ -45,5 +46,6 @@ def _catch_up(ask: PlanRequest, spending: Spending, i: int, sigma: float) -> Sta
     room = spending.epsilon(0) - spending.losses[newest] - conversion(spending.delta, spending.orders)
     step = sampled_gaussian_rdp(np.array([rate]), sigma, spending.orders)[0]
     steps = math.floor(max(0.0, float(np.max(room / step))) * (1 - 1e-12))
+    steps = min(steps, MOST_AMPLIFICATION * ask.naive_steps(i))
     rates = (0.0,) * newest + (rate,)
     return Stage(steps=steps, noise_multiplier=sigma, rates=rates)

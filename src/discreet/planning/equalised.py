@@ -24,6 +24,8 @@ from discreet.privacy.plan import Phase, Stage
 
 BATCH_TOLERANCE = 1e-6
 """How far (relative) below b an expected batch may end."""
+MOST_AMPLIFICATION = 10
+"""A phase takes at most this many times its naive steps; what budget is left then lowers its sigma instead."""
 
 
 def step_amplification_phases(ask: PlanRequest) -> tuple[Phase, ...]:
@@ -88,9 +90,9 @@ def _amplified(ask: PlanRequest, rates_at: RateFinder, sizes: Array, i: int, sig
         start=float(ask.naive_steps(i)) * 1.3,
         tolerance=2e-4,
         least=1.0,
-        most=1e9,
+        most=float(MOST_AMPLIFICATION * ask.naive_steps(i)),
     )
-    return max(1, round(steps)) if steps is not None else ask.naive_steps(i)
+    return max(1, round(steps)) if steps is not None else MOST_AMPLIFICATION * ask.naive_steps(i)
 
 
 def _balanced_sigma(ask: PlanRequest, rates_at: RateFinder, sizes: Array, steps: int, sigma: float) -> float:

@@ -75,11 +75,12 @@ def calibrated(
     target = float_below(ask.budget.epsilon)
     sigma = least_noise(cost, target, start=start, tolerance=tolerance, least=LEAST_SIGMA, most=MOST_SIGMA)
     if sigma is None:
+        nearest = f"{float(ask.terms.epsilon) * 0.9:.4g}"
         raise InfeasiblePlan(
-            f"epsilon={ask.budget.epsilon} at delta={ask.budget.delta}",
-            "no noise multiplier up to 10^7 keeps it",
-            "Raise epsilon or delta, or lower the selection epsilon",
-            {"epsilon": "larger"},
+            f"a selection epsilon of {ask.terms.epsilon} in a budget of {ask.budget.epsilon}",
+            "what it leaves is too little to train every cohort at one rate, whatever the noise",
+            f"A selection epsilon of {nearest} leaves a tenth of it; or use step-amplification",
+            {"selection_epsilon": nearest, "schedule": "step-amplification"},
         )
     return sigma
 

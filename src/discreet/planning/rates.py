@@ -37,7 +37,7 @@ def largest_rates(
     """One rate per row of ``allowance`` (cohorts x orders: what each order may still add), and the deciding orders."""
     count = allowance.shape[0]
     rates, best = np.zeros(count), np.zeros(count, dtype=np.intp)
-    room = np.where(allowance > 0, allowance, -np.inf) / steps
+    room = allowance / steps
     whole = room - orders / (2 * sigma**2)
     rates[(whole >= 0).any(axis=1)], best = 1.0, whole.argmax(axis=1)
     rows = (allowance > 0).any(axis=1) & (rates == 0)
@@ -53,10 +53,12 @@ def _in_valley(
     room: Array, sigma: float, orders: Array, near: Array, centres: NDArray[np.intp] | None
 ) -> tuple[Array, NDArray[np.intp]]:
     if centres is None:
-        coarse = np.arange(0, orders.size, _STRIDE)
+        # an order without room cannot win, and each cohort's roomiest one surely has some
+        usable = np.flatnonzero((room > 0).any(axis=0))
+        coarse = np.unique(np.concatenate([usable[::_STRIDE], usable[-1:], room.argmax(axis=1)]))
         near, found = _solve(room[:, coarse], sigma, orders[coarse], near, width=1e-3)
-        centres, near = coarse[found], np.maximum(near, LEAST_RATE)
-        reach = _STRIDE + 2
+        centres = np.where(near > 0, coarse[found], room.argmax(axis=1))
+        near, reach = np.maximum(near, LEAST_RATE), _STRIDE + 2
     else:
         reach = _NEIGHBOURS
     window = _window(centres, reach, orders.size)

@@ -60,7 +60,7 @@ class Budget:
         if self.delta <= limit:
             return None
         return (
-            f"delta={self.delta:.3g} is above 1/(10 x {units} {self.unit}s) = {limit:.3g}: with that chance the "
+            f"delta={float(self.delta):.3g} is above 1/(10 x {units} {self.unit}s) = {float(limit):.3g}: with that chance the "
             f"promise may fail for a {self.unit} outright"
         )
 

@@ -74,11 +74,10 @@ def float_below(value: Decimal) -> float:
 
 
 def rounded_up(value: float, digits: int = 9) -> float:
-    """``value`` rounded up to ``digits`` significant digits; infinities stay."""
+    """``value``, read as its shortest decimal, rounded up to ``digits`` significant digits; infinities stay."""
     if value == 0 or not math.isfinite(value):
         return value
-    result = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)))
-    return result if result >= value else math.nextafter(result, math.inf)
+    return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(value))))
 
 
 def json_number(value: Decimal) -> int | float | str:

@@ -93,7 +93,13 @@ class Plan:
     @property
     def claim(self) -> float:
         """The worst trajectory by the plan's accountant."""
-        return max(_claim_of(path, self.accountant) for path in self.trajectories)
+        return max(self.claim_of(path) for path in self.trajectories)
+
+    def claim_of(self, path: Trajectory) -> float:
+        """What the plan's accountant certified for ``path``."""
+        claim = path.epsilon_pld if self.accountant == "pld" else path.epsilon_rdp
+        assert claim is not None, "an uncertified plan makes no claim"
+        return claim
 
     @property
     def individual_rates(self) -> bool:
@@ -144,12 +150,6 @@ class Plan:
         from discreet.privacy.plan_forms import plan_to_json
 
         return plan_to_json(self)
-
-
-def _claim_of(path: Trajectory, accountant: Accountant) -> float:
-    claim = path.epsilon_pld if accountant == "pld" else path.epsilon_rdp
-    assert claim is not None, "an uncertified plan makes no claim"
-    return claim
 
 
 def build_trajectories(

@@ -105,6 +105,11 @@ class Trajectory:
         return exact_sum(branch.backward for branch in self.selection)
 
     @property
+    def selection_loss(self) -> float:
+        """The worse of l and l' as the float nearest to that decimal: what a path without training costs."""
+        return float(max(self.forward, self.backward))
+
+    @property
     def trained(self) -> Composed:
         """The training of this path as one event."""
         return Composed(events=self.training)
@@ -112,11 +117,15 @@ class Trajectory:
     def rdp(self, delta: float, orders: Array = ORDERS) -> float:
         """Claim by RDP, both directions, rounded up."""
         loss = float_above(max(self.forward, self.backward))
+        if not self.training:
+            return self.selection_loss
         return rounded_up(loss + epsilon_at(rdp_curve(self.trained, orders), delta, orders))
 
     def pld(self, delta: float, interval: float = PLANNING_INTERVAL) -> float:
         """Claim by PLD: the worse direction, each with its own selection losses, rounded up."""
-        forward, backward = pld_epsilons(self.trained, delta, interval=interval) if self.training else (0.0, 0.0)
+        if not self.training:
+            return self.selection_loss
+        forward, backward = pld_epsilons(self.trained, delta, interval=interval)
         return rounded_up(max(float_above(self.forward) + forward, float_above(self.backward) + backward))
 
     def certified(self, delta: float, *, pld: bool, interval: float = PLANNING_INTERVAL) -> Self:

@@ -47,7 +47,11 @@ class LossPair:
 
     def then(self, other: LossPair) -> LossPair:
         """Both, one after the other."""
-        return LossPair(self.forward.compose(other.forward), self.backward.compose(other.backward))
+        from dp_accounting.pld.pld_pmf import compose_pmfs  # takes sparse and dense alike
+
+        return LossPair(
+            compose_pmfs(self.forward, other.forward), compose_pmfs(self.backward, other.backward)
+        )
 
     def times(self, count: int) -> LossPair:
         """``count`` of these."""

@@ -25,6 +25,11 @@ _TAIL = 9.0
 """Standard deviations kept beyond the outermost Gaussian of the mixture: 1e-19 of its mass lies outside."""
 
 
+_FARTHEST = 4000.0
+"""Orders that would need a longer grid than this get the bound without sampling: there alpha is of the order of
+2000 sigma^2 or more and no minimum over orders lies so far out."""
+
+
 class StepDivergence(NamedTuple):
     """Divergences at (rates x orders) and their derivative with respect to log rate."""
 
@@ -42,13 +47,16 @@ def sampled_gaussian_divergence(rates: Array, sigma: float, orders: Array) -> St
     rdp, slope = np.zeros((rates.size, orders.size)), np.zeros((rates.size, orders.size))
     # The grid must reach alpha / sigma; small orders should not pay for the width of the large ones.
     reach = orders / (sigma * _step(sigma))
-    edges = [-1.0, *(edge for edge in (60.0, 240.0, 1000.0) if edge < reach.max()), math.inf]
+    edges = [-1.0, *(edge for edge in (60.0, 240.0, 1000.0) if edge < reach.max()), _FARTHEST]
     for low, high in zip(edges, edges[1:], strict=False):
         chosen = (reach > low) & (reach <= high)
         if chosen.any():
             rdp[:, chosen], slope[:, chosen] = _divergence_block(rates, sigma, orders[chosen])
-    full = rates >= 1
-    rdp[full] = orders / (2 * sigma**2)
+    whole = orders / (2 * sigma**2)  # sampling never costs more than not sampling
+    far = reach > _FARTHEST
+    rdp[:, far] = np.where(rates > 0, 1.0, 0.0)[:, None] * whole[far]
+    rdp = np.minimum(rdp, whole)
+    rdp[rates >= 1] = whole
     return StepDivergence(rdp, slope)
 
 
