@@ -1,14 +1,14 @@
 """One tree of errors. Each says what was asked, what is so, and what to do; none carries a record's data.
 
-    DiscreetError
-    ├── BadInput (ValueError)              a request that cannot be taken as it stands; exit code 2
-    │   ├── InvalidBudget                  an epsilon, delta, unit or relation that means nothing
-    │   ├── InvalidEvent                   a mechanism's parameters, or its stored form
-    │   ├── InvalidPlan                    a stored plan that is not one
-    │   └── InfeasiblePlan                 a plan nobody can make; names the nearest one
-    ├── BudgetExceeded (ValueError)        a spend the filter refused; nothing was spent
-    ├── UnsupportedEvent (TypeError)       an accountant that cannot price this event
-    └── MissingExtra (ImportError)         an optional part that is not installed
+DiscreetError
+├── BadInput (ValueError)              a request that cannot be taken as it stands; exit code 2
+│   ├── InvalidBudget                  an epsilon, delta, unit or relation that means nothing
+│   ├── InvalidEvent                   a mechanism's parameters, or its stored form
+│   ├── InvalidPlan                    a stored plan that is not one
+│   └── InfeasiblePlan                 a plan nobody can make; names the nearest one
+├── BudgetExceeded (ValueError)        a spend the filter refused; nothing was spent
+├── UnsupportedEvent (TypeError)       an accountant that cannot price this event
+└── MissingExtra (ImportError)         an optional part that is not installed
 """
 
 from __future__ import annotations

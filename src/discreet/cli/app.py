@@ -13,6 +13,10 @@ from discreet._version import __version__
 from discreet.cli.plan import plan_command
 from discreet.errors import DiscreetError
 
+INTERRUPTED = 130
+UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+"""Errors of the command line itself; typer carries click inside from some version on, so it is found by its name."""
+
 app = typer.Typer(
     name="discreet",
     no_args_is_help=True,
@@ -41,30 +45,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     warnings.simplefilter("ignore", RuntimeWarning)
     try:
-        code = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        code = app(args=list(arguments) if arguments is not None else None, prog_name="discreet", standalone_mode=False)
     except DiscreetError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        return _refuse("Interrupted: nothing was written.", code=130)
+        return _refuse("Interrupted: nothing was written.", code=INTERRUPTED)
     except BrokenPipeError:  # the reader of our output went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         return _refuse(f"A file could not be used: {error.strerror}. Check its path and the space on the disk.")
-    except Exception as error:
-        return _usage(error)
+    except UsageProblem as error:  # an unknown option, a missing value
+        error.show()  # type: ignore[attr-defined]
+        return int(getattr(error, "exit_code", 2))
+    if code == INTERRUPTED:  # typer's own word for the same thing
+        return _refuse("Interrupted: nothing was written.", code=INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 
 def _refuse(message: str, code: int = 2) -> int:
     print(f"discreet: {message}", file=sys.stderr)  # noqa: T201
     return code
-
-
-def _usage(error: Exception) -> int:
-    """Errors of the command line itself (unknown option, missing value) come from click, whatever its home."""
-    show = getattr(error, "show", None)
-    if show is None:
-        raise error
-    show()
-    return int(getattr(error, "exit_code", 2))

@@ -63,7 +63,9 @@ def plan_command(
     pool_size: Annotated[
         int | None, typer.Option(help="Records (or persons) in the pool: checks delta, sizes and shards.")
     ] = None,
-    unit: Annotated[str, typer.Option(help="What is protected: record, or person (sizes then count persons).")] = "record",
+    unit: Annotated[
+        str, typer.Option(help="What is protected: record, or person (sizes then count persons).")
+    ] = "record",
     accountant: Annotated[str, typer.Option(help="pld (the claim) or rdp (fast, looser).")] = "pld",
     whole_batches: Annotated[
         bool, typer.Option("--whole-batches", help="Naive rates as 1/floor(|D|/b), as the DP-AL paper counts.")
@@ -123,13 +125,14 @@ def _request(*, preset: str | None, options: dict[str, Any], **choices: Any) -> 
         from discreet.planning.presets import preset as find
 
         row = find(preset)
-        for name in filled:
-            filled[name] = filled[name] if filled[name] is not None else getattr(row, name)
+        filled = {name: getattr(row, name) if value is None else value for name, value in filled.items()}
     filled["selection_epsilon"] = filled["selection_epsilon"] or "0"
     filled["queries"] = filled["queries"] or ()
     for name in ("epsilon", "delta", "initial", "batch", "epochs"):
         if filled[name] is None:
-            raise BadInput(f"discreet plan without --{name}", "there is no default for it", f"Give --{name} or --preset")
+            raise BadInput(
+                f"discreet plan without --{name}", "there is no default for it", f"Give --{name} or --preset"
+            )
     return plan_request(**filled, **choices)
 
 
@@ -139,10 +142,10 @@ def _sizes(text: str) -> tuple[int, ...]:
         return ()
     sizes: list[int] = []
     for part in text.split(","):
-        size, _, times = part.strip().partition("x")
-        if not size.isdecimal() or not (times.isdecimal() or not times) or int(times or 1) > 10_000:
+        size, times = part.strip().split("x") if part.count("x") == 1 else (part.strip(), "1")
+        if not size.isdecimal() or not times.isdecimal() or len(size) > 15 or len(times) > 4:
             raise BadInput(f"--queries {text}", "it is not a list of sizes", "Write 3750,3750,1000 or 3750x4")
-        sizes += [int(size)] * int(times or 1)
+        sizes += [int(size)] * int(times)
     return tuple(sizes)
 
 

@@ -54,9 +54,7 @@ def _phases(ask: PlanRequest, *, amplify: bool) -> tuple[Phase, ...]:
     return tuple(phases)
 
 
-def _stage(
-    ask: PlanRequest, spending: Spending, i: int, target: float, sigma: float, *, amplify: bool
-) -> Stage:
+def _stage(ask: PlanRequest, spending: Spending, i: int, target: float, sigma: float, *, amplify: bool) -> Stage:
     sizes = spending.sizes(i)
     rates_at = _rate_finder(spending, target, i, np.full(sizes.size, ask.naive_rate(i)))
     steps = _amplified(ask, rates_at, sizes, i, sigma) if amplify else ask.naive_steps(i)

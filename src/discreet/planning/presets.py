@@ -1,7 +1,8 @@
 """The DP-AL paper's settings (Table 3), as starting points.
 
 delta is 1/B with B the labelling budget, as the paper chose it (the planner warns: it is above 1/(10 x units)).
-Pools are the training splits less the paper's validation records. The table's epochs with active learning are totals over the five phases; a plan wants them per phase.
+Pools are the training splits less the paper's validation records. The table's epochs with active learning are totals
+over the five phases (its Figs. 3 to 6 use 30 a phase for 150 in all); a plan wants them per phase.
 """
 
 from __future__ import annotations

@@ -74,9 +74,7 @@ def _window(centres: NDArray[np.intp], reach: int, count: int) -> NDArray[np.int
     return np.unique(np.clip(centres[:, None] + np.arange(-reach, reach + 1), 0, count - 1))
 
 
-def _solve(
-    room: Array, sigma: float, orders: Array, guess: Array, width: float
-) -> tuple[Array, NDArray[np.intp]]:
+def _solve(room: Array, sigma: float, orders: Array, guess: Array, width: float) -> tuple[Array, NDArray[np.intp]]:
     """Rates that fit and are within about ``width`` (relative) of the root, and which order decided each.
 
     Newton in log rate for every order, the order that allows most winning, aimed a hair to the safe side; bisection
@@ -107,7 +105,7 @@ def _solve(
 
 def _newton(rdp: Array, slope: Array, room: Array) -> Array:
     """How far log q may move: -(log r - log room) / (d log r / d log q), best order first."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         gap = np.log(rdp) - np.log(np.maximum(room, 1e-300))
         moves = np.where(room > 0, -gap * rdp / np.maximum(slope, 1e-300), -np.inf)
     return np.clip(np.nan_to_num(moves, nan=-np.inf, posinf=50.0).max(axis=1), -50.0, 50.0)

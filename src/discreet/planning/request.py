@@ -13,8 +13,8 @@ from typing import get_args
 from discreet.errors import BadInput, InfeasiblePlan
 from discreet.planning.selection import selection_terms
 from discreet.privacy.budget import Budget
-from discreet.privacy.plan import Accountant, Cohort, Schedule
 from discreet.privacy.exact import Number
+from discreet.privacy.plan import Accountant, Cohort, Schedule
 from discreet.privacy.selection_terms import SelectionKind, SelectionTerms
 
 MOST_EPSILON = 100

@@ -73,12 +73,11 @@ def _free_caps(asked: Decimal, tau: Decimal, total: Decimal, needs: list[float])
     count = len(needs)
     if count == 0:
         return ()
-    before = [Decimal(0)] * 0
-    for need in needs[:-1]:
-        weight = Decimal(repr(need / sum(needs[:-1])))
-        before.append(min(asked, share_of(asked * weight, 1)))
-    left = exact_minus(total, exact_sum([*before, tau * count]))
-    return (*before, max(Decimal(0), min(asked, left)))
+    most = max(Decimal(0), exact_minus(total, tau * count))  # what a never-asked record may lose to misses
+    together = min(asked, most * (count - 1) / count)
+    weights = [Decimal(repr(need / sum(needs[:-1]))) for need in needs[:-1]]
+    before = [share_of(together * weight, 1) for weight in weights]
+    return (*before, min(asked, exact_minus(most, exact_sum(before))))
 
 
 def _need(size: int, pool: int | None, asked: Decimal) -> float:
@@ -123,7 +122,9 @@ def _high_shares(
 def _shards(given: str | tuple[Number, ...], count: int) -> tuple[Decimal, ...]:
     if isinstance(given, str):
         if given != "even":
-            raise BadInput(f"shards {given}", "it is neither 'even' nor a list of shares", "Give shares such as 0.6,0.4")
+            raise BadInput(
+                f"shards {given}", "it is neither 'even' nor a list of shares", "Give shares such as 0.6,0.4"
+            )
         if not count:
             return ()
         each = Decimal(1) / count

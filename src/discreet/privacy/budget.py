@@ -48,9 +48,7 @@ class Budget:
         if unit not in get_args(Unit):
             raise InvalidBudget(f"unit={unit}", "it is not a unit", f"Choose one of {get_args(Unit)}")
         if relation not in get_args(Relation):
-            raise InvalidBudget(
-                f"relation={relation}", "it is not a relation", f"Choose one of {get_args(Relation)}"
-            )
+            raise InvalidBudget(f"relation={relation}", "it is not a relation", f"Choose one of {get_args(Relation)}")
         for name, value in (("epsilon", eps), ("delta", dlt), ("unit", unit), ("relation", relation)):
             object.__setattr__(self, name, value)
 
@@ -60,8 +58,8 @@ class Budget:
         if self.delta <= limit:
             return None
         return (
-            f"delta={float(self.delta):.3g} is above 1/(10 x {units} {self.unit}s) = {float(limit):.3g}: with that chance the "
-            f"promise may fail for a {self.unit} outright"
+            f"delta={float(self.delta):.3g} is above 1/(10 x {units} {self.unit}s) = {float(limit):.3g}: "
+            f"with that chance the promise may fail for a {self.unit} outright"
         )
 
     def warn_if_loose(self, units: int) -> str | None:

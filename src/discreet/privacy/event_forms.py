@@ -124,7 +124,7 @@ def to_dp_accounting(event: Event) -> Any:
         case Laplace() if event.epsilon > 0:
             return dpa.LaplaceDpEvent(1 / float(event.epsilon))
         case DiscreteLaplace() if event.epsilon > 0:
-            return dpa.DiscreteLaplaceDpEvent(float(event.epsilon) / event.sensitivity, event.sensitivity)
+            return dpa.dp_event.DiscreteLaplaceDpEvent(float(event.epsilon) / event.sensitivity, event.sensitivity)
         case Repeated():
             return dpa.SelfComposedDpEvent(to_dp_accounting(event.event), event.count)
         case Composed():

@@ -33,9 +33,7 @@ class Event:
 def _positive(event: Event, name: str) -> None:
     value = getattr(event, name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidEvent(
-            f"{event.kind}.{name}", f"a {type(value).__name__} is not a number", "Give a positive float"
-        )
+        raise InvalidEvent(f"{event.kind}.{name}", f"a {type(value).__name__} is not a number", "Give a positive float")
     if not (math.isfinite(value) and value > 0):
         raise InvalidEvent(f"{event.kind}.{name}={value}", "it must be positive and finite", "Give a positive float")
     object.__setattr__(event, name, float(value))

@@ -170,9 +170,7 @@ def build_trajectories(
 def _training_of(cohort: int, phases: tuple[Phase, ...]) -> tuple[Repeated, ...]:
     return tuple(
         Repeated(
-            event=PoissonSampledGaussian(
-                sampling_rate=stage.rates[cohort], noise_multiplier=stage.noise_multiplier
-            ),
+            event=PoissonSampledGaussian(sampling_rate=stage.rates[cohort], noise_multiplier=stage.noise_multiplier),
             count=stage.steps,
         )
         for phase in phases

@@ -100,6 +100,11 @@ def _read(data: dict[str, Any]) -> Plan:
     if data["schedule"] not in get_args(Schedule) or data["accountant"] not in get_args(Accountant):
         raise InvalidPlan("reading a plan", "its schedule or accountant is unknown", _BROKEN)
     cohorts = tuple(_read_cohort(form) for form in data["cohorts"])
+    phases = tuple(_read_phase(form) for form in data["phases"])
+    for number, phase in enumerate(phases):
+        entered = sum(cohort.size for cohort in cohorts if cohort.phase <= number)
+        if round(entered) != phase.size:
+            raise InvalidPlan("reading a plan", "a phase's size is not that of its cohorts", _BROKEN)
     return Plan(
         budget=Budget.from_json(data["budget"]),
         schedule=data["schedule"],
@@ -108,7 +113,7 @@ def _read(data: dict[str, Any]) -> Plan:
         epochs=_whole(data["epochs"]),
         selection=SelectionTerms.from_json(data["selection"]),
         cohorts=cohorts,
-        phases=tuple(_read_phase(form) for form in data["phases"]),
+        phases=phases,
     )
 
 
@@ -120,7 +125,7 @@ def _read_cohort(form: dict[str, Any]) -> Cohort:
 
 
 def _read_phase(form: dict[str, Any]) -> Phase:
-    stages = form["stages"] if "stages" in form else [form]
+    stages = form.get("stages", [form])
     return Phase(size=_whole(form["size"]), stages=tuple(_read_stage(stage) for stage in stages))
 
 

@@ -38,7 +38,9 @@ class SelectionTerms:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(SelectionKind):
-            raise BadInput(f"selection {self.kind}", "there is no such price", f"Choose one of {get_args(SelectionKind)}")
+            raise BadInput(
+                f"selection {self.kind}", "there is no such price", f"Choose one of {get_args(SelectionKind)}"
+            )
         if self.reads_training_data and self.kind != "paper":
             raise BadInput(
                 f"{self.kind} selection whose scores read training records",
@@ -48,7 +50,9 @@ class SelectionTerms:
         if self.kind != "paper" and self.epsilon > 0 and len(self.missed) != self.queries:
             raise BadInput("selection terms", "they need one cap on misses per query", "Give eps_n for each query")
         if self.kind == "shards" and len(self.shards) != self.queries:
-            raise BadInput("selection by shards", f"it needs one shard per query ({self.queries})", "Give one share each")
+            raise BadInput(
+                "selection by shards", f"it needs one shard per query ({self.queries})", "Give one share each"
+            )
         if self.shards and (exact_sum(self.shards) != 1 or min(self.shards) <= 0):
             raise BadInput("shards", "their shares must be positive and sum to exactly 1", "Use 'even'")
 

@@ -21,8 +21,7 @@ from typing import Any, Self
 
 from discreet.errors import InvalidEvent, InvalidPlan
 from discreet.privacy.accounting.pld import PLANNING_INTERVAL, pld_epsilons
-from discreet.privacy.accounting.rdp import ORDERS, epsilon_at, rdp_curve
-from discreet.privacy.accounting.sampled_gaussian import Array
+from discreet.privacy.accounting.rdp import rdp_epsilon
 from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import Composed, Event, Repeated, ThresholdResponse
 from discreet.privacy.exact import exact_sum, float_above, json_number, rounded_up
@@ -114,12 +113,11 @@ class Trajectory:
         """The training of this path as one event."""
         return Composed(events=self.training)
 
-    def rdp(self, delta: float, orders: Array = ORDERS) -> float:
+    def rdp(self, delta: float) -> float:
         """Claim by RDP, both directions, rounded up."""
-        loss = float_above(max(self.forward, self.backward))
         if not self.training:
             return self.selection_loss
-        return rounded_up(loss + epsilon_at(rdp_curve(self.trained, orders), delta, orders))
+        return rounded_up(float_above(max(self.forward, self.backward)) + rdp_epsilon(self.trained, delta))
 
     def pld(self, delta: float, interval: float = PLANNING_INTERVAL) -> float:
         """Claim by PLD: the worse direction, each with its own selection losses, rounded up."""

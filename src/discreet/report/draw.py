@@ -49,7 +49,8 @@ def _losses(axes: Any, curves: LossCurves, figure: PlanFigure) -> None:
     shades = colormaps["viridis"]
     count = max(len(curves.losses) - 1, 1)
     for index, (name, losses) in enumerate(curves.losses.items()):
-        points = [(phase, loss) for phase, loss in enumerate(losses) if loss is not None]
+        points = [curves.starts[name]]
+        points += [(phase, loss) for phase, loss in enumerate(losses) if loss is not None]
         axes.plot(*zip(*points, strict=True), "o-", color=shades(0.9 * index / count), label=name, alpha=0.85)
     axes.axhline(figure.budget, color="tab:red", linestyle=":", label="budget")
     axes.set(

@@ -11,10 +11,14 @@ from discreet.privacy.plan import NEVER_ASKED, Phase, Plan, build_trajectories
 
 @dataclass(frozen=True, kw_only=True)
 class LossCurves:
-    """Per path, its epsilon after each phase (None before it enters); ``name`` is the schedule."""
+    """Per path, its epsilon after each phase (None before it enters); ``name`` is the schedule.
+
+    ``starts`` has what selection alone had cost a path when it entered, drawn between the phases (Fig. 6).
+    """
 
     name: str
     losses: dict[str, tuple[float | None, ...]]
+    starts: dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +56,12 @@ def loss_curves(plan: Plan) -> LossCurves:
     """Where every trained path stands after each phase."""
     names = [cohort.label for cohort in plan.cohorts]
     after = [_losses_after(plan, plan.phases[: count + 1]) for count in range(len(plan.phases))]
-    return LossCurves(name=plan.schedule, losses={name: tuple(row.get(name) for row in after) for name in names})
+    paths = {path.name: path for path in plan.trajectories}
+    return LossCurves(
+        name=plan.schedule,
+        losses={name: tuple(row.get(name) for row in after) for name in names},
+        starts={c.label: (c.phase - 0.5, paths[c.label].selection_loss) for c in plan.cohorts},
+    )
 
 
 def _losses_after(plan: Plan, phases: tuple[Phase, ...]) -> dict[str, float]:

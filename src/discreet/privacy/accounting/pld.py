@@ -49,9 +49,7 @@ class LossPair:
         """Both, one after the other."""
         from dp_accounting.pld.pld_pmf import compose_pmfs  # takes sparse and dense alike
 
-        return LossPair(
-            compose_pmfs(self.forward, other.forward), compose_pmfs(self.backward, other.backward)
-        )
+        return LossPair(compose_pmfs(self.forward, other.forward), compose_pmfs(self.backward, other.backward))
 
     def times(self, count: int) -> LossPair:
         """``count`` of these."""
@@ -90,9 +88,7 @@ def pld_pair(
     event: Event, *, interval: float = CERTIFICATE_INTERVAL, relation: Relation = "zero-out"
 ) -> LossPair | None:
     """The loss distributions of ``event``, or None when it touches nothing."""
-    return compose(
-        single(part, count, interval=interval, relation=relation) for part, count in flatten(event)
-    )
+    return compose(single(part, count, interval=interval, relation=relation) for part, count in flatten(event))
 
 
 def compose(pairs: Iterable[LossPair]) -> LossPair | None:

@@ -105,8 +105,17 @@ def epsilon_at(curve: Array, delta: float, orders: Array = ORDERS) -> float:
     return max(0.0, float(np.min(curve + conversion(delta, orders)))) if delta > 0 else math.inf
 
 
-def rdp_epsilon(event: Event, delta: float, orders: Array = ORDERS) -> float:
-    """Epsilon of ``event`` at ``delta``: the better of RDP and, for a pure event, its exact sum."""
-    by_rdp = epsilon_at(rdp_curve(event, orders), delta, orders)
+def rdp_epsilon(event: Event, delta: float, orders: Array | None = None) -> float:
+    """Epsilon of ``event`` at ``delta``: the better of RDP and, for a pure event, its exact sum.
+
+    Without ``orders`` the best of `ORDERS` is refined between its neighbours (any order is valid for a committed
+    event; only a filter must fix its orders beforehand).
+    """
+    grid = ORDERS if orders is None else orders
+    by_rdp = epsilon_at(rdp_curve(event, grid), delta, grid)
+    for _ in range(2 if orders is None and 0 < by_rdp < math.inf else 0):
+        best = int(np.argmin(rdp_curve(event, grid) + conversion(delta, grid)))
+        grid = np.geomspace(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)], 17)
+        by_rdp = min(by_rdp, epsilon_at(rdp_curve(event, grid), delta, grid))
     pure = event.pure_epsilon()
     return by_rdp if pure is None else min(by_rdp, float_above(pure))

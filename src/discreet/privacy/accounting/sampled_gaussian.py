@@ -13,6 +13,7 @@ serves every order and rate, integer or not, with no alternating series.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ def sampled_gaussian_divergence(rates: Array, sigma: float, orders: Array) -> St
     # The grid must reach alpha / sigma; small orders should not pay for the width of the large ones.
     reach = orders / (sigma * _step(sigma))
     edges = [-1.0, *(edge for edge in (60.0, 240.0, 1000.0) if edge < reach.max()), _FARTHEST]
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         chosen = (reach > low) & (reach <= high)
         if chosen.any():
             rdp[:, chosen], slope[:, chosen] = _divergence_block(rates, sigma, orders[chosen])

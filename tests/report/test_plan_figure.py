@@ -1,0 +1,24 @@
+import pytest
+
+from discreet.api import plan_request
+from discreet.planning import make_plan
+from discreet.report.plan_figure import plan_figure
+
+ASK = {"epsilon": 8, "delta": "1e-6", "initial": 1000, "queries": [300, 200], "batch": 200, "epochs": 5}
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+def test_the_figure_ends_where_the_plan_does(accountant):
+    ask = plan_request(**ASK, selection_epsilon=2, accountant=accountant)
+    made = make_plan(ask)
+    figure = plan_figure(ask, made)
+    for path in made.trajectories:
+        if path.training:
+            curve = figure.plan.losses[path.name]
+            assert curve[-1] == pytest.approx(made.claim_of(path), rel=1e-3)
+            rising = [loss for loss in curve if loss is not None]
+            assert rising == sorted(rising)
+    assert figure.plan.losses["phase-2"][:2] == (None, None)
+    assert figure.plan.starts["phase-2"] == (1.5, 2.0)
+    assert figure.steps == tuple(phase.steps for phase in made.phases)
+    assert len(figure.naive_rates) == 3
