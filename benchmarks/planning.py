@@ -1,7 +1,8 @@
 """Speed of the step-amplification search, as ratios in one interleaved run.
 
-The peer is the *same search* (same targets, same brackets, same order of decisions) asking Opacus 1.6 for the RDP of
-every probe, as the DP-AL paper's code does. Both must give the same answer. The physical limit shown is the time to
+The peer is the same search (the naive first cohort's targets, every cohort with its own history, bisection on steps
+and rates) asking Opacus 1.6 for the RDP of every probe, histories kept. Both must give the same answer to the width of
+the peer's brackets; our orders contain Opacus's. The physical limit shown is the time to
 evaluate, once, the divergences of the final plan (nothing can plan without pricing its own answer).
 
     python benchmarks/planning.py            # writes benchmarks/results/planning.md
@@ -17,20 +18,19 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from discreet.api import plan_request
-from discreet.planning import make_plan, spending
-from discreet.planning import naive as naive_module
-from discreet.planning import rates as rates_module
+from discreet.planning import make_plan
 from discreet.planning.request import PlanRequest
 from discreet.privacy.accounting import rdp as rdp_module
-from discreet.privacy.accounting.rdp import rdp_epsilon
+from discreet.privacy.accounting.rdp import epsilon_at, rdp_epsilon
 from discreet.privacy.accounting.sampled_gaussian import Array, sampled_gaussian_rdp
 from discreet.privacy.plan import Phase
 
-EXAMPLE = {
+EXAMPLE: dict[str, Any] = {
     "epsilon": 8,
     "delta": "4e-5",
     "initial": 10000,
@@ -50,48 +50,67 @@ def opacus_epsilon(parts: list[tuple[float, float, float]], delta: float) -> flo
     return float(rdp.get_privacy_spent(orders=list(OPACUS_ORDERS), rdp=total, delta=delta)[0])
 
 
+def opacus_step(rate: float, sigma: float) -> Array:
+    """RDP of one step by Opacus: the one thing the peer asks for at each probe."""
+    from opacus.accountants.analysis import rdp
+
+    return np.asarray(rdp.compute_rdp(q=rate, noise_multiplier=sigma, steps=1, orders=list(OPACUS_ORDERS)))
+
+
+def bisect(low: float, high: float, high_is_safe: Callable[[float], bool], width: float) -> tuple[float, float]:
+    """Halve a bracket geometrically until it is ``width`` (relative) wide."""
+    while high / low > 1 + width:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if high_is_safe(middle) else (middle, high)
+    return low, high
+
+
 def opacus_search(ask: PlanRequest) -> tuple[float, list[int], list[tuple[float, ...]]]:
-    """Step amplification by bisection, every probe priced by Opacus: sigma, steps, rates."""
+    """Step amplification by bisection, every probe priced by Opacus, histories kept: sigma, steps, rates."""
     delta, target = float(ask.budget.delta), float(ask.budget.epsilon)
-    naive = [(ask.naive_rate(i), float(ask.naive_steps(i))) for i in range(len(ask.sizes))]
+    count = len(ask.sizes)
+    rate = [ask.naive_rate(i) for i in range(count)]
+    naive_steps = [ask.naive_steps(i) for i in range(count)]
 
-    def bisect(low: float, high: float, safe_high: Callable[[float], bool], width: float) -> tuple[float, float]:
-        while high / low > 1 + width:
-            middle = (low * high) ** 0.5
-            low, high = (low, middle) if safe_high(middle) else (middle, high)
-        return low, high
+    def naive_curves(sigma: float) -> Array:
+        return np.cumsum([n * opacus_step(q, sigma) for q, n in zip(rate, naive_steps, strict=True)], axis=0)
 
-    def naive_epsilon(sigma: float, count: int) -> float:
-        return opacus_epsilon([(q, sigma, n) for q, n in naive[:count]], delta)
-
-    _, sigma = bisect(0.5, 50.0, lambda s: naive_epsilon(s, len(naive)) <= target, 1e-4)
-    targets = [naive_epsilon(sigma, i + 1) for i in range(len(naive))]
-    histories: list[list[tuple[float, float, float]]] = [[(naive[0][0], sigma, naive[0][1])]]
-    steps, rates = [int(naive[0][1])], [(naive[0][0],)]
-
-    def phase_rates(i: int, n: float) -> list[float]:
-        found = []
-        for past in [*histories, []]:
-            fits = lambda q, past=past: opacus_epsilon([*past, (q, sigma, n)], delta) > targets[i]  # noqa: E731
-            found.append(bisect(1e-4, 1.0, fits, 1e-4)[0])
-        return found
-
-    for i in range(1, len(naive)):
+    _, sigma = bisect(2.0, 8.0, lambda s: epsilon_at(naive_curves(s)[-1], delta, OPACUS_ORDERS) <= target, 1e-5)
+    targets = [epsilon_at(curve, delta, OPACUS_ORDERS) for curve in naive_curves(sigma)]
+    histories = [naive_steps[0] * opacus_step(rate[0], sigma)]
+    steps = [naive_steps[0]]
+    rates: list[tuple[float, ...]] = [(rate[0],)]
+    for i in range(1, count):
         sizes = [float(ask.initial), *map(float, ask.queries[:i])]
-        batch = lambda n, i=i, sizes=sizes: sum(q * k for q, k in zip(phase_rates(i, n), sizes, strict=True))  # noqa: E731
-        low, high = bisect(naive[i][1] * 0.8, naive[i][1] * 2.5, lambda n: batch(n) <= ask.batch, 2e-3)
+        histories.append(np.zeros(OPACUS_ORDERS.size))
+        finder = Finder(histories, sigma, targets[i], delta)
+        low, high = bisect(naive_steps[i] * 0.9, naive_steps[i] * 2.0, finder.small_enough(sizes, ask.batch), 2e-3)
         n = round((low * high) ** 0.5)
-        q = phase_rates(i, n)
-        histories = [[*past, (rate, sigma, float(n))] for past, rate in zip([*histories, []], q, strict=True)]
+        found = finder.rates(n)
+        histories = [past + n * opacus_step(q, sigma) for past, q in zip(histories, found, strict=True)]
         steps.append(n)
-        rates.append(tuple(q))
+        rates.append(tuple(found))
     return sigma, steps, rates
 
 
-def with_opacus_orders() -> None:
-    """Plan with Opacus's orders, so that both searches answer the same question."""
-    for module in (naive_module, spending, rdp_module):
-        module.ORDERS = OPACUS_ORDERS  # type: ignore[attr-defined]
+class Finder:
+    """Rates of one phase by bisection, as the paper's get_sampleRate does."""
+
+    def __init__(self, histories: list[Array], sigma: float, target: float, delta: float) -> None:
+        self.histories, self.sigma, self.target, self.delta = histories, sigma, target, delta
+
+    def rates(self, steps: float) -> list[float]:
+        return [bisect(0.02, 1.0, self._too_much(past, steps), 1e-4)[0] for past in self.histories]
+
+    def _too_much(self, past: Array, steps: float) -> Callable[[float], bool]:
+        def probe(q: float) -> bool:
+            curve = past + steps * opacus_step(q, self.sigma)
+            return epsilon_at(curve, self.delta, OPACUS_ORDERS) > self.target
+
+        return probe
+
+    def small_enough(self, sizes: list[float], batch: int) -> Callable[[float], bool]:
+        return lambda n: sum(q * k for q, k in zip(self.rates(n), sizes, strict=True)) <= batch
 
 
 def limit(phases: tuple[Phase, ...]) -> None:
@@ -140,7 +159,7 @@ def _forget() -> None:
     rdp_module._sampled.cache_clear()
 
 
-def _write(ask, made, theirs, ours, peer, least, tight, starts) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def _write(ask, made, theirs, ours, peer, least, tight, starts) -> None:  # type: ignore[no-untyped-def]
     sigma, steps, rates = theirs
     pairs = [
         (a, b)

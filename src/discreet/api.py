@@ -1,7 +1,7 @@
 """The facade: what a script needs, under short names.
 
 >>> from discreet import plan
->>> made = plan(epsilon=8, delta="4e-5", initial=10000, queries=[3750] * 4, batch=4096, epochs=30, accountant="rdp")
+>>> made = plan(epsilon=8, delta="4e-6", initial=10000, queries=[3750] * 4, batch=4096, epochs=30, accountant="rdp")
 >>> [phase.steps for phase in made.phases]
 [73, 132, 189, 243, 296]
 """
@@ -30,28 +30,28 @@ def plan(
     unit: Unit = "record",
     **options: Any,
 ) -> Plan:
-    """What this budget buys: a certified, committed `Plan`. Touches no data.
+    """What this budget buys: a certified, committed `Plan`. Touches no data; warns (`LooseDelta`) of a loose delta.
 
     ``options`` are the fields of `discreet.planning.PlanRequest`: schedule, selection, selection_epsilon,
     threshold_epsilon, missed, shards, individual_rates, high_share, accountant, whole_batches, pool_size ...
     """
-    return make_plan(
-        plan_request(
-            epsilon=epsilon,
-            delta=delta,
-            initial=initial,
-            queries=queries,
-            batch=batch,
-            epochs=epochs,
-            unit=unit,
-            **options,
-        )
+    ask = plan_request(
+        epsilon=epsilon,
+        delta=delta,
+        initial=initial,
+        queries=queries,
+        batch=batch,
+        epochs=epochs,
+        unit=unit,
+        **options,
     )
+    ask.budget.warn_if_loose(ask.units)
+    return make_plan(ask)
 
 
 def plan_request(
     *, epsilon: Number, delta: Number, unit: Unit = "record", queries: Sequence[int] = (), **options: Any
 ) -> PlanRequest:
-    """The checked request behind `plan`; warns when delta is loose for the number of units."""
+    """The checked request behind `plan`."""
     budget = Budget(epsilon=epsilon, delta=delta, unit=unit)
     return PlanRequest(budget=budget, queries=tuple(queries), **options)

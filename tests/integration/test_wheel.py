@@ -62,6 +62,6 @@ def test_an_interrupt_is_clean(command):
     )
     time.sleep(2.5)
     started.send_signal(signal.SIGINT)
-    out, err = started.communicate(timeout=60)
+    _, err = started.communicate(timeout=60)
     assert started.returncode in (0, 130)  # 0: it had just finished
     assert "Traceback" not in err

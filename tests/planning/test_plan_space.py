@@ -37,7 +37,7 @@ def requests(draw, accountant, most_steps):
         "schedule": schedule,
         "selection": selection,
         "selection_epsilon": round(float(epsilon) * share, 9),
-        "threshold_epsilon": round(float(epsilon) * draw(st.sampled_from([0.0, 0.001])), 9),
+        "threshold_epsilon": round(float(epsilon) * (draw(st.sampled_from([0.0, 0.001])) if share else 0), 9),
         "individual_rates": share > 0 and several and selection != "paper" and draw(st.booleans()),
         "accountant": accountant,
     }

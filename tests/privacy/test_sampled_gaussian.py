@@ -1,5 +1,6 @@
 """The quadrature against two other ways of computing the same divergence."""
 
+import itertools
 import math
 
 import numpy as np
@@ -26,8 +27,7 @@ def by_adaptive_quadrature(rate: float, sigma: float, order: float) -> float:
 
     points = np.linspace(-10 * sigma, order + 10 * sigma, 60)
     total = sum(
-        integrate.quad(integrand, a, b, epsabs=0, epsrel=1e-13, limit=200)[0]
-        for a, b in zip(points, points[1:], strict=False)
+        integrate.quad(integrand, a, b, epsabs=0, epsrel=1e-13, limit=200)[0] for a, b in itertools.pairwise(points)
     )
     return math.log(total) / (order - 1)
 

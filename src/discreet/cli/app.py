@@ -49,7 +49,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except DiscreetError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        return _refuse("Interrupted: nothing was written.", code=INTERRUPTED)
+        return _refuse("Interrupted: nothing was charged.", code=INTERRUPTED)
     except BrokenPipeError:  # the reader of our output went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()  # type: ignore[attr-defined]
         return int(getattr(error, "exit_code", 2))
     if code == INTERRUPTED:  # typer's own word for the same thing
-        return _refuse("Interrupted: nothing was written.", code=INTERRUPTED)
+        return _refuse("Interrupted: nothing was charged.", code=INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 

@@ -183,16 +183,16 @@ def _print_plan(ask: PlanRequest, *, as_json: bool, plot: Path | None, out: Path
     with working("planning"):
         made = make_plan(ask)
     warning = ask.budget.loose_delta(ask.units)
-    if out:
-        from discreet.privacy.plan_forms import write_plan
-
-        write_plan(made, out)
     if plot:
         from discreet.report.draw import draw_plan
         from discreet.report.plan_figure import plan_figure
 
         with working("drawing"):
             draw_plan(plan_figure(ask, made), plot)
+    if out:
+        from discreet.privacy.plan_forms import write_plan
+
+        write_plan(made, out)
     if as_json:
         print(json.dumps(made.to_json() | {"warnings": [warning] if warning else []}))  # noqa: T201
     else:

@@ -35,6 +35,8 @@ def assumptions(ask: PlanRequest) -> list[str]:
     terms, lines = ask.terms, []
     if terms.is_free:
         return ["records are asked at random (no --selection-epsilon)."] if ask.queries else []
+    if terms.kind == "shards":
+        lines.append("selection releases the asked set only; every record meets one query.")
     if terms.kind == "one-sided":
         caps = ", ".join(f"{float(cap):.3g}" for cap in terms.missed)
         lines.append(f"selection releases the asked set only; each miss costs at most {caps}.")

@@ -108,4 +108,4 @@ def _newton(rdp: Array, slope: Array, room: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         gap = np.log(rdp) - np.log(np.maximum(room, 1e-300))
         moves = np.where(room > 0, -gap * rdp / np.maximum(slope, 1e-300), -np.inf)
-    return np.clip(np.nan_to_num(moves, nan=-np.inf, posinf=50.0).max(axis=1), -50.0, 50.0)
+    return np.asarray(np.clip(np.nan_to_num(moves, nan=-np.inf, posinf=50.0).max(axis=1), -50.0, 50.0))

@@ -32,9 +32,16 @@ def selection_terms(
 
     Without ``missed``, the caps on misses are the largest that cost nothing: they sum to at most eps_a before the
     last query, so backward is never worse than forward, and the last one takes what a never-asked record may still
-    lose. With a pool size they are shared out by what each query needs.
+    lose. With a pool size they are shared out by what each query needs; with individual rates too, where records
+    asked from below do pay for misses, they are what each query needs and a fifth more.
     """
     asked, tau = exact_decimal(epsilon, "selection epsilon"), exact_decimal(threshold_epsilon, "threshold epsilon")
+    if asked == 0 and tau > 0:
+        raise BadInput(
+            f"a threshold epsilon of {tau} without a selection epsilon",
+            "records asked at random have no threshold",
+            "Give a selection epsilon, or drop the threshold's",
+        )
     if asked < 0 or tau < 0:
         raise BadInput("a negative selection epsilon", "a loss cannot be negative", "Give 0 for random selection")
     count = len(queries)
@@ -55,7 +62,10 @@ def selection_terms(
     elif kind == "shards":
         caps = (asked,) * count
     else:
-        caps = _free_caps(asked, tau, budget_epsilon, [_need(k, m, asked) for k, m in zip(queries, pools, strict=True)])
+        needs = [_need(k, m, asked) for k, m in zip(queries, pools, strict=True)]
+        caps = _free_caps(asked, tau, budget_epsilon, needs)
+        if individual_rates and pool_size is not None:
+            caps = tuple(min(cap, _with_headroom(need)) for cap, need in zip(caps, needs, strict=True))
     return SelectionTerms(
         kind=kind,
         queries=count,
@@ -78,6 +88,10 @@ def _free_caps(asked: Decimal, tau: Decimal, total: Decimal, needs: list[float])
     weights = [Decimal(repr(need / sum(needs[:-1]))) for need in needs[:-1]]
     before = [share_of(together * weight, 1) for weight in weights]
     return (*before, min(asked, exact_minus(most, exact_sum(before))))
+
+
+def _with_headroom(need: float) -> Decimal:
+    return Decimal(repr(need * 1.2)).quantize(Decimal("1e-6"), rounding=ROUND_UP)
 
 
 def _need(size: int, pool: int | None, asked: Decimal) -> float:

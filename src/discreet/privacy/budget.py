@@ -66,7 +66,7 @@ class Budget:
         """`loose_delta`, said as a `LooseDelta` warning too."""
         reason = self.loose_delta(units)
         if reason:
-            warnings.warn(reason, LooseDelta, stacklevel=2)
+            warnings.warn(reason, LooseDelta, stacklevel=3)
         return reason
 
     def to_json(self) -> dict[str, Any]:

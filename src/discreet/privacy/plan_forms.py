@@ -72,6 +72,7 @@ def plan_from_json(data: Any) -> Plan:
     """The plan a stored form holds. Its trajectories are rebuilt from its phases and must agree."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InvalidPlan("reading a plan", f"its format is not {FORMAT}", _BROKEN)
+    data = {key: value for key, value in data.items() if key != "warnings"}  # `discreet plan --json` adds them
     try:
         plan = _read(data)
         stored = tuple(Trajectory.from_json(path) for path in data["trajectories"])
@@ -79,6 +80,7 @@ def plan_from_json(data: Any) -> Plan:
         if tuple(replace(p, epsilon_pld=None, epsilon_rdp=None) for p in stored) != plan.trajectories:
             raise InvalidPlan("reading a plan", "its trajectories do not follow from its phases", _BROKEN)
         plan = replace(plan, trajectories=stored)
+        _check_claims(plan)
         if plan_to_json(plan) != _without_nulls_lost(data, plan):
             raise InvalidPlan("reading a plan", "some of its numbers do not follow from the others", _BROKEN)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError, OverflowError) as error:
@@ -86,6 +88,21 @@ def plan_from_json(data: Any) -> Plan:
             raise
         raise InvalidPlan("reading a plan", "a part is missing or of the wrong type", _BROKEN) from None
     return plan
+
+
+def _check_claims(plan: Plan) -> None:
+    """RDP claims are computed anew (milliseconds); PLD claims must be there, possible, and within the budget."""
+    delta, budget = float(plan.budget.delta), float(plan.budget.epsilon)
+    if plan.budget.relation != "zero-out":
+        raise InvalidPlan("reading a plan", "plans are proven under zero-out only", _BROKEN)
+    for path in plan.trajectories:
+        claims = [path.epsilon_rdp] + ([path.epsilon_pld] if plan.accountant == "pld" else [])
+        if not all(type(claim) in (int, float) for claim in claims):
+            raise InvalidPlan("reading a plan", "a path has no claim", _BROKEN)
+        if abs(_real(path.epsilon_rdp) - path.rdp(delta)) > 1e-6 * max(1.0, path.rdp(delta)):
+            raise InvalidPlan("reading a plan", "a path's claim by RDP does not follow from its events", _BROKEN)
+        if not path.selection_loss <= plan.claim_of(path) <= budget:
+            raise InvalidPlan("reading a plan", "a path's claim is not within the budget", _BROKEN)
 
 
 def _without_nulls_lost(data: dict[str, Any], plan: Plan) -> dict[str, Any]:

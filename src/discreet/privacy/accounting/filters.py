@@ -5,7 +5,7 @@ PLD composition needs parameters fixed in advance; a filter does not. Two are of
 `RdpFilter` (Feldman and Zrnic 2021): at orders A fixed beforehand, with delta shared out over them, spending goes on
 while some order alpha still has  sum r_alpha <= eps - c_alpha(delta / |A|).  Proof for several orders: cut the
 outputs by the order that is alive at the end; on each part the run equals the run of that order's own filter, which
-is (eps, delta / |A|)-DP; the parts add up. One well-chosen order (the default) costs nothing for the choice.
+is (eps, delta / |A|)-DP; the parts add up. One well-chosen order (`best_order`) costs nothing for the choice.
 
 `BlockFilter`: blocks of (eps, delta), each committed before it starts, added up exactly.
 
@@ -51,7 +51,9 @@ class RdpFilter:
 
     @property
     def spent(self) -> Decimal:
-        """Epsilon proven for what was accepted so far, rounded up."""
+        """Epsilon of what was accepted so far, rounded up: an odometer. The promise of a run that stops when its
+        outputs say so is the whole budget, not this.
+        """
         return self._epsilon(self._spent)
 
     def admits(self, event: Event, count: int = 1) -> bool:
