@@ -195,7 +195,7 @@ Hardware: {platform.machine()}, 2 cores, no GPU, Python {platform.python_version
 |---|---|---|
 | sigma | {made.noise_multiplier:.4f} | {sigma:.4f} |
 | steps | {[p.steps for p in made.phases]} | {steps} |
-| largest relative gap of a rate | {gap:.1e} | (its brackets are 1e-4 wide) |
+| largest relative gap of a rate | {gap:.1e} | (brackets of 1e-4; remainder in its batch, our sigma) |
 | epsilon of the first cohort, same events | {check:.9f} | {same:.9f} |
 
 | start-up (median of 9) | seconds | ratio |

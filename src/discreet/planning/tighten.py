@@ -8,6 +8,8 @@ Guarantee: the returned plan is certified, and no path passes the budget in eith
 
 from __future__ import annotations
 
+import math
+
 from discreet.errors import InfeasiblePlan
 from discreet.planning.search import least_noise
 from discreet.privacy.accounting.pld import PLANNING_INTERVAL
@@ -46,9 +48,13 @@ def tightened(plan: Plan) -> Plan:
 
 
 def interval_for(path: Trajectory, target: float) -> float:
-    """Discretisation fine enough for what selection leaves this path to train with."""
+    """Discretisation fine enough for what selection leaves this path to train with, and for how long it trains.
+
+    Connect-the-dots costs about 0.8 x steps x interval^2 of epsilon (docs/proofs/pld.md); keep that under a thousandth.
+    """
     left = target - path.selection_loss
-    return min(PLANNING_INTERVAL, max(FINEST_INTERVAL, left / 2000))
+    steps = sum(part.count for part in path.training)
+    return min(PLANNING_INTERVAL, max(FINEST_INTERVAL, min(left / 2000, math.sqrt(left / 1000 / max(steps, 1)))))
 
 
 def _factor_for(plan: Plan, name: str, target: float, interval: float, *, start: float) -> float | None:

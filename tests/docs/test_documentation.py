@@ -1,0 +1,97 @@
+"""What the documentation says is run: every `$ discreet` command, every python block, every option's name."""
+
+import contextlib
+import io
+import re
+import shlex
+import warnings
+from pathlib import Path
+
+import pytest
+
+from discreet.cli.app import app, run
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^( *)```(\w+)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(kind):
+    for page in PAGES:
+        for number, found in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8"))):
+            if found[2] == kind:
+                text = re.sub(rf"^{found[1]}", "", found[3], flags=re.MULTILINE)
+                yield pytest.param(text, id=f"{page.relative_to(ROOT)}:{number}")
+
+
+def commands(text):
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.startswith("$ discreet"):
+            yield shlex.split(line[len("$ discreet") :], comments=True)
+
+
+@pytest.mark.parametrize("text", [p for p in blocks("console") if any(commands(p.values[0]))])
+def test_commands_run(text, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for arguments in commands(text):
+        assert run(arguments) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", list(blocks("python")))
+def test_python_blocks_run(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("error")
+        exec(compile(text, "documentation", "exec"), {"__name__": "documentation"})
+
+
+def shown(text):
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial/plan.md"])
+def test_the_first_plan_prints_what_the_page_shows(page, capsys):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    command, output = None, None
+    for found in BLOCK.finditer(text):
+        if found[2] == "console" and command is None:
+            command = next((c for c in commands(found[3]) if "--initial" in c), None)
+        elif found[2] == "text" and command is not None and output is None:
+            output = found[3]
+    assert run(command) == 0
+    assert shown(output) == shown(capsys.readouterr().out)
+
+
+def test_every_verb_and_option_is_documented():
+    page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
+    import typer
+
+    verbs = typer.main.get_command(app).commands
+    assert verbs
+    for name, verb in verbs.items():
+        assert f"discreet {name}" in page
+        for option in verb.params:
+            for form in option.opts:
+                if form.startswith("--"):
+                    assert f"`{form}`" in page, form
+
+
+def test_every_page_is_in_the_navigation():
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        assert str(page.relative_to(ROOT / "docs")) in nav
+
+
+def test_pages_name_no_machine_paths_or_hosts_of_a_registry():
+    for page in [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md"]:
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"(^|[^\w.])/(root|opt|work|home)/", text), page
+        assert "pypi.org" not in text
+
+
+def test_tests_and_files_that_pages_cite_exist():
+    for page in PAGES:
+        for path in re.findall(
+            r"`((?:tests|src|benchmarks|docs)/[\w/.-]+\.(?:py|md))`", page.read_text(encoding="utf-8")
+        ):
+            assert (ROOT / path).exists(), (page, path)
