@@ -28,7 +28,8 @@ from discreet.planning.request import PlanRequest
 from discreet.privacy.accounting import rdp as rdp_module
 from discreet.privacy.accounting.rdp import epsilon_at, rdp_epsilon
 from discreet.privacy.accounting.sampled_gaussian import Array, sampled_gaussian_rdp
-from discreet.privacy.plan import Phase
+from discreet.privacy.events import PoissonSampledGaussian
+from discreet.privacy.plan import Phase, Plan
 
 EXAMPLE: dict[str, Any] = {
     "epsilon": 8,
@@ -149,7 +150,8 @@ def main() -> None:
     help_, plan_ = [discreet, "--help"], [discreet, "plan", "--preset", "dpal-cifar10", "--accountant", "rdp"]
     starts = [(start_up(numpy_scipy), start_up(help_), start_up(plan_)) for _ in range(9)]
     base, help_time, plan_time = (statistics.median(column) for column in zip(*starts, strict=True))
-    _write(by_rdp, made, theirs, ours, peer, least, tight, (base, help_time, plan_time))
+    our, their, floor, pld = (statistics.median(values) for values in (ours, peer, least, tight))
+    _write(by_rdp, made, theirs, (our, their, floor, pld), (base, help_time, plan_time))
 
 
 def _forget() -> None:
@@ -159,7 +161,13 @@ def _forget() -> None:
     rdp_module._sampled.cache_clear()
 
 
-def _write(ask, made, theirs, ours, peer, least, tight, starts) -> None:  # type: ignore[no-untyped-def]
+def _write(
+    ask: PlanRequest,
+    made: Plan,
+    theirs: tuple[float, list[int], list[tuple[float, ...]]],
+    times: tuple[float, float, float, float],
+    starts: tuple[float, float, float],
+) -> None:
     sigma, steps, rates = theirs
     pairs = [
         (a, b)
@@ -169,10 +177,14 @@ def _write(ask, made, theirs, ours, peer, least, tight, starts) -> None:  # type
     gap = max(abs(a / b - 1) for a, b in pairs)
     check = rdp_epsilon(made.trajectories[0].trained, float(ask.budget.delta), OPACUS_ORDERS)
     same = opacus_epsilon(
-        [(p.event.sampling_rate, p.event.noise_multiplier, p.count) for p in made.trajectories[0].training],
+        [
+            (part.event.sampling_rate, part.event.noise_multiplier, part.count)
+            for part in made.trajectories[0].training
+            if isinstance(part.event, PoissonSampledGaussian)
+        ],
         float(ask.budget.delta),
     )
-    our, their, floor, pld = (statistics.median(values) for values in (ours, peer, least, tight))
+    our, their, floor, pld = times
     base, help_time, plan_time = starts
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(

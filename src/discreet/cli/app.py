@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any, cast
 
 import typer
 
@@ -56,7 +57,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _refuse(f"A file could not be used: {error.strerror}. Check its path and the space on the disk.")
     except UsageProblem as error:  # an unknown option, a missing value
-        error.show()  # type: ignore[attr-defined]
+        cast(Any, error).show()
         return int(getattr(error, "exit_code", 2))
     if code == INTERRUPTED:  # typer's own word for the same thing
         return _refuse("Interrupted: nothing was charged.", code=INTERRUPTED)

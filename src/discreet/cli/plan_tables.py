@@ -33,8 +33,10 @@ def show_plan(ask: PlanRequest, plan: Plan) -> None:
 def assumptions(ask: PlanRequest) -> list[str]:
     """What the numbers rest on, in words."""
     terms, lines = ask.terms, []
+    if ask.budget.unit == "person":
+        lines.append("sizes count persons, and a person is asked once, with all records together.")
     if terms.is_free:
-        return ["records are asked at random (no --selection-epsilon)."] if ask.queries else []
+        return [*lines, "records are asked at random (no --selection-epsilon)."] if ask.queries else lines
     if terms.kind == "shards":
         lines.append("selection releases the asked set only; every record meets one query.")
     if terms.kind == "one-sided":

@@ -10,9 +10,22 @@ __all__ = ["PlanRequest", "make_plan"]
 
 def make_plan(ask: PlanRequest) -> Plan:
     """The plan for this request: scheduled by RDP, then its noise tightened against its own accountant."""
-    from discreet.planning.tighten import tightened
+    from discreet.planning.continual import continual_phases
+    from discreet.planning.equalised import equalised_phases
+    from discreet.planning.naive import naive_phases
+    from discreet.planning.tighten import leftover, tightened
 
-    plan = Plan(
+    if ask.schedule == "naive":
+        return tightened(_with_phases(ask, naive_phases(ask)))
+    if ask.schedule == "continual":
+        return tightened(_with_phases(ask, continual_phases(ask)))
+    plan = tightened(_with_phases(ask, equalised_phases(ask)))
+    credit = leftover(plan)  # what one cohort cannot use, its own rate can
+    return plan if credit is None else tightened(_with_phases(ask, equalised_phases(ask, credit)))
+
+
+def _with_phases(ask: PlanRequest, phases: tuple[Phase, ...]) -> Plan:
+    return Plan(
         budget=ask.budget,
         schedule=ask.schedule,
         accountant=ask.accountant,
@@ -20,20 +33,5 @@ def make_plan(ask: PlanRequest) -> Plan:
         epochs=ask.epochs,
         selection=ask.terms,
         cohorts=ask.cohorts,
-        phases=_scheduled(ask),
+        phases=phases,
     ).with_paths()
-    return tightened(plan)
-
-
-def _scheduled(ask: PlanRequest) -> tuple[Phase, ...]:
-    from discreet.planning.continual import continual_phases
-    from discreet.planning.equalised import noise_reduction_phases, step_amplification_phases
-    from discreet.planning.naive import naive_phases
-
-    make = {
-        "naive": naive_phases,
-        "step-amplification": step_amplification_phases,
-        "noise-reduction": noise_reduction_phases,
-        "continual": continual_phases,
-    }[ask.schedule]
-    return make(ask)

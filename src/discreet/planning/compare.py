@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import get_args
+from typing import Any, get_args
 
 from discreet.errors import BadInput
 from discreet.planning import make_plan
@@ -57,30 +57,23 @@ class Option:
 def compare_schedules(ask: PlanRequest) -> Iterator[Option]:
     """The same request under every schedule (with rates per cohort where a schedule has no individual ones)."""
     for schedule in get_args(Schedule):
-        one_rate = schedule in ("naive", "continual")
-        yield _option(
-            schedule,
-            lambda schedule=schedule, one_rate=one_rate: replace(  # type: ignore[misc]
-                ask,
-                schedule=schedule,
-                individual_rates=ask.individual_rates and not one_rate,
-                whole_batches=ask.whole_batches and schedule == "naive",
-            ),
-        )
+        individual = ask.individual_rates and schedule in ("step-amplification", "noise-reduction")
+        whole = ask.whole_batches and schedule == "naive"
+        yield _option(schedule, ask, schedule=schedule, individual_rates=individual, whole_batches=whole)
 
 
 def price_list(ask: PlanRequest) -> Iterator[Option]:
     """What one more phase, 1,000 more labels, or a smaller epsilon would change."""
-    yield _option("as asked", lambda: ask)
-    yield _option("one more phase", lambda: replace(ask, queries=_one_more(ask), missed=None, shards="even"))
-    yield _option("1,000 more labels", lambda: _thousand_more(ask))
-    yield _option("three quarters of epsilon", lambda: _smaller(ask, Decimal("0.75")))
-    yield _option("half of epsilon", lambda: _smaller(ask, Decimal("0.5")))
+    yield _option("as asked", ask)
+    yield _option("one more phase", ask, queries=_one_more(ask), missed=None, shards="even")
+    yield _option("1,000 more labels", ask, **_thousand_more(ask))
+    yield _option("three quarters of epsilon", ask, **_smaller(ask, Decimal("0.75")))
+    yield _option("half of epsilon", ask, **_smaller(ask, Decimal("0.5")))
 
 
-def _option(label: str, request: Callable[[], PlanRequest]) -> Option:
+def _option(label: str, ask: PlanRequest, **changes: Any) -> Option:
     try:
-        return Option(label=label, plan=make_plan(request()))
+        return Option(label=label, plan=make_plan(replace(ask, **changes)))
     except BadInput as error:
         return Option(label=label, plan=None, reason=str(error))
 
@@ -89,19 +82,17 @@ def _one_more(ask: PlanRequest) -> tuple[int, ...]:
     return (*ask.queries, ask.queries[-1] if ask.queries else max(1, ask.initial // 4))
 
 
-def _thousand_more(ask: PlanRequest) -> PlanRequest:
+def _thousand_more(ask: PlanRequest) -> dict[str, Any]:
     if not ask.queries:
-        return replace(ask, initial=ask.initial + 1000)
-    return replace(ask, queries=(*ask.queries[:-1], ask.queries[-1] + 1000))
+        return {"initial": ask.initial + 1000}
+    return {"queries": (*ask.queries[:-1], ask.queries[-1] + 1000)}
 
 
-def _smaller(ask: PlanRequest, share: Decimal) -> PlanRequest:
+def _smaller(ask: PlanRequest, share: Decimal) -> dict[str, Any]:
     """The whole promise shrinks, what selection may take of it with it."""
-    budget = Budget(epsilon=ask.budget.epsilon * share, delta=ask.budget.delta, unit=ask.budget.unit)
-    return replace(
-        ask,
-        budget=budget,
-        selection_epsilon=ask.terms.epsilon * share,
-        threshold_epsilon=ask.terms.threshold_epsilon * share,
-        missed=None if ask.missed is None else tuple(cap * share for cap in ask.terms.missed),
-    )
+    return {
+        "budget": Budget(epsilon=ask.budget.epsilon * share, delta=ask.budget.delta, unit=ask.budget.unit),
+        "selection_epsilon": ask.terms.epsilon * share,
+        "threshold_epsilon": ask.terms.threshold_epsilon * share,
+        "missed": None if ask.missed is None else tuple(cap * share for cap in ask.terms.missed),
+    }

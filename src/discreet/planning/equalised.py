@@ -28,21 +28,13 @@ MOST_AMPLIFICATION = 10
 """A phase takes at most this many times its naive steps; what budget is left then lowers its sigma instead."""
 
 
-def step_amplification_phases(ask: PlanRequest) -> tuple[Phase, ...]:
-    """More steps per phase, whole-number remainder in sigma."""
-    return _phases(ask, amplify=True)
-
-
-def noise_reduction_phases(ask: PlanRequest) -> tuple[Phase, ...]:
-    """Naive steps, less noise per phase."""
-    return _phases(ask, amplify=False)
-
-
-def _phases(ask: PlanRequest, *, amplify: bool) -> tuple[Phase, ...]:
+def equalised_phases(ask: PlanRequest, credit: Array | None = None) -> tuple[Phase, ...]:
+    """Phases of either schedule. ``credit`` per cohort is epsilon that RDP charges it and PLD does not."""
+    amplify = ask.schedule == "step-amplification"
     sigma = base_sigma(ask)
     targets = phase_targets(ask, sigma)
     targets[-1] = min(targets[-1], float(ask.budget.epsilon))
-    spending = Spending.for_request(ask)
+    spending = Spending.for_request(ask, credit)
     phases: list[Phase] = []
     for i, target in enumerate(targets):
         if i == 0:

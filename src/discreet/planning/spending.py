@@ -29,11 +29,11 @@ class Spending:
         self._conversion = conversion(self.delta, self.orders)
 
     @classmethod
-    def for_request(cls, ask: PlanRequest) -> Spending:
-        """Nothing spent in training yet; selection losses as committed (the worse direction)."""
+    def for_request(cls, ask: PlanRequest, credit: Array | None = None) -> Spending:
+        """Nothing spent in training yet; selection losses as committed (the worse direction), less any ``credit``."""
         paths = build_trajectories(ask.terms, ask.cohorts, ())
         losses = np.array([float_above(max(path.forward, path.backward)) for path in paths[:-1]])
-        return cls(ask.cohorts, losses, float(ask.budget.delta))
+        return cls(ask.cohorts, losses if credit is None else losses - credit, float(ask.budget.delta))
 
     def entered(self, phase: int) -> int:
         """How many cohorts train in ``phase`` (cohorts are in order of entry)."""

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from discreet.errors import InfeasiblePlan
 from discreet.planning.search import least_noise
 from discreet.privacy.accounting.pld import PLANNING_INTERVAL
+from discreet.privacy.accounting.sampled_gaussian import Array
 from discreet.privacy.exact import float_below
 from discreet.privacy.plan import Plan
 from discreet.privacy.trajectories import Trajectory
@@ -20,6 +23,8 @@ from discreet.privacy.trajectories import Trajectory
 TOLERANCE = 1e-3
 """The worst path ends within this share of the budget."""
 FINEST_INTERVAL = 1e-5
+WORTH_ANOTHER_ROUND = 0.02
+"""A path left this share of the budget below it is planned once more."""
 
 
 def tightened(plan: Plan) -> Plan:
@@ -45,6 +50,17 @@ def tightened(plan: Plan) -> Plan:
         "Leave training more of epsilon: lower the selection epsilon, or raise delta",
         {"selection_epsilon": f"{float(plan.selection.epsilon) * 0.9:.4g}"},
     )
+
+
+def leftover(plan: Plan) -> Array | None:
+    """What each cohort's path stays below the budget, or None when none is left far behind.
+
+    RDP prices both directions by the worse one. A path whose backward losses bind (asked from below the threshold after
+    many misses) trains cheaper than that, which only PLD sees: planned again with this credit, its rate rises.
+    """
+    target = float_below(plan.budget.epsilon)
+    left = np.array([target - plan.claim_of(path) if path.training else 0.0 for path in plan.trajectories[:-1]])
+    return left if plan.accountant == "pld" and left.max() > WORTH_ANOTHER_ROUND * target else None
 
 
 def interval_for(path: Trajectory, target: float) -> float:
