@@ -140,7 +140,10 @@ INFEASIBLE = [
     ({"selection_epsilon": 9}, "selection_epsilon", None),
     ({"selection_epsilon": 8}, "selection_epsilon", None),
     ({"selection": "paper", "selection_epsilon": 10}, "selection_epsilon", None),
-    ({"selection_epsilon": 2, "missed": (3, 3, 3, 3)}, "selection_epsilon", None),
+    ({"selection_epsilon": 2, "missed": (3, 3, 3, 3)}, "epsilon", None),
+    ({"selection_epsilon": "7.9999"}, "selection_epsilon", None),
+    ({"epsilon": "1e-6"}, "epsilon", None),
+    ({"delta": "0.5"}, "delta", "0.01"),
     ({"pool_size": 20000}, "pool_size", "25000"),
     (
         {"selection": "shards", "selection_epsilon": 2, "shards": ("0.1", "0.3", "0.3", "0.3"), "pool_size": 30000},
@@ -166,9 +169,8 @@ def test_an_infeasible_request_names_the_nearest_feasible_one(change, parameter,
         fixed = {parameter: int(nearest)}
     else:
         fixed = {parameter: nearest}
-    if "missed" in change:
-        fixed["missed"] = None
-    assert plan(**EXAMPLE | change | fixed).claim <= float(change.get("epsilon", 8))  # and that one is feasible
+    made = plan(**EXAMPLE | change | fixed)  # and that one is feasible
+    assert made.claim <= made.budget.epsilon
 
 
 @pytest.mark.parametrize(
@@ -189,6 +191,11 @@ def test_an_infeasible_request_names_the_nearest_feasible_one(change, parameter,
         {"missed": ("0.1",), "selection_epsilon": 1},
         {"high_share": 2, "individual_rates": True, "selection_epsilon": 1},
         {"individual_rates": True},
+        {"high_share": 0.5, "selection_epsilon": 1},
+        {"missed": ("0.1",) * 4},
+        {"threshold_epsilon": "0.1"},
+        {"selection": "paper", "selection_epsilon": 1, "threshold_epsilon": "0.1"},
+        {"selection": "paper", "selection_epsilon": 1, "missed": ("0.1",) * 4},
         {"delta": 0},
         {"queries": [1] * 300},
     ],

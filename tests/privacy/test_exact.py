@@ -14,6 +14,7 @@ from discreet.privacy.exact import (
     json_number,
     rounded_up,
     share_of,
+    shown_up,
 )
 
 decimals = st.decimals(min_value=0, max_value=1000, allow_nan=False, allow_infinity=False, places=12)
@@ -27,7 +28,9 @@ def test_a_float_is_read_as_it_was_written():
     assert exact_decimal(0.1, "x") == Decimal("0.1") != Decimal(0.1)
 
 
-@pytest.mark.parametrize("value", [True, None, "abc", "nan", "inf", float("nan"), "1" * 40, "1e-200", [1]])
+@pytest.mark.parametrize(
+    "value", [True, None, "abc", "nan", "inf", float("nan"), "1" * 40, "1e-200", [1], "1_0", "", " ", "\u0668", "0x10"]
+)
 def test_what_is_not_a_number_is_refused(value):
     with pytest.raises(BadInput):
         exact_decimal(value, "x")
@@ -58,3 +61,9 @@ def test_shares_never_pass_the_whole(whole, parts):
 @given(decimals)
 def test_json_numbers_read_back(value):
     assert exact_decimal(json_number(value), "x") == value
+
+
+@given(st.floats(0, 1e6))
+def test_printed_numbers_are_never_below(value):
+    assert Decimal(shown_up(value)) >= Decimal(repr(value))
+    assert Decimal(shown_up(value)) - Decimal(repr(value)) <= Decimal("0.0001")

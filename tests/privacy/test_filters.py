@@ -71,27 +71,35 @@ def test_several_orders_pay_for_the_choice():
 
 
 def test_an_adaptive_attacker_gains_nothing():
-    """The next sigma depends on the last output; the total variation at e^eps stays below delta (10^5 runs)."""
-    rng, epsilon, delta = np.random.default_rng(7), 1.0, 0.05
-    runs, sigmas = 100_000, (3.0, 6.0)
-    budget = Budget(epsilon=epsilon, delta=str(delta))
+    """The next sigma depends on the last output; the filter says when to stop. Both directions, 10^5 runs each."""
+    rng, epsilon, delta, runs = np.random.default_rng(7), 1.0, 0.05, 100_000
+    sigmas = np.array([3.0, 6.0])
+    events = [Gaussian(noise_multiplier=float(s)) for s in sigmas]
     order = best_order(Repeated(event=Gaussian(noise_multiplier=4.0), count=6), delta)
-    total = {}
+    most = 40
+    admitted = np.zeros((most, most, 2), dtype=bool)  # by how often each sigma was spent, and which is asked for
+    for first in range(most):
+        for second in range(most):
+            guard = RdpFilter(Budget(epsilon=epsilon, delta=str(delta)), orders=[order])
+            try:
+                guard.spend(events[0], first)
+                guard.spend(events[1], second)
+            except BudgetExceeded:
+                continue
+            admitted[first, second] = [guard.admits(event) for event in events]
     for present in (True, False):
-        loss, spent, sigma = np.zeros(runs), np.zeros(runs), np.full(runs, sigmas[0])
-        guard_room = float(RdpFilter(budget, orders=[order]).budget.epsilon)
-        room = guard_room - float(np.log1p(-1 / order) - (np.log(delta) + np.log(order)) / (order - 1))
-        for _ in range(40):
-            cost = order / (2 * sigma**2)
-            go = spent + cost <= room  # the filter's own rule, per run
+        loss, counts, choice = np.zeros(runs), np.zeros((runs, 2), dtype=int), np.zeros(runs, dtype=int)
+        for _ in range(most - 1):
+            go = admitted[counts[:, 0], counts[:, 1], choice]
+            sigma = sigmas[choice]
             x = rng.normal(1.0 if present else 0.0, sigma)
-            loss += np.where(go, norm.logpdf(x, 1, sigma) - norm.logpdf(x, 0, sigma), 0.0)
-            spent += np.where(go, cost, 0.0)
-            sigma = np.where(x > 0.5, sigmas[0], sigmas[1])
-        total[present] = loss
-    hockey = np.maximum(1 - np.exp(epsilon - total[True]), 0).mean()
-    assert hockey <= delta
-    assert hockey > 0  # the attack does see something
+            step = norm.logpdf(x, 1, sigma) - norm.logpdf(x, 0, sigma)
+            loss += np.where(go, step if present else -step, 0.0)
+            counts[np.arange(runs), choice] += go
+            choice = np.where(go, (x <= 0.5).astype(int), choice)
+        assert not go.any()  # the filter has stopped every run
+        hockey = np.maximum(1 - np.exp(epsilon - loss), 0).mean()
+        assert 0 < hockey <= delta
 
 
 def test_filters_refuse_what_they_cannot_promise():

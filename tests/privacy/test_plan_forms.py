@@ -61,24 +61,74 @@ def changed(form, path, value):
     return form
 
 
-def test_any_single_edit_of_what_a_plan_does_is_noticed():
-    """A plan says many things twice (rates in phases and in trajectories): an edit leaves them at odds."""
-    form = plan_to_json(PLANS["amplified"])
-    free = {"epsilon_pld", "epsilon_rdp", "schedule", "accountant", "epochs", "batch", "unit", "reads_training_data"}
-    free |= {"relation", "name", "epsilon", "delta"}  # facts of their own; a certificate recomputes the claims
+@pytest.mark.parametrize("name", ["amplified", "individual", "certified"])
+def test_any_single_edit_of_a_number_is_noticed(name):
+    """A plan says most things twice, and its claims are computed anew: an edit leaves something at odds."""
+    form = plan_to_json(PLANS[name])
+    own = {("batch",), ("epochs",)}  # facts of their own, no promise rests on them
     noticed = 0
     for path in leaves(form):
-        if path[-1] in free or path[:1] == ("budget",):
-            continue
         value = form
         for key in path:
             value = value[key]
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if path in own or isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
-        with pytest.raises(BadInput):
-            plan_from_json(changed(form, path, value * 2 + 1 if value else 1))
-        noticed += 1
-    assert noticed > 40
+        for other in (value * 0.9 if isinstance(value, float) else value - 1, value * 2 + 1):
+            if other == value or (path == ("budget", "epsilon") and other > value):
+                continue  # no edit, or a larger budget than was spent is true
+            with pytest.raises(BadInput):
+                plan_from_json(changed(form, path, other))
+            noticed += 1
+    assert noticed > 60
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("budget", "relation"), "replace-one"),
+        (("accountant",), "pld"),
+        (("accountant",), "rdp"),
+        (("mode",), "adaptive"),
+        (("simulation",), True),
+        (("trajectories", 0, "epsilon_rdp"), "abc"),
+        (("trajectories", 0, "epsilon_rdp"), None),
+        (("trajectories", 0, "epsilon_pld"), 1.0),
+        (("selection", "queries"), 1000),
+        (("selection", "kind"), "shards"),
+        (("cohorts", 1, "name"), "phase-9"),
+    ],
+)
+def test_other_promises_are_refused(path, value):
+    name = "certified" if value == "rdp" else "amplified"
+    with pytest.raises(BadInput):
+        plan_from_json(changed(plan_to_json(PLANS[name]), path, value))
+
+
+def test_a_changed_pld_claim_is_noticed_only_when_certified():
+    form = changed(plan_to_json(PLANS["certified"]), ("trajectories", 0, "epsilon_pld"), 2.0)
+    assert plan_from_json(form, certify=False).trajectories[0].epsilon_pld == 2.0
+    with pytest.raises(InvalidPlan):
+        plan_from_json(form)
+
+
+def test_what_the_command_prints_reads_back():
+    form = plan_to_json(PLANS["amplified"]) | {"warnings": ["delta ..."]}
+    assert plan_from_json(form) == PLANS["amplified"]
+
+
+def test_a_failed_write_keeps_the_older_plan(tmp_path, monkeypatch):
+    path = tmp_path / "plan.json"
+    write_plan(PLANS["amplified"], path)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(OSError, match="space"):
+        write_plan(PLANS["shards"], path)
+    monkeypatch.undo()
+    assert read_plan(path) == PLANS["amplified"]
+    assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
 
 
 def test_damaged_files_are_refused_without_a_traceback(tmp_path):
@@ -102,10 +152,10 @@ def test_damaged_files_are_refused_without_a_traceback(tmp_path):
                             damaged[spot:spot] = damaged[spot : spot + rng.randint(1, 50)]
                 path.write_bytes(bytes(damaged))
                 try:
-                    read = read_plan(path)
+                    read = read_plan(path, certify=name != "certified")
                 except BadInput:
                     continue
-                assert plan_from_json(json.loads(json.dumps(plan_to_json(read)))) == read
+                assert plan_from_json(json.loads(json.dumps(plan_to_json(read))), certify=False) == read
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"format": "discreet.plan/2"}, {"format": "discreet.plan/1"}])

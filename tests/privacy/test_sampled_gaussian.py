@@ -68,3 +68,23 @@ def test_more_sampling_costs_more_and_never_more_than_all(rate, sigma):
 
 def test_nothing_sampled_costs_nothing():
     assert not sampled_gaussian_rdp(np.array([0.0]), 1.0, np.array([1.5, 2.0, 1e6])).any()
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "order"), [(1e-4, 3.0, 166), (1e-5, 2.5, 144), (1e-6, 2.0, 111), (7e-9, 1.3, 64)]
+)
+def test_a_second_hump_far_out_is_not_lost(rate, sigma, order):
+    """A - 1 is tiny and all of it sits near t = order / sigma, where the normal density underflows."""
+    ours = sampled_gaussian_rdp(np.array([rate]), sigma, np.array([float(order)]))[0, 0]
+    assert ours == pytest.approx(by_binomial_sum(rate, sigma, order), rel=1e-6)
+
+
+@settings(max_examples=300)
+@given(st.floats(-9, -0.01), st.floats(0.5, 6), st.floats(0.5, 1.5))
+def test_whole_orders_agree_where_the_second_hump_rises(log_rate, sigma, share):
+    rate = 10**log_rate
+    order = min(max(2, round(share * 2 * sigma**2 * math.log(1 / rate))), 400)
+    ours = sampled_gaussian_rdp(np.array([rate]), sigma, np.array([float(order)]))[0, 0]
+    exact = min(by_binomial_sum(rate, sigma, order), order / (2 * sigma**2))
+    # tiny values are lost in the rounding of the binomial sum itself, around 1
+    assert ours == pytest.approx(exact, rel=1e-6, abs=1e-13)

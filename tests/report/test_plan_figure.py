@@ -8,8 +8,9 @@ ASK = {"epsilon": 8, "delta": "1e-6", "initial": 1000, "queries": [300, 200], "b
 
 
 @pytest.mark.parametrize("accountant", ["rdp", "pld"])
-def test_the_figure_ends_where_the_plan_does(accountant):
-    ask = plan_request(**ASK, selection_epsilon=2, accountant=accountant)
+@pytest.mark.parametrize("epsilon", [8, 0.05])
+def test_the_figure_ends_where_the_plan_does(accountant, epsilon):
+    ask = plan_request(**ASK | {"epsilon": epsilon}, selection_epsilon=epsilon / 4, accountant=accountant)
     made = make_plan(ask)
     figure = plan_figure(ask, made)
     for path in made.trajectories:
@@ -19,6 +20,6 @@ def test_the_figure_ends_where_the_plan_does(accountant):
             rising = [loss for loss in curve if loss is not None]
             assert rising == sorted(rising)
     assert figure.plan.losses["phase-2"][:2] == (None, None)
-    assert figure.plan.starts["phase-2"] == (1.5, 2.0)
+    assert figure.plan.starts["phase-2"] == (1.5, epsilon / 4)
     assert figure.steps == tuple(phase.steps for phase in made.phases)
     assert len(figure.naive_rates) == 3

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import typer
@@ -55,7 +56,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        return _refuse(f"A file could not be used: {error.strerror}. Check its path and the space on the disk.")
+        name = Path(str(error.filename)).name if error.filename else "a file"
+        return _refuse(f"{name} could not be used: {error.strerror}. Check its path and the space on the disk.")
     except UsageProblem as error:  # an unknown option, a missing value
         cast(Any, error).show()
         return int(getattr(error, "exit_code", 2))

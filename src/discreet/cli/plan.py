@@ -19,8 +19,6 @@ EXAMPLE = (
     "--batch 4096 --epochs 30 --selection-epsilon 2 --plot plan.png"
 )
 
-Choice = Annotated[str | None, typer.Option()]
-
 
 def plan_command(
     epsilon: Annotated[str | None, typer.Option(help="What one unit may lose in all, such as 8.")] = None,
@@ -126,7 +124,8 @@ def _request(*, preset: str | None, options: dict[str, Any], **choices: Any) -> 
 
         row = find(preset)
         filled = {name: getattr(row, name) if value is None else value for name, value in filled.items()}
-    filled["selection_epsilon"] = filled["selection_epsilon"] or "0"
+    if filled["selection_epsilon"] is None:
+        filled["selection_epsilon"] = "0"
     filled["queries"] = filled["queries"] or ()
     for name in ("epsilon", "delta", "initial", "batch", "epochs"):
         if filled[name] is None:
@@ -138,12 +137,13 @@ def _request(*, preset: str | None, options: dict[str, Any], **choices: Any) -> 
 
 def _sizes(text: str) -> tuple[int, ...]:
     """Query sizes: '3750,3750' or '3750x2', 'none' for none."""
-    if text.strip() in ("", "none", "0"):
+    if text.strip() in ("none", "0"):
         return ()
     sizes: list[int] = []
     for part in text.split(","):
         size, times = part.strip().split("x") if part.count("x") == 1 else (part.strip(), "1")
-        if not size.isdecimal() or not times.isdecimal() or len(size) > 15 or len(times) > 4:
+        digits = (size + times).isascii() and size.isdecimal() and times.isdecimal()
+        if not digits or len(size) > 15 or len(times) > 4 or int(times) == 0:
             raise BadInput(f"--queries {text}", "it is not a list of sizes", "Write 3750,3750,1000 or 3750x4")
         sizes += [int(size)] * int(times)
     return tuple(sizes)
@@ -164,8 +164,9 @@ def _check_files(plot: Path | None, out: Path | None, *, compare: bool) -> None:
     for path, endings in ((plot, (".png", ".svg", ".pdf")), (out, (".json", ".toml"))):
         if path is None:
             continue
-        if path.suffix not in endings:
-            raise BadInput(f"a file ending in '{path.suffix}'", "that form is not known", f"Use one of {endings}")
+        if path.suffix not in endings or path.is_dir():
+            asked = f"writing {path.name}"
+            raise BadInput(asked, "it is a directory, or of no known form", f"Use a file in {', '.join(endings)}")
         if not path.absolute().parent.is_dir():
             raise BadInput(f"writing {path.name}", "its directory does not exist", "Create the directory first")
     if compare and (plot or out):
@@ -183,16 +184,16 @@ def _print_plan(ask: PlanRequest, *, as_json: bool, plot: Path | None, out: Path
     with working("planning"):
         made = make_plan(ask)
     warning = ask.budget.loose_delta(ask.units)
+    if out:
+        from discreet.privacy.plan_forms import write_plan
+
+        write_plan(made, out)
     if plot:
         from discreet.report.draw import draw_plan
         from discreet.report.plan_figure import plan_figure
 
         with working("drawing"):
             draw_plan(plan_figure(ask, made), plot)
-    if out:
-        from discreet.privacy.plan_forms import write_plan
-
-        write_plan(made, out)
     if as_json:
         print(json.dumps(made.to_json() | {"warnings": [warning] if warning else []}))  # noqa: T201
     else:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from discreet.planning.compare import Option
 from discreet.planning.request import PlanRequest
+from discreet.privacy.exact import shown_up
 from discreet.privacy.plan import NEVER_ASKED, Plan
 
 COMPARISON_FORMAT = "discreet.plan-comparison/1"
@@ -22,7 +23,7 @@ def show_plan(ask: PlanRequest, plan: Plan) -> None:
     console.print(_paths(plan))
     budget = plan.budget
     console.print(
-        f"Claim: epsilon {plan.claim:.6g} of {budget.epsilon} at delta {budget.delta} per {budget.unit}, "
+        f"Claim: epsilon {shown_up(plan.claim, 5)} of {budget.epsilon} at delta {budget.delta} per {budget.unit}, "
         f"relation {budget.relation}, by {plan.accountant.upper()}, {plan.mode} mode."
     )
     console.print("Audience: world. Nothing here depends on private data.")
@@ -40,7 +41,7 @@ def assumptions(ask: PlanRequest) -> list[str]:
     if terms.kind == "shards":
         lines.append("selection releases the asked set only; every record meets one query.")
     if terms.kind == "one-sided":
-        caps = ", ".join(f"{float(cap):.3g}" for cap in terms.missed)
+        caps = ", ".join(shown_up(float(cap), 3) for cap in terms.missed)
         lines.append(f"selection releases the asked set only; each miss costs at most {caps}.")
     if terms.kind != "paper" and terms.threshold_epsilon == 0:
         lines.append("thresholds are public; a private one is priced with --threshold-epsilon.")
@@ -91,10 +92,10 @@ def _paths(plan: Plan) -> Table:
         joins = "-" if path.name == NEVER_ASKED else f"{plan.participations(index):.1f}"
         table.add_row(
             path.name,
-            f"{float(path.forward):.4g}",
-            f"{float(path.backward):.4g}",
-            "-" if path.epsilon_pld is None else f"{path.epsilon_pld:.4f}",
-            f"{path.epsilon_rdp:.4f}",
+            shown_up(float(path.forward)),
+            shown_up(float(path.backward)),
+            "-" if path.epsilon_pld is None else shown_up(path.epsilon_pld),
+            shown_up(path.epsilon_rdp or 0.0),
             joins,
         )
     return table
@@ -136,7 +137,7 @@ def _options(title: str, options: list[Option], *, cohorts: bool) -> Table:
         ]
         if cohorts:
             cells.append(" ".join(f"{value:.0f}" for value in option.participations))
-        table.add_row(*cells, f"{option.plan.phases[-1].size:,}", f"{option.plan.claim:.3f}")
+        table.add_row(*cells, f"{option.plan.phases[-1].size:,}", shown_up(option.plan.claim, 3))
     return table
 
 

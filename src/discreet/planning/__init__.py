@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from discreet.planning.request import PlanRequest
+from discreet.privacy.accounting.sampled_gaussian import Array
 from discreet.privacy.plan import Phase, Plan
 
 __all__ = ["PlanRequest", "make_plan"]
@@ -10,18 +11,34 @@ __all__ = ["PlanRequest", "make_plan"]
 
 def make_plan(ask: PlanRequest) -> Plan:
     """The plan for this request: scheduled by RDP, then its noise tightened against its own accountant."""
-    from discreet.planning.continual import continual_phases
-    from discreet.planning.equalised import equalised_phases
-    from discreet.planning.naive import naive_phases
+    from discreet.planning.feasible import TooLittleLeft, infeasible
     from discreet.planning.tighten import leftover, tightened
 
+    try:
+        plan = tightened(_draft(ask))
+        credit = leftover(plan) if ask.schedule in ("step-amplification", "noise-reduction") else None
+        # what one cohort cannot use, its own rate can
+        return plan if credit is None else tightened(_draft(ask, credit))
+    except TooLittleLeft as problem:
+        raise infeasible(ask, str(problem), _draft) from None
+
+
+def _draft(ask: PlanRequest, credit: Array | None = None) -> Plan:
+    """Phases by RDP, not yet certified."""
+    from discreet.planning.continual import continual_phases
+    from discreet.planning.equalised import equalised_phases
+    from discreet.planning.feasible import check_losses, check_trained
+    from discreet.planning.naive import naive_phases
+
+    check_losses(ask)
     if ask.schedule == "naive":
-        return tightened(_with_phases(ask, naive_phases(ask)))
-    if ask.schedule == "continual":
-        return tightened(_with_phases(ask, continual_phases(ask)))
-    plan = tightened(_with_phases(ask, equalised_phases(ask)))
-    credit = leftover(plan)  # what one cohort cannot use, its own rate can
-    return plan if credit is None else tightened(_with_phases(ask, equalised_phases(ask, credit)))
+        phases = naive_phases(ask)
+    elif ask.schedule == "continual":
+        phases = continual_phases(ask)
+    else:
+        phases = equalised_phases(ask, credit)
+    check_trained(ask, phases)
+    return _with_phases(ask, phases)
 
 
 def _with_phases(ask: PlanRequest, phases: tuple[Phase, ...]) -> Plan:

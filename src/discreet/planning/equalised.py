@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from discreet.errors import InfeasiblePlan
+from discreet.planning.feasible import TooLittleLeft
 from discreet.planning.naive import LEAST_SIGMA, MOST_SIGMA, base_sigma, phase_targets
 from discreet.planning.rates import Guess
 from discreet.planning.request import PlanRequest
@@ -100,10 +100,5 @@ def _balanced_sigma(ask: PlanRequest, rates_at: RateFinder, sizes: Array, steps:
     if short is None:
         return LEAST_SIGMA
     if short <= least * (1 + 1e-9):
-        raise InfeasiblePlan(
-            f"batch={ask.batch} in a phase of {round(float(sizes.sum()))}",
-            "the cohorts that may still train are too small for that expected batch",
-            f"The nearest feasible batch is {ask.initial}, or lower the selection epsilon",
-            {"batch": str(ask.initial)},
-        )
+        raise TooLittleLeft("the cohorts that may still train in a phase are too small for the expected batch")
     return 1 / short

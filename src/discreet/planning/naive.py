@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from discreet.errors import InfeasiblePlan
+from discreet.planning.feasible import TooLittleLeft
 from discreet.planning.request import PlanRequest
 from discreet.planning.search import least_noise
 from discreet.planning.spending import Spending
@@ -75,13 +75,7 @@ def calibrated(
     target = float_below(ask.budget.epsilon)
     sigma = least_noise(cost, target, start=start, tolerance=tolerance, least=LEAST_SIGMA, most=MOST_SIGMA)
     if sigma is None:
-        nearest = f"{float(ask.terms.epsilon) * 0.9:.4g}"
-        raise InfeasiblePlan(
-            f"a selection epsilon of {ask.terms.epsilon} in a budget of {ask.budget.epsilon}",
-            "what it leaves is too little to train every cohort at one rate, whatever the noise",
-            f"A selection epsilon of {nearest} leaves a tenth of it; or use step-amplification",
-            {"selection_epsilon": nearest, "schedule": "step-amplification"},
-        )
+        raise TooLittleLeft("what is left to train with is too little, whatever the noise")
     return sigma
 
 

@@ -19,7 +19,9 @@ from discreet.privacy.selection_terms import SelectionKind, SelectionTerms
 
 MOST_EPSILON = 100
 """Above this sigma leaves the range in which the accountants are trusted, and the promise means nothing."""
-MOST_QUERIES = 200
+MOST_DELTA = Decimal("0.01")
+"""A promise that may fail for one in a hundred is none."""
+MOST_QUERIES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,7 @@ class PlanRequest:
         object.__setattr__(self, "terms", self._terms())
         _check_choices(self)
         _check_sizes(self)
-        _check_losses(self)
+        _check_budget(self)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -119,9 +121,13 @@ def _check_counts(ask: PlanRequest) -> None:
 
 def _check_choices(ask: PlanRequest) -> None:
     if ask.schedule not in get_args(Schedule):
-        raise BadInput(f"schedule {ask.schedule}", "there is no such schedule", f"Choose one of {get_args(Schedule)}")
+        raise BadInput(
+            f"schedule {ask.schedule}", "there is no such schedule", f"Choose one of {', '.join(get_args(Schedule))}"
+        )
     if ask.accountant not in get_args(Accountant):
-        raise BadInput(f"accountant {ask.accountant}", "there is no such one", f"Choose one of {get_args(Accountant)}")
+        raise BadInput(
+            f"accountant {ask.accountant}", "there is no such one", f"Choose one of {', '.join(get_args(Accountant))}"
+        )
     if ask.budget.relation != "zero-out":
         raise BadInput(
             f"a plan under {ask.budget.relation}",
@@ -170,28 +176,12 @@ def _check_sizes(ask: PlanRequest) -> None:
                 )
 
 
-def _check_losses(ask: PlanRequest) -> None:
-    """Selection alone must fit, and must leave asked records something to train with."""
-    budget, terms = ask.budget, ask.terms
-    if budget.epsilon > MOST_EPSILON:
-        raise InfeasiblePlan(
-            f"epsilon={budget.epsilon}",
-            f"plans are made up to {MOST_EPSILON}; beyond it the promise protects nobody",
-            f"The nearest feasible epsilon is {MOST_EPSILON}",
-            {"epsilon": str(MOST_EPSILON)},
-        )
-    last = len(ask.queries)
-    paths = {"never asked": terms.never_asked(), "initial": terms.initial()}
-    if last:
-        paths[f"asked in phase {last}"] = terms.asked_at(last)
-    for name, branches in paths.items():
-        loss = max(sum((b.forward for b in branches), Decimal(0)), sum((b.backward for b in branches), Decimal(0)))
-        if loss > budget.epsilon or (loss == budget.epsilon and name != "never asked"):
-            share = terms.epsilon * budget.epsilon / loss
-            nearest = f"{share * Decimal('0.99'):.4g}"
+def _check_budget(ask: PlanRequest) -> None:
+    for name, value, most in (("epsilon", ask.budget.epsilon, MOST_EPSILON), ("delta", ask.budget.delta, MOST_DELTA)):
+        if value > most:
             raise InfeasiblePlan(
-                f"a selection epsilon of {terms.epsilon} in a budget of {budget.epsilon}",
-                f"the path '{name}' would lose {loss} to selection alone",
-                f"The nearest feasible selection epsilon is about {nearest}",
-                {"selection_epsilon": nearest},
+                f"{name}={value}",
+                f"plans are made up to {most}; beyond it the promise protects nobody",
+                f"The nearest feasible {name} is {most}",
+                {name: str(most)},
             )

@@ -36,14 +36,6 @@ def selection_terms(
     asked from below do pay for misses, they are what each query needs and a fifth more.
     """
     asked, tau = exact_decimal(epsilon, "selection epsilon"), exact_decimal(threshold_epsilon, "threshold epsilon")
-    if asked == 0 and tau > 0:
-        raise BadInput(
-            f"a threshold epsilon of {tau} without a selection epsilon",
-            "records asked at random have no threshold",
-            "Give a selection epsilon, or drop the threshold's",
-        )
-    if asked < 0 or tau < 0:
-        raise BadInput("a negative selection epsilon", "a loss cannot be negative", "Give 0 for random selection")
     count = len(queries)
     if individual_rates and (kind == "paper" or asked == 0):
         raise BadInput(
@@ -51,14 +43,16 @@ def selection_terms(
             "they need one-sided prices: only there does a record asked from below lose less",
             "Use selection one-sided or shards with a selection epsilon above 0",
         )
+    if high_share is not None and not individual_rates:
+        raise BadInput("a high share without individual rates", "it would change nothing", "Add --individual-rates")
     pools = [None if pool_size is None else pool_size - initial - sum(queries[:i]) for i in range(count)]
     shares = _shards(shards, count) if kind == "shards" else ()
     if kind == "shards" and pool_size is not None:
         pools = [math.floor(share * (pool_size - initial)) for share in shares]
-    if kind == "paper" or asked == 0:
-        caps: tuple[Decimal, ...] = ()
-    elif missed is not None:
+    if missed is not None:
         caps = tuple(exact_decimal(cap, "cap on misses") for cap in missed)
+    elif kind == "paper" or asked == 0:
+        caps = ()
     elif kind == "shards":
         caps = (asked,) * count
     else:

@@ -46,9 +46,11 @@ class Budget:
         if not 0 <= dlt < 1:
             raise InvalidBudget(f"delta={dlt}", "it must be in [0, 1)", "Give a chance far below 1/units")
         if unit not in get_args(Unit):
-            raise InvalidBudget(f"unit={unit}", "it is not a unit", f"Choose one of {get_args(Unit)}")
+            raise InvalidBudget(f"unit={unit}", "it is not a unit", f"Choose one of {', '.join(get_args(Unit))}")
         if relation not in get_args(Relation):
-            raise InvalidBudget(f"relation={relation}", "it is not a relation", f"Choose one of {get_args(Relation)}")
+            raise InvalidBudget(
+                f"relation={relation}", "it is not a relation", f"Choose one of {', '.join(get_args(Relation))}"
+            )
         for name, value in (("epsilon", eps), ("delta", dlt), ("unit", unit), ("relation", relation)):
             object.__setattr__(self, name, value)
 

@@ -7,6 +7,7 @@ and their sums are exact. Computed epsilons are floats; they are rounded *up* be
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation
 
@@ -25,6 +26,8 @@ def exact_decimal(value: Number, name: str, error: type[BadInput] = BadInput) ->
     """``value`` as the decimal its writer meant: a float is read by its shortest form, so 0.1 is one tenth."""
     if isinstance(value, bool) or not isinstance(value, (Decimal, int, str, float)):
         raise error(f"{name}", f"a {type(value).__name__} is not a number", "Give a decimal such as '0.5'")
+    if isinstance(value, str) and not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value.strip(), re.ASCII):
+        raise error(f"{name}", "it is not a decimal number", "Write it like '8' or '1e-6'")
     try:
         number = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
     except InvalidOperation:
@@ -86,3 +89,10 @@ def json_number(value: Decimal) -> int | float | str:
         return int(value)
     near = float(value)
     return near if Decimal(repr(near)) == value else str(value)
+
+
+def shown_up(value: float, places: int = 4) -> str:
+    """``value`` for people: fixed ``places``, rounded up, so that a printed epsilon is never below the claimed one."""
+    if not math.isfinite(value):
+        return str(value)
+    return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), rounding=ROUND_CEILING))

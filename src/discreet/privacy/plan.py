@@ -130,20 +130,12 @@ class Plan:
         """This plan with its trajectories built from its phases."""
         return replace(self, trajectories=build_trajectories(self.selection, self.cohorts, self.phases))
 
-    def certified(self, intervals: dict[str, float] | None = None) -> Plan:
-        """This plan with every trajectory priced by RDP and, if PLD is its accountant, by PLD.
-
-        ``intervals`` maps a trajectory's name to its discretisation (default: the planning interval).
-        """
-        delta, pld = float(self.budget.delta), self.accountant == "pld"
-        steps = intervals or {}
-        return replace(
-            self,
-            trajectories=tuple(
-                path.certified(delta, pld=pld, **({"interval": steps[path.name]} if path.name in steps else {}))
-                for path in self.trajectories
-            ),
-        )
+    def certified(self) -> Plan:
+        """This plan with every trajectory priced by RDP and, if PLD is its accountant, by PLD."""
+        delta, budget = float(self.budget.delta), float(self.budget.epsilon)
+        by_pld = self.accountant == "pld"
+        paths = tuple(path.certified(delta, budget=budget, pld=by_pld) for path in self.trajectories)
+        return replace(self, trajectories=paths)
 
     def to_json(self) -> dict[str, Any]:
         """The stored form (`discreet.privacy.plan_forms`)."""

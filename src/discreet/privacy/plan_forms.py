@@ -6,6 +6,7 @@ Floats are written by their shortest form, so a plan reads back equal to the las
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -68,8 +69,12 @@ def _rates_form(plan: Plan, stage: Stage) -> list[Any]:
     ]
 
 
-def plan_from_json(data: Any) -> Plan:
-    """The plan a stored form holds. Its trajectories are rebuilt from its phases and must agree."""
+def plan_from_json(data: Any, *, certify: bool = True) -> Plan:
+    """The plan a stored form holds.
+
+    Its trajectories are rebuilt from its phases and must agree. With ``certify`` its claims are computed anew and must
+    agree too (milliseconds by RDP, seconds by PLD); without, PLD claims are taken as they stand, for showing only.
+    """
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InvalidPlan("reading a plan", f"its format is not {FORMAT}", _BROKEN)
     data = {key: value for key, value in data.items() if key != "warnings"}  # `discreet plan --json` adds them
@@ -80,9 +85,9 @@ def plan_from_json(data: Any) -> Plan:
         if tuple(replace(p, epsilon_pld=None, epsilon_rdp=None) for p in stored) != plan.trajectories:
             raise InvalidPlan("reading a plan", "its trajectories do not follow from its phases", _BROKEN)
         plan = replace(plan, trajectories=stored)
-        _check_claims(plan)
-        if plan_to_json(plan) != _without_nulls_lost(data, plan):
+        if plan_to_json(plan) != _with_nulls(data):
             raise InvalidPlan("reading a plan", "some of its numbers do not follow from the others", _BROKEN)
+        _check_claims(plan, certify=certify)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError, OverflowError) as error:
         if isinstance(error, BadInput):
             raise
@@ -90,22 +95,30 @@ def plan_from_json(data: Any) -> Plan:
     return plan
 
 
-def _check_claims(plan: Plan) -> None:
-    """RDP claims are computed anew (milliseconds); PLD claims must be there, possible, and within the budget."""
-    delta, budget = float(plan.budget.delta), float(plan.budget.epsilon)
+def _check_claims(plan: Plan, *, certify: bool) -> None:
     if plan.budget.relation != "zero-out":
         raise InvalidPlan("reading a plan", "plans are proven under zero-out only", _BROKEN)
+    by_pld = plan.accountant == "pld"
     for path in plan.trajectories:
-        claims = [path.epsilon_rdp] + ([path.epsilon_pld] if plan.accountant == "pld" else [])
-        if not all(type(claim) in (int, float) for claim in claims):
-            raise InvalidPlan("reading a plan", "a path has no claim", _BROKEN)
-        if abs(_real(path.epsilon_rdp) - path.rdp(delta)) > 1e-6 * max(1.0, path.rdp(delta)):
-            raise InvalidPlan("reading a plan", "a path's claim by RDP does not follow from its events", _BROKEN)
-        if not path.selection_loss <= plan.claim_of(path) <= budget:
-            raise InvalidPlan("reading a plan", "a path's claim is not within the budget", _BROKEN)
+        claims = [path.epsilon_rdp] + ([path.epsilon_pld] if by_pld else [])
+        if not all(type(claim) in (int, float) for claim in claims) or (path.epsilon_pld is not None and not by_pld):
+            raise InvalidPlan("reading a plan", "a path's claims are not those of its accountant", _BROKEN)
+        if plan.claim_of(path) > plan.budget.epsilon:
+            raise InvalidPlan("reading a plan", "a path's claim is above the budget", _BROKEN)
+    again = plan.certified() if certify else replace(plan, accountant="rdp").certified()
+    for path, anew in zip(plan.trajectories, again.trajectories, strict=True):
+        if not _same(path.epsilon_rdp, anew.epsilon_rdp) or (certify and not _same(path.epsilon_pld, anew.epsilon_pld)):
+            raise InvalidPlan("reading a plan", "a path's claim does not follow from its events", _BROKEN)
 
 
-def _without_nulls_lost(data: dict[str, Any], plan: Plan) -> dict[str, Any]:
+def _same(stored: float | None, anew: float | None) -> bool:
+    """Equal but for the last digits, which another machine may round otherwise."""
+    if stored is None or anew is None:
+        return stored is anew
+    return abs(stored - anew) <= 1e-7 * max(anew, 1e-3)
+
+
+def _with_nulls(data: dict[str, Any]) -> dict[str, Any]:
     # TOML has no null: a missing epsilon_pld under RDP is the same plan
     paths = [{"epsilon_pld": None, "epsilon_rdp": None} | path for path in data["trajectories"]]
     return data | {"trajectories": paths}
@@ -118,6 +131,8 @@ def _read(data: dict[str, Any]) -> Plan:
         raise InvalidPlan("reading a plan", "its schedule or accountant is unknown", _BROKEN)
     cohorts = tuple(_read_cohort(form) for form in data["cohorts"])
     phases = tuple(_read_phase(form) for form in data["phases"])
+    selection = SelectionTerms.from_json(data["selection"])
+    _check_cohorts(cohorts, selection, len(phases))
     for number, phase in enumerate(phases):
         entered = sum(cohort.size for cohort in cohorts if cohort.phase <= number)
         if round(entered) != phase.size:
@@ -128,10 +143,23 @@ def _read(data: dict[str, Any]) -> Plan:
         accountant=data["accountant"],
         batch=_whole(data["batch"]),
         epochs=_whole(data["epochs"]),
-        selection=SelectionTerms.from_json(data["selection"]),
+        selection=selection,
         cohorts=cohorts,
         phases=phases,
     )
+
+
+def _check_cohorts(cohorts: tuple[Cohort, ...], selection: SelectionTerms, phases: int) -> None:
+    """One initial cohort, then one a query (two parts where rates are individual), one phase after each."""
+    parts: tuple[Part | None, ...] = ("high", "low") if selection.high_shares else (None,)
+    expected = [("initial", 0, None)] + [(f"phase-{j}", j, p) for j in range(1, phases) for p in parts]
+    if [(c.name, c.phase, c.part) for c in cohorts] != expected or selection.queries != phases - 1:
+        raise InvalidPlan("reading a plan", "its cohorts, queries and phases do not fit together", _BROKEN)
+    if not selection.high_shares:
+        return
+    for share, high, low in zip(selection.high_shares, cohorts[1::2], cohorts[2::2], strict=True):
+        if abs(high.size - share * (high.size + low.size)) > 1e-5:
+            raise InvalidPlan("reading a plan", "a cohort's parts are not of their planned shares", _BROKEN)
 
 
 def _read_cohort(form: dict[str, Any]) -> Cohort:
@@ -166,8 +194,14 @@ def _real(value: Any) -> float:
 
 
 def write_plan(plan: Plan, path: Path) -> None:
-    """Store ``plan`` as JSON or TOML, by the file's ending."""
-    path.write_text(dump_plan(plan, path.suffix), encoding="utf-8")
+    """Store ``plan`` as JSON or TOML, by the file's ending: the whole file or none, an older one kept until then."""
+    text = dump_plan(plan, path.suffix)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        scratch.write_text(text, encoding="utf-8")
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def dump_plan(plan: Plan, suffix: str) -> str:
@@ -188,8 +222,8 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def read_plan(path: Path) -> Plan:
-    """Read a plan that `write_plan` stored."""
+def read_plan(path: Path, *, certify: bool = True) -> Plan:
+    """Read a plan that `write_plan` stored, computing its claims anew unless ``certify`` is off."""
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
@@ -197,4 +231,4 @@ def read_plan(path: Path) -> Plan:
         raise InvalidPlan("reading a plan", "the file cannot be read as text", _BROKEN) from None
     except ValueError:
         raise InvalidPlan("reading a plan", "the file is not valid JSON or TOML", _BROKEN) from None
-    return plan_from_json(data)
+    return plan_from_json(data, certify=certify)

@@ -39,13 +39,29 @@ class SelectionTerms:
     def __post_init__(self) -> None:
         if self.kind not in get_args(SelectionKind):
             raise BadInput(
-                f"selection {self.kind}", "there is no such price", f"Choose one of {get_args(SelectionKind)}"
+                f"selection {self.kind}",
+                "there is no such price",
+                f"Choose one of {', '.join(get_args(SelectionKind))}",
+            )
+        if min(self.epsilon, self.threshold_epsilon, *self.missed, Decimal(0)) < 0:
+            raise BadInput("a negative selection epsilon", "a loss cannot be negative", "Give 0 for random selection")
+        if self.epsilon == 0 and (self.threshold_epsilon > 0 or self.missed or self.high_shares):
+            raise BadInput(
+                "a threshold price, caps on misses or individual rates without a selection epsilon",
+                "records asked at random have none of them",
+                "Give a selection epsilon, or drop them",
             )
         if self.reads_training_data and self.kind != "paper":
             raise BadInput(
                 f"{self.kind} selection whose scores read training records",
                 "one-sided prices hold only for scores of the record alone",
                 "Price it the paper's way (selection 'paper'): every record then pays every query",
+            )
+        if self.kind == "paper" and (self.threshold_epsilon > 0 or self.missed):
+            raise BadInput(
+                "the paper's selection with a threshold price or caps on misses",
+                "its queries have neither",
+                "Drop them, or choose one-sided or shards",
             )
         if self.kind != "paper" and self.epsilon > 0 and len(self.missed) != self.queries:
             raise BadInput("selection terms", "they need one cap on misses per query", "Give eps_n for each query")

@@ -15,15 +15,17 @@ correlated with the path, and the worst path of joint PLDs is not a bound (a tes
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Self
 
 from discreet.errors import InvalidEvent, InvalidPlan
-from discreet.privacy.accounting.pld import PLANNING_INTERVAL, pld_epsilons
+from discreet.privacy.accounting.pld import FINEST_INTERVAL, PLANNING_INTERVAL, pld_epsilons
 from discreet.privacy.accounting.rdp import rdp_epsilon
 from discreet.privacy.event_forms import from_json, to_json
-from discreet.privacy.events import Composed, Event, Repeated, ThresholdResponse
+from discreet.privacy.events import Composed, Event, PoissonSampledGaussian, Repeated, ThresholdResponse
 from discreet.privacy.exact import exact_sum, float_above, json_number, rounded_up
 
 
@@ -113,6 +115,21 @@ class Trajectory:
         """The training of this path as one event."""
         return Composed(events=self.training)
 
+    def with_noise_times(self, factor: float) -> Self:
+        """This path, uncertified, with every noise multiplier of its training times ``factor``."""
+        return replace(self, training=tuple(map(_scaler(factor), self.training)), epsilon_pld=None, epsilon_rdp=None)
+
+    def interval(self, budget: float) -> float:
+        """Discretisation fine enough for what selection leaves this path of ``budget``, and for how long it trains.
+
+        Connect-the-dots costs about 0.8 x steps x interval^2 of epsilon (docs/proofs/pld.md); keep that under a
+        thousandth of what is left.
+        """
+        left = budget - self.selection_loss
+        steps = sum(part.count for part in self.training)
+        fine = min(left / 2000, math.sqrt(max(left, 0.0) / 1000 / max(steps, 1)))
+        return min(PLANNING_INTERVAL, max(FINEST_INTERVAL, fine))
+
     def rdp(self, delta: float) -> float:
         """Claim by RDP, both directions, rounded up."""
         if not self.training:
@@ -126,9 +143,10 @@ class Trajectory:
         forward, backward = pld_epsilons(self.trained, delta, interval=interval)
         return rounded_up(max(float_above(self.forward) + forward, float_above(self.backward) + backward))
 
-    def certified(self, delta: float, *, pld: bool, interval: float = PLANNING_INTERVAL) -> Self:
+    def certified(self, delta: float, *, budget: float, pld: bool) -> Self:
         """This path with its claims filled in."""
-        return replace(self, epsilon_rdp=self.rdp(delta), epsilon_pld=self.pld(delta, interval) if pld else None)
+        by_pld = self.pld(delta, self.interval(budget)) if pld else None
+        return replace(self, epsilon_rdp=self.rdp(delta), epsilon_pld=by_pld)
 
     def to_json(self) -> dict[str, Any]:
         """Name, losses and claims first, then the events they follow from."""
@@ -158,3 +176,12 @@ class Trajectory:
         if [json_number(path.forward), json_number(path.backward)] != [data["forward"], data["backward"]]:
             raise InvalidPlan("a stored trajectory", "its losses do not follow from its events", "Restore the file")
         return path
+
+
+def _scaler(factor: float) -> Callable[[Repeated], Repeated]:
+    def scaled(part: Repeated) -> Repeated:
+        step = part.event
+        assert isinstance(step, PoissonSampledGaussian), "training is made of sampled Gaussian steps"
+        return replace(part, event=replace(step, noise_multiplier=step.noise_multiplier * factor))
+
+    return scaled

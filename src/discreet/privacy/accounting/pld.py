@@ -34,6 +34,7 @@ from discreet.privacy.exact import float_above
 
 PLANNING_INTERVAL = 1e-3
 CERTIFICATE_INTERVAL = 1e-4
+FINEST_INTERVAL = 1e-5
 
 
 def rounding(steps: int) -> float:
@@ -132,7 +133,7 @@ def pld_epsilons(
     return min(forward, float_above(pure)), min(backward, float_above(pure))
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=1024)
 def single(event: Event, count: int, *, interval: float, relation: Relation = "zero-out") -> LossPair:
     """``count`` repetitions of one elementary event."""
     if relation == "replace-one" and not isinstance(event, (Gaussian, PoissonSampledGaussian)):

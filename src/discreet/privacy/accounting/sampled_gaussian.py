@@ -89,9 +89,10 @@ def _divergence_block(rates: Array, sigma: float, orders: Array) -> tuple[Array,
 
 
 def _excess(u: Array, orders: Array, weight: Array) -> Array:
-    with np.errstate(over="ignore", invalid="ignore"):
-        first = np.expm1(u)[:, None, :]
-        gap = np.expm1(orders[None, :, None] * u[:, None, :]) - orders[None, :, None] * first
-        product = gap * np.exp(weight)
-    # far right nodes overflow times underflow; they carry no mass where the excess is small
-    return np.asarray(np.maximum(np.nan_to_num(product, nan=0.0, posinf=0.0).sum(axis=2), 0.0))
+    grown = orders[None, :, None] * u[:, None, :]
+    near = np.minimum(grown, 30.0)
+    gap = np.expm1(near) - orders[None, :, None] * np.expm1(np.minimum(u, 30.0))[:, None, :]
+    # far out f^alpha alone is the term (what is left off is negative); its hump near t = alpha / sigma lies where
+    # exp(weight) underflows, so it is added in logarithms
+    terms = np.where(grown > 30.0, np.exp(np.minimum(grown + weight, 700.0)), gap * np.exp(weight))
+    return np.asarray(np.maximum(terms.sum(axis=2), 0.0))
