@@ -52,7 +52,7 @@ def _stage(ask: PlanRequest, spending: Spending, i: int, target: float, sigma: f
     steps = _amplified(ask, rates_at, sizes, i, sigma) if amplify else ask.naive_steps(i)
     phase_sigma = _balanced_sigma(ask, rates_at, sizes, steps, sigma)
     rates = rates_at(steps, phase_sigma)
-    # the tolerance of the search ends at or above b; bring the batch to b exactly, which only lowers rates
+    # the search ends just below b, except where even the least sigma leaves more: rates may always fall
     rates = rates * min(1.0, ask.batch / float(rates @ sizes))
     return Stage(steps=steps, noise_multiplier=phase_sigma, rates=tuple(float(rate) for rate in rates))
 
@@ -86,7 +86,7 @@ def _amplified(ask: PlanRequest, rates_at: RateFinder, sizes: Array, i: int, sig
 
 
 def _balanced_sigma(ask: PlanRequest, rates_at: RateFinder, sizes: Array, steps: int, sigma: float) -> float:
-    """Smallest sigma (on the side of a batch of at least b) at which the cohorts' rates add up to b."""
+    """sigma at which the cohorts' rates add up to b, from below."""
     # the expected batch grows with sigma; search x = 1 / sigma, in which it falls
     least, most = 1 / MOST_SIGMA, 1 / LEAST_SIGMA
     short = least_noise(
