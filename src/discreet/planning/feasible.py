@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any
 
 from discreet.errors import BadInput, InfeasiblePlan
 from discreet.planning.request import PlanRequest
@@ -35,9 +36,9 @@ def check_trained(ask: PlanRequest, phases: tuple[Phase, ...]) -> None:
 def infeasible(ask: PlanRequest, fact: str, draft: Callable[[PlanRequest], object]) -> InfeasiblePlan:
     """The refusal, naming the nearest request for which ``draft`` succeeds."""
 
-    def works(**changes: object) -> bool:
+    def works(**changes: Any) -> bool:
         try:
-            draft(replace(ask, accountant="rdp", **changes))  # type: ignore[arg-type]
+            draft(replace(ask, accountant="rdp", **changes))
         except (TooLittleLeft, BadInput):
             return False
         return True
