@@ -5,8 +5,12 @@ DiscreetError
 │   ├── InvalidBudget                  an epsilon, delta, unit or relation that means nothing
 │   ├── InvalidEvent                   a mechanism's parameters, or its stored form
 │   ├── InvalidPlan                    a stored plan that is not one
-│   └── InfeasiblePlan                 a plan nobody can make; names the nearest one
+│   ├── InfeasiblePlan                 a plan nobody can make; names the nearest one
+│   ├── InvalidLedger                  a stored ledger that is not one, or was changed
+│   └── InvalidCertificate             a stored certificate, key or signature that is not one
 ├── BudgetExceeded (ValueError)        a spend the filter refused; nothing was spent
+├── LedgerUnavailable (RuntimeError)   a ledger in use elsewhere, or whose last write is in doubt
+├── ReceiptRefused (RuntimeError)      a draw without a valid receipt: none, spent, foreign, or for something else
 ├── UnsupportedEvent (TypeError)       an accountant that cannot price this event
 └── MissingExtra (ImportError)         an optional part that is not installed
 """
@@ -56,19 +60,38 @@ class InfeasiblePlan(BadInput):
         self.nearest = nearest
 
 
+class InvalidLedger(BadInput):
+    """A stored ledger that cannot be read back, or whose entries do not follow from one another."""
+
+
+class InvalidCertificate(BadInput):
+    """A stored certificate, signing key or signature that cannot be read."""
+
+
 class BudgetExceeded(DiscreetError, ValueError):
     """A spend that would break the promise. It was refused before anything changed.
 
     ``requested`` is what this spend alone costs, ``remaining`` what was left, ``total`` the whole budget.
     """
 
-    def __init__(self, asked: str, *, requested: Decimal, remaining: Decimal, total: Decimal) -> None:
+    def __init__(
+        self, asked: str, *, requested: Decimal, remaining: Decimal, total: Decimal, reason: str = ""
+    ) -> None:
         self.requested, self.remaining, self.total = requested, remaining, total
+        left = f"needs eps={requested:.6g}; {remaining:.6g} of {total:.6g} remains"
         super().__init__(
             asked,
-            f"needs eps={requested:.6g}; {remaining:.6g} of {total:.6g} remains",
+            f"{reason}: {left}" if reason else left,
             "Ask for less, or raise the budget before the campaign starts",
         )
+
+
+class LedgerUnavailable(DiscreetError, RuntimeError):
+    """The ledger cannot take a charge now: another process holds it, or its last write may not have landed."""
+
+
+class ReceiptRefused(DiscreetError, RuntimeError):
+    """A draw was asked for without a valid receipt. Nothing was drawn."""
 
 
 class UnsupportedEvent(DiscreetError, TypeError):

@@ -16,6 +16,7 @@ however the events were chosen.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
@@ -25,7 +26,10 @@ from discreet.privacy.accounting.rdp import ORDERS, conversion, epsilon_at, rdp_
 from discreet.privacy.accounting.sampled_gaussian import Array
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Event, Repeated
-from discreet.privacy.exact import Number, exact_decimal, exact_minus, float_below, rounded_up
+from discreet.privacy.exact import Number, exact_decimal, exact_minus, exact_sum, float_below, rounded_up
+
+UNBOUNDED = Decimal("1e100")
+"""Stands for an epsilon that nothing proves."""
 
 
 def best_order(event: Event, delta: float) -> float:
@@ -33,51 +37,96 @@ def best_order(event: Event, delta: float) -> float:
     return float(ORDERS[int(np.argmin(rdp_curve(event) + conversion(delta)))])
 
 
-class RdpFilter:
-    """An odometer with a lock: spends RDP at fixed orders until no order has room."""
+@dataclass(frozen=True)
+class Spending:
+    """What was accepted so far: Rényi sums at the filter's orders, and the exact sum while everything was pure."""
+
+    curve: Array
+    pure: Decimal | None = Decimal(0)
+
+
+class RdpLimit:
+    """The rule of an RDP filter, without its state: what a spending costs, and what it would cost after one event.
+
+    A run of pure events is also stopped by its exact sum. That is one more order, infinity, whose share of delta is 0,
+    so it costs the others nothing; at delta 0 it is the only one.
+    """
 
     def __init__(self, budget: Budget, *, orders: Sequence[float]) -> None:
-        if not orders or not all(order > 1 for order in orders):
+        if not all(order > 1 for order in orders) or (not orders and budget.delta > 0):
             raise BadInput("an RDP filter", "it needs orders above 1, fixed beforehand", "Use best_order(...)")
-        if budget.delta <= 0:
+        if budget.delta <= 0 and orders:
             raise BadInput("an RDP filter at delta=0", "RDP proves nothing there", "Give a delta above 0")
         if budget.relation != "zero-out":
             raise BadInput(f"an RDP filter under {budget.relation}", "its curves are for zero-out", "Use zero-out")
         self.budget = budget
         self.orders: Array = np.array(sorted(set(orders)), dtype=np.float64)
         # delta is shared out because the order alive at the end is chosen by what happened
-        self._delta = float_below(budget.delta / self.orders.size)
-        self._spent: Array = np.zeros(self.orders.size)
+        self._delta = float_below(budget.delta / self.orders.size) if orders else 0.0
+        self.nothing = Spending(np.zeros(self.orders.size))
+
+    def after(self, spent: Spending, event: Event, count: int = 1) -> Spending:
+        """``spent`` and ``count`` of ``event``; every addition is rounded up."""
+        done = Repeated(event=event, count=count)
+        added = rdp_curve(done, self.orders) if self.orders.size else self.nothing.curve
+        pure = done.pure_epsilon()
+        total = None if pure is None or spent.pure is None else exact_sum((spent.pure, pure))
+        return Spending(np.asarray(np.nextafter(spent.curve + added, np.inf)), total)
+
+    def epsilon(self, spent: Spending) -> Decimal:
+        """What ``spent`` proves: the better of the exact sum and the orders; `UNBOUNDED` when neither proves any."""
+        by_orders = epsilon_at(spent.curve, self._delta, self.orders) if self.orders.size else np.inf
+        found = Decimal(repr(rounded_up(float(by_orders)))) if np.isfinite(by_orders) else UNBOUNDED
+        return found if spent.pure is None else min(found, spent.pure)
+
+    def refusal(self, what: str, spent: Spending, after: Spending) -> BudgetExceeded | None:
+        """Why ``after`` is too much, or None when it fits."""
+        then, now = self.epsilon(after), self.epsilon(spent)
+        if then <= self.budget.epsilon:
+            return None
+        return BudgetExceeded(
+            what,
+            requested=exact_minus(then, now),
+            remaining=exact_minus(self.budget.epsilon, now),
+            total=self.budget.epsilon,
+        )
+
+
+class RdpFilter:
+    """An odometer with a lock: spends RDP at fixed orders until no order has room."""
+
+    def __init__(self, budget: Budget, *, orders: Sequence[float]) -> None:
+        self.limit = RdpLimit(budget, orders=orders)
+        self._spent = self.limit.nothing
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent in all."""
+        return self.limit.budget
+
+    @property
+    def orders(self) -> Array:
+        """The orders fixed beforehand."""
+        return self.limit.orders
 
     @property
     def spent(self) -> Decimal:
         """Epsilon of what was accepted so far, rounded up: an odometer. The promise of a run that stops when its
         outputs say so is the whole budget, not this.
         """
-        return self._epsilon(self._spent)
+        return self.limit.epsilon(self._spent)
 
     def admits(self, event: Event, count: int = 1) -> bool:
         """Whether ``count`` of ``event`` would fit. Changes nothing."""
-        return self._epsilon(self._after(event, count)) <= self.budget.epsilon
+        return self.limit.refusal("", self._spent, self.limit.after(self._spent, event, count)) is None
 
     def spend(self, event: Event, count: int = 1) -> None:
         """Accept ``count`` of ``event``, or raise and change nothing."""
-        after = self._after(event, count)
-        if self._epsilon(after) > self.budget.epsilon:
-            raise BudgetExceeded(
-                f"spending {count} x {event.kind}",
-                requested=exact_minus(self._epsilon(after), self.spent),
-                remaining=exact_minus(self.budget.epsilon, self.spent),
-                total=self.budget.epsilon,
-            )
+        after = self.limit.after(self._spent, event, count)
+        refusal = self.limit.refusal(f"spending {count} x {event.kind}", self._spent, after)
+        if refusal:
+            raise refusal
         self._spent = after
-
-    def _after(self, event: Event, count: int) -> Array:
-        return np.asarray(self._spent + rdp_curve(Repeated(event=event, count=count), self.orders))
-
-    def _epsilon(self, curve: Array) -> Decimal:
-        epsilon = rounded_up(epsilon_at(curve, self._delta, self.orders))
-        return Decimal(repr(epsilon)) if np.isfinite(epsilon) else Decimal("1e100")
 
 
 class BlockFilter:

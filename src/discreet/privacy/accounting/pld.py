@@ -120,9 +120,9 @@ def pld_epsilons(
     interval: float = CERTIFICATE_INTERVAL,
     relation: Relation = "zero-out",
 ) -> tuple[float, float]:
-    """Epsilon of ``event`` forward and backward. A pure event at delta 0 costs its exact sum."""
+    """Epsilon of ``event`` forward and backward. A pure event costs its exact sum at a delta too small for FFTs."""
     pure = event.pure_epsilon()
-    if pure is not None and delta == 0:
+    if pure is not None and delta < 2 * rounding(sum(count for _, count in flatten(event))):
         return float_above(pure), float_above(pure)
     pair = pld_pair(event, interval=interval, relation=relation)
     if pair is None:

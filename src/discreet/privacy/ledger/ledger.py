@@ -1,0 +1,337 @@
+"""The ledger: charge, then release.
+
+Guarantee: `charge` refuses before anything changes; when it returns, its entry is durable, and its receipt is the only
+thing that opens the noise room. An error or interrupt in the middle may waste budget, never hide it: the ledger then
+takes no more charges until it is opened again and has read what was really written.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Self
+
+from discreet.errors import BadInput, BudgetExceeded, InvalidLedger, LedgerUnavailable, ReceiptRefused
+from discreet.privacy.events import Event
+from discreet.privacy.exact import exact_minus
+from discreet.privacy.ledger.entries import Charge, Entry, Why, write_entry
+from discreet.privacy.ledger.opening import Opening, read_ledger, write_opening
+from discreet.privacy.ledger.paths import Line
+from discreet.privacy.ledger.receipts import Receipt, Source, issue
+from discreet.privacy.ledger.sinks import Sink
+from discreet.privacy.ledger.standing import Rule, Standing
+from discreet.privacy.ledger.terms import Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One charge to make, perhaps to several groups at once."""
+
+    charges: tuple[Charge, ...]
+    why: Why
+
+    def __post_init__(self) -> None:
+        groups = [charge.who for charge in self.charges]
+        if not groups or len(set(groups)) != len(groups):
+            raise BadInput("a charge", "it names no group, or one twice", "Name each group once")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """Where a path stands. ``epsilon`` is an odometer; what is claimed is in a certificate. Audience: owner."""
+
+    path: str
+    entries: int
+    forward: Decimal
+    backward: Decimal
+    epsilon: Decimal
+    remaining: Decimal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What a charge would cost. ``refusal`` says why it would not be taken, or is empty."""
+
+    requested: Decimal
+    remaining: Decimal
+    total: Decimal
+    fits: bool
+    refusal: str = ""
+
+
+class Ledger:
+    """An append-only, hash-chained account of everything that touched private data."""
+
+    def __init__(self, sink: Sink, opening: Opening, entries: Sequence[Entry], *, source: Source | None) -> None:
+        self._sink, self.opening, self.source = sink, opening, source
+        self._rule = Rule(opening.terms)
+        self._standing: Standing = self._rule.start
+        self._entries: list[Entry] = []
+        self._of_path: list[list[Entry]] = [[] for _ in opening.terms.paths]
+        self._receipts: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._lock, self._process = threading.Lock(), os.getpid()
+        self._in_doubt, self.closed = False, False
+        if source is not None and source.simulation != opening.simulation:
+            raise BadInput(
+                "opening this ledger with that source of randomness",
+                "one is a simulation and the other is not",
+                "Keep simulations and production in different ledgers",
+            )
+        for entry in entries:
+            self._keep(entry, self._admitted(entry))
+
+    @classmethod
+    def create(cls, sink: Sink, terms: Terms, *, source: Source | None = None) -> Self:
+        """A new ledger in an empty sink. Committed terms are certified first; nothing is written if they fail."""
+        if sink.read():
+            raise LedgerUnavailable("creating a ledger", "there is one already", "Open it, or choose another place")
+        terms.check_claim()
+        simulation = bool(source and source.simulation)
+        line, opening = write_opening(terms, id=secrets.token_hex(16), at=_now(), simulation=simulation)
+        sink.append(0, [line])
+        return cls(sink, opening, [], source=source)
+
+    @classmethod
+    def open(cls, sink: Sink, *, source: Source | None = None) -> Self:
+        """The ledger a sink holds; every line is checked, and every charge weighed again."""
+        opening, entries = read_ledger(sink.read())
+        return cls(sink, opening, entries, source=source)
+
+    # -- what it is
+
+    @property
+    def id(self) -> str:
+        """A random name."""
+        return self.opening.id
+
+    @property
+    def terms(self) -> Terms:
+        """What it promises."""
+        return self.opening.terms
+
+    @property
+    def simulation(self) -> bool:
+        """Whether its noise was simulated: then it proves nothing about people."""
+        return self.opening.simulation
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line: it stands for everything before it."""
+        return self._entries[-1].hash if self._entries else self.opening.hash
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every entry, oldest first."""
+        return tuple(self._entries)
+
+    def __len__(self) -> int:
+        """The number of entries."""
+        return len(self._entries)
+
+    # -- what it does
+
+    def charge(
+        self,
+        *,
+        event: Event,
+        count: int = 1,
+        who: str | Sequence[str],
+        why: Why | str,
+        source: Source | None = None,
+    ) -> Receipt:
+        """Charge ``count`` of ``event`` to a group, or the same to several; durable when it returns."""
+        groups = (who,) if isinstance(who, str) else tuple(who)
+        return self.charge_together({group: event for group in groups}, count=count, why=why, source=source)
+
+    def charge_together(
+        self, events: Mapping[str, Event], *, count: int = 1, why: Why | str, source: Source | None = None
+    ) -> Receipt:
+        """Charge several groups an event each, as one entry: all or none."""
+        return self.charge_all([request(events, count=count, why=why)], source=source)[0]
+
+    def charge_all(self, requests: Sequence[Request], *, source: Source | None = None) -> list[Receipt]:
+        """Many entries with one durable write, a receipt each: all or none."""
+        with self._lock:
+            self._check_usable()
+            drawn_from = self._usable(source)
+            weighed, standing = [], self._standing
+            for one in requests:
+                standing = self._rule.weigh(standing, one.charges, one.why)
+                weighed.append(standing)
+            lines, entries, previous = [], list[Entry](), self.head
+            for one in requests:
+                line, entry = write_entry(
+                    sequence=len(self._entries) + len(entries) + 1,
+                    at=_now(),
+                    why=one.why,
+                    charges=one.charges,
+                    key=drawn_from.fingerprint if drawn_from else "",
+                    previous=previous,
+                )
+                previous = entry.hash
+                lines.append(line)
+                entries.append(entry)
+            self._in_doubt = True
+            self._sink.append(len(self._entries) + 1, lines)
+            for entry, after in zip(entries, weighed, strict=True):
+                self._keep(entry, after)
+            self._in_doubt = False
+            return [self._issue(entry, drawn_from) for entry in entries]
+
+    def reissue(self, entry: Entry, *, source: Source) -> Receipt:
+        """A receipt for an entry made before a restart, so that its draws can be *repeated* from the same key.
+
+        Refused unless ``source`` holds the key the entry was made with: other draws would be a second release.
+        """
+        with self._lock:
+            self._check_usable()
+            self._usable(source)
+            if not entry.key or entry.key != source.fingerprint or entry not in self._entries[entry.sequence - 1 :][:1]:
+                raise ReceiptRefused(
+                    f"a new receipt for entry {entry.sequence}",
+                    "the entry was not made with this key",
+                    "Charge again: fresh draws are a second release",
+                )
+            return self._issue(entry, source)
+
+    def price(
+        self, *, event: Event, count: int = 1, who: str | Sequence[str], why: Why | str = "pricing"
+    ) -> Price:
+        """What a charge would cost, without spending anything."""
+        groups = (who,) if isinstance(who, str) else tuple(who)
+        one = request({group: event for group in groups}, count=count, why=why)
+        paths = {number for group in groups for number in self.terms.touched(group, one.why.phase)}
+        left = min(self._rule.remaining(self._standing.totals[number]) for number in paths)
+        try:
+            after = self._rule.weigh(self._standing, one.charges, one.why)
+        except BudgetExceeded as refused:
+            return Price(
+                requested=refused.requested,
+                remaining=refused.remaining,
+                total=refused.total,
+                fits=False,
+                refusal=str(refused),
+            )
+        dearest = max(
+            exact_minus(self._rule.epsilon(after.totals[n]), self._rule.epsilon(self._standing.totals[n]))
+            for n in paths
+        )
+        return Price(requested=dearest, remaining=left, total=self.terms.budget.epsilon, fits=True)
+
+    def total(self, path: str) -> Total:
+        """Where ``path`` stands now."""
+        total = self._standing.totals[self._position(path)]
+        return Total(
+            path=path,
+            entries=total.entries,
+            forward=total.forward,
+            backward=total.backward,
+            epsilon=self._rule.epsilon(total),
+            remaining=self._rule.remaining(total),
+        )
+
+    def totals(self) -> tuple[Total, ...]:
+        """Where every path stands now."""
+        return tuple(self.total(path.name) for path in self.terms.paths)
+
+    def entries_of(self, path: str) -> tuple[Entry, ...]:
+        """The entries that touched ``path``, oldest first."""
+        return tuple(self._of_path[self._position(path)])
+
+    def charged(self) -> tuple[Line, ...]:
+        """What was charged, equal charges of a phase added up."""
+        counts: dict[tuple[str, int, Event], int] = {}
+        for entry in self._entries:
+            for charge in entry.charges:
+                where = (charge.who, entry.why.phase, charge.event)
+                counts[where] = counts.get(where, 0) + charge.count
+        return tuple(Line(who=w, phase=p, event=e, count=n) for (w, p, e), n in counts.items())
+
+    def lines_left(self) -> list[tuple[Line, int]]:
+        """Committed lines with how much of each is left."""
+        return self._rule.lines_left(self._standing)
+
+    def owns(self, receipt: Receipt) -> bool:
+        """Whether this ledger issued ``receipt``."""
+        return isinstance(receipt, Receipt) and self._receipts.get(receipt.entry.sequence) is receipt
+
+    def close(self) -> None:
+        """Let others write. Receipts that were not used are worthless from now on."""
+        self.closed = True
+        self._sink.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        """Public facts only."""
+        kind = "simulation, " if self.simulation else ""
+        return f"<Ledger {self.id[:8]}: {kind}{self.terms.mode}, {len(self)} entries>"
+
+    # -- inside
+
+    def _usable(self, source: Source | None) -> Source | None:
+        if source is not None and source.simulation != self.simulation:
+            raise BadInput(
+                "charging with that source of randomness",
+                "one of ledger and source is a simulation and the other is not",
+                "Keep simulations and production in different ledgers",
+            )
+        return source or self.source
+
+    def _admitted(self, entry: Entry) -> Standing:
+        try:
+            return self._rule.weigh(self._standing, entry.charges, entry.why)
+        except (BudgetExceeded, BadInput):
+            raise InvalidLedger(
+                "reading a ledger", f"entry {entry.sequence} is one its terms do not allow", "Find out who wrote it"
+            ) from None
+
+    def _keep(self, entry: Entry, standing: Standing) -> None:
+        for charge in entry.charges:
+            for number in self.terms.touched(charge.who, entry.why.phase):
+                kept = self._of_path[number]
+                if not kept or kept[-1] is not entry:
+                    kept.append(entry)
+        self._standing = standing
+        self._entries.append(entry)
+
+    def _issue(self, entry: Entry, source: Source | None) -> Receipt:
+        earlier = self._receipts.get(entry.sequence)
+        if earlier is not None:
+            earlier.void()
+        receipt = issue(ledger=self, entry=entry, source=source)
+        self._receipts[entry.sequence] = receipt
+        return receipt
+
+    def _position(self, path: str) -> int:
+        for number, known in enumerate(self.terms.paths):
+            if known.name == path:
+                return number
+        names = ", ".join(known.name for known in self.terms.paths)
+        raise BadInput(f"path {path}", "this ledger has no such path", f"Choose one of {names}")
+
+    def _check_usable(self) -> None:
+        if self.closed or self._in_doubt or os.getpid() != self._process:
+            fact = "its last write was interrupted" if self._in_doubt else "it is closed, or open in another process"
+            raise LedgerUnavailable("charging", fact, "Open the ledger again")
+
+
+def request(events: Mapping[str, Event], *, count: int = 1, why: Why | str) -> Request:
+    """A checked request; ``why`` may be just the purpose, in phase 0."""
+    reason = Why(purpose=why) if isinstance(why, str) else why
+    charges = tuple(Charge(who=who, event=event, count=count) for who, event in events.items())
+    return Request(charges=charges, why=reason)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,162 @@
+"""Which charges touch which path of a record.
+
+A record is in one group after another: in the pool until it is asked, then in its cohort. A `Path` lists those stays;
+a charge touches every path that stays in its group at its phase. What happens in a stay that ends in a choice (asked,
+or missed to the end) comes *before* the path's last branch and counts as a pure loss; what happens in an open stay
+follows the branch and composes in one PLD (docs/proofs/trajectories.md).
+
+Without declared paths there is one, `everyone`, which every charge touches: always safe, never cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from discreet.errors import BadInput, InvalidLedger
+from discreet.privacy.events import Event, Pure, Repeated, ThresholdResponse
+from discreet.privacy.ledger.entries import BROKEN, MOST_PHASE, checked_count, checked_name
+from discreet.privacy.trajectories import Branch, Trajectory
+
+Choice = Literal["asked", "asked-below", "missed"]
+ANYONE = "*"
+"""A stay in every group: what the one path of a ledger without declared paths has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stay:
+    """A record's time in the group ``who``, from phase ``first`` to phase ``last``.
+
+    ``choice``: *asked* leaves at ``last`` by being asked, *asked-below* the same from below the threshold, *missed*
+    was never asked. None: the path is decided, and what touches it here composes.
+    """
+
+    who: str
+    first: int = 0
+    last: int = MOST_PHASE
+    choice: Choice | None = None
+
+    def __post_init__(self) -> None:
+        if self.who != ANYONE:
+            checked_name(self.who, "the group")
+        checked_count(self.first, "the first phase", least=0, most=MOST_PHASE)
+        checked_count(self.last, "the last phase", least=self.first, most=MOST_PHASE)
+        if self.choice is not None and self.choice not in get_args(Choice):
+            raise BadInput("the choice of a stay", "it is not known", f"Use {', '.join(get_args(Choice))} or nothing")
+        if self.choice in ("asked", "asked-below") and self.last == MOST_PHASE:
+            raise BadInput("a stay that ends by being asked", "it has no last phase", "Say when it was asked")
+
+    def touched(self, who: str, phase: int) -> bool:
+        """Whether a charge to ``who`` in ``phase`` falls into this stay."""
+        return self.who in (who, ANYONE) and self.first <= phase <= self.last
+
+    def to_json(self) -> list[Any]:
+        """who, first, last, choice."""
+        return [self.who, self.first, self.last, self.choice]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path:
+    """One way through the campaign."""
+
+    name: str
+    stays: tuple[Stay, ...]
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "the path's name")
+        if not isinstance(self.stays, tuple) or not self.stays:
+            raise BadInput(f"path {self.name}", "it stays nowhere", "Give at least one stay")
+        open_stays = [stay.choice is None for stay in self.stays]
+        if sorted(open_stays) != open_stays:
+            raise BadInput(f"path {self.name}", "a choice follows an open stay", "List the stays in their order")
+
+    def stay_of(self, who: str, phase: int) -> Stay | None:
+        """The stay a charge falls into; where several would do, the one before the branch, which costs most."""
+        return next((stay for stay in self.stays if stay.touched(who, phase)), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """A form that reads back to an equal value."""
+        return {"name": self.name, "stays": [stay.to_json() for stay in self.stays]}
+
+    @classmethod
+    def from_json(cls, form: Any) -> Path:
+        """The inverse of `to_json`."""
+        if not isinstance(form, dict) or set(form) != {"name", "stays"} or not isinstance(form["stays"], list):
+            raise InvalidLedger("reading a ledger", "a path is not in the one form we write", BROKEN)
+        stays = []
+        for row in form["stays"]:
+            if not isinstance(row, list) or len(row) != 4 or not (row[3] is None or isinstance(row[3], str)):
+                raise InvalidLedger("reading a ledger", "a stay is not in the one form we write", BROKEN)
+            stays.append(Stay(who=row[0], first=row[1], last=row[2], choice=row[3]))  # type: ignore[arg-type]
+        return cls(name=form["name"], stays=tuple(stays))
+
+
+EVERYONE = (Path(name="everyone", stays=(Stay(who=ANYONE),)),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One committed charge: ``count`` of ``event`` to ``who`` in ``phase``."""
+
+    who: str
+    phase: int = 0
+    event: Event
+    count: int = 1
+
+
+def covers(committed: Event, event: Event) -> bool:
+    """Whether ``event`` costs at most what ``committed`` does, by every accountant: the same mechanism with a rate
+    that may only have fallen, noise that may only have risen, an epsilon that may only be smaller.
+    """
+    if committed == event:
+        return True
+    if type(committed) is not type(event):
+        return False
+    return all(_no_dearer(name, committed, event) for name in vars(committed))
+
+
+def _no_dearer(name: str, committed: Event, event: Event) -> bool:
+    ours, theirs = getattr(event, name), getattr(committed, name)
+    if name in ("epsilon", "asked", "missed", "sampling_rate"):
+        return bool(ours <= theirs)
+    return bool(ours >= theirs) if name == "noise_multiplier" else bool(ours == theirs)
+
+
+def trajectory_of(path: Path, lines: Iterable[Line]) -> Trajectory:
+    """``path`` as a trajectory: what these lines do to a record that takes it."""
+    before: list[tuple[Stay, Line]] = []
+    training: dict[Event, int] = {}
+    for line in lines:
+        stay = path.stay_of(line.who, line.phase)
+        if stay is None:
+            continue
+        if stay.choice is None:
+            training[line.event] = training.get(line.event, 0) + line.count
+        else:
+            before.append((stay, line))
+    return Trajectory(
+        name=path.name,
+        selection=tuple(_branches(before)),
+        training=tuple(Repeated(event=event, count=count) for event, count in training.items()),
+    )
+
+
+def _branches(before: list[tuple[Stay, Line]]) -> Iterator[Branch]:
+    for stay, line in before:
+        if not isinstance(line.event, ThresholdResponse):
+            yield Branch(event=line.event if line.count == 1 else Repeated(event=line.event, count=line.count))
+            continue
+        if stay.choice == "missed" or line.phase < stay.last:
+            yield from (Branch(event=line.event, asked=False) for _ in range(min(line.count, 1)))
+            if line.count > 1:
+                yield Branch(event=Repeated(event=Pure(epsilon=line.event.missed), count=line.count - 1))
+        elif line.count == 1 and _alone(line, before):
+            yield Branch(event=line.event, asked=True, below=stay.choice == "asked-below")
+        else:  # which of several responses asked it is not known: both caps, in both directions
+            yield Branch(event=Repeated(event=Pure(epsilon=line.event.pure_epsilon()), count=line.count))
+
+
+def _alone(line: Line, before: list[tuple[Stay, Line]]) -> bool:
+    rivals = [other for _, other in before if isinstance(other.event, ThresholdResponse) and other.phase == line.phase]
+    return len(rivals) == 1

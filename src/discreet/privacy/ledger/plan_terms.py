@@ -1,0 +1,79 @@
+"""A plan as the terms of a ledger: its groups, the paths of a record through them, and every charge it will make.
+
+Groups: the initial cohort and one (part of a) cohort a query, by their labels; `pool`, or `shard-j` where the pool is
+cut; `everyone`, when scores read training records. Query j belongs to phase j, as does the training that follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from discreet.privacy.events import DiscreteLaplace, Laplace, PoissonSampledGaussian, ThresholdResponse
+from discreet.privacy.ledger.paths import Choice, Line, Path, Stay
+from discreet.privacy.ledger.terms import Terms, committed, plan_digest
+from discreet.privacy.plan import NEVER_ASKED, Cohort, Plan
+from discreet.privacy.selection_terms import SelectionTerms
+
+POOL = "pool"
+EVERYONE_WAITS = "everyone"
+
+
+def terms_of(plan: Plan) -> Terms:
+    """The committed terms under which ``plan`` is executed."""
+    return committed(
+        plan.budget,
+        [*_selection_lines(plan.selection), *_training_lines(plan)],
+        paths=[*(_path_of(cohort, plan.selection) for cohort in plan.cohorts), *_never_asked(plan.selection)],
+        accountant=plan.accountant,
+        plan=plan_digest(plan),
+    )
+
+
+def pool_of(selection: SelectionTerms, query: int) -> str:
+    """The group that query number ``query`` (1..T) touches."""
+    if selection.reads_training_data:
+        return EVERYONE_WAITS
+    return f"shard-{query}" if selection.kind == "shards" else POOL
+
+
+def _selection_lines(terms: SelectionTerms) -> Iterator[Line]:
+    if terms.is_free:
+        return
+    for query in range(1, terms.queries + 1):
+        who = pool_of(terms, query)
+        if terms.kind == "paper":
+            yield Line(who=who, phase=query, event=Laplace(epsilon=terms.per_query()))
+            continue
+        if terms.threshold_epsilon > 0:
+            yield Line(who=who, phase=query, event=DiscreteLaplace(epsilon=terms.threshold_epsilon))
+        response = ThresholdResponse(asked=terms.epsilon, missed=terms.missed[query - 1])
+        yield Line(who=who, phase=query, event=response)
+
+
+def _training_lines(plan: Plan) -> Iterator[Line]:
+    for number, phase in enumerate(plan.phases):
+        for stage in phase.stages:
+            for cohort, rate in zip(plan.cohorts, stage.rates, strict=False):
+                if rate > 0 and stage.steps > 0:
+                    step = PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=stage.noise_multiplier)
+                    yield Line(who=cohort.label, phase=number, event=step, count=stage.steps)
+
+
+def _path_of(cohort: Cohort, terms: SelectionTerms) -> Path:
+    stays = [Stay(who=cohort.label)]
+    if terms.reads_training_data and not terms.is_free:
+        stays.insert(0, Stay(who=EVERYONE_WAITS, choice="missed"))
+    elif cohort.phase and not terms.is_free:
+        choice: Choice = "asked-below" if cohort.part == "low" else "asked"
+        stays.insert(0, Stay(who=pool_of(terms, cohort.phase), first=1, last=cohort.phase, choice=choice))
+    return Path(name=cohort.label, stays=tuple(stays))
+
+
+def _never_asked(terms: SelectionTerms) -> list[Path]:
+    if terms.kind == "shards" and not terms.is_free:
+        return [
+            Path(name=f"{NEVER_ASKED}/shard-{j}", stays=(Stay(who=f"shard-{j}", choice="missed"),))
+            for j in range(1, terms.queries + 1)
+        ]
+    who = EVERYONE_WAITS if terms.reads_training_data and not terms.is_free else POOL
+    return [Path(name=NEVER_ASKED, stays=(Stay(who=who, choice="missed"),))]

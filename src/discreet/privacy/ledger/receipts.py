@@ -1,0 +1,153 @@
+"""Receipts: the only key to the noise room. A ledger issues one when an entry is durable, and nobody else can.
+
+Guarantee: a receipt allows as many releases as its entry was charged for and no more; it belongs to the process and
+the open ledger that issued it; it cannot be made by hand, copied or stored. Randomness comes with it: a receipt
+carries the ledger's source, so a production ledger cannot be served with simulated noise or the other way round.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from discreet.errors import BadInput, ReceiptRefused
+from discreet.privacy.events import Event
+from discreet.privacy.ledger.entries import Charge, Entry
+
+_ISSUER = object()
+
+
+class Source(Protocol):
+    """What a ledger must know of a source of randomness. How it draws is the noise room's business."""
+
+    @property
+    def simulation(self) -> bool:
+        """Whether its draws can be known to others: such a ledger proves nothing about people."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names a key that outlives the process, so that the same draws can be made again; empty if there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ticket:
+    """One draw: which entry pays for it, for whom, of what kind, and the how-manieth it is."""
+
+    ledger: str
+    entry: Entry
+    slot: str
+    who: str
+    index: int
+
+
+class Receipt:
+    """Proof that an entry is durable, and a purse of the draws it pays for."""
+
+    __slots__ = ("_ledger", "_lock", "_process", "_start", "_used", "_void", "__weakref__", "entry", "source")
+
+    def __init__(self, issuer: object, *, ledger: Any, entry: Entry, source: Source | None) -> None:
+        if issuer is not _ISSUER:
+            raise ReceiptRefused("making a receipt", "only a ledger issues receipts", "Call Ledger.charge")
+        self.entry, self.source = entry, source
+        self._ledger, self._process, self._void = ledger, os.getpid(), False
+        self._start, self._used = 0, dict[tuple[str, str], int]()
+        self._lock = threading.Lock()
+
+    @property
+    def ledger_id(self) -> str:
+        """The id of the ledger that issued it."""
+        return str(self._ledger.id)
+
+    @property
+    def simulation(self) -> bool:
+        """Whether what is drawn with it proves nothing about people."""
+        return bool(self._ledger.simulation)
+
+    def charge_of(self, who: str | None = None) -> Charge:
+        """The charge to ``who``; without a name, the one charge there is."""
+        found = [charge for charge in self.entry.charges if who in (None, charge.who)]
+        if len(found) != 1:
+            raise ReceiptRefused(
+                f"using receipt {self.entry.sequence} for {who or 'an unnamed group'}",
+                "it does not name one charge of that receipt",
+                f"Name one of {', '.join(charge.who for charge in self.entry.charges)}",
+            )
+        return found[0]
+
+    def events(self, who: str | None = None) -> tuple[Event, ...]:
+        """The events paid for: of one group, or of all."""
+        return tuple(c.event for c in self.entry.charges) if who is None else (self.charge_of(who).event,)
+
+    def take(self, slot: str, who: str | None = None) -> Ticket:
+        """Use up one draw of kind ``slot``, for one group or for all at once. Refuses the one too many."""
+        with self._lock:
+            self.check()
+            groups = [charge.who for charge in self.entry.charges] if who is None else [self.charge_of(who).who]
+            indices = {self._used.get((slot, group), self._start) for group in groups}
+            if len(indices) != 1:
+                raise ReceiptRefused(
+                    f"using receipt {self.entry.sequence} for all its groups",
+                    "some of them were already served by themselves",
+                    "Serve all at once, or each by itself",
+                )
+            index = indices.pop()
+            if index >= min(self.charge_of(group).count for group in groups):
+                raise ReceiptRefused(
+                    f"draw {index + 1} on receipt {self.entry.sequence}",
+                    f"it is spent: {index} were charged for",
+                    "Charge again before drawing again",
+                )
+            for group in groups:
+                self._used[slot, group] = index + 1
+            return Ticket(ledger=self.ledger_id, entry=self.entry, slot=slot, who=who or "*", index=index)
+
+    def advance(self, draws: int) -> None:
+        """Skip the first ``draws`` draws of every kind: a resumed phase goes on where its checkpoint was made."""
+        with self._lock:
+            self.check()
+            if type(draws) is not int or self._used or not 0 <= draws <= min(c.count for c in self.entry.charges):
+                raise BadInput(
+                    f"advancing receipt {self.entry.sequence}",
+                    "it was used already, or has fewer draws than that",
+                    "Advance once, before the first draw",
+                )
+            self._start = draws
+
+    def check(self) -> None:
+        """Raise `ReceiptRefused` unless this receipt may be used here and now."""
+        where = f"using receipt {self.entry.sequence}"
+        if os.getpid() != self._process:
+            raise ReceiptRefused(
+                where, "it was issued to another process, which may use it too", "Charge in the process that draws"
+            )
+        if self._void:
+            raise ReceiptRefused(where, "it was replaced by a later one for the same entry", "Use the later receipt")
+        if self._ledger.closed:
+            raise ReceiptRefused(where, "its ledger is closed", "Draw before closing the ledger")
+
+    def void(self) -> None:
+        """Make this receipt worthless: another was issued for the same entry."""
+        self._void = True
+
+    def __repr__(self) -> str:
+        """Public facts only."""
+        return f"<Receipt {self.entry.sequence} of ledger {self.ledger_id[:8]}>"
+
+    def __copy__(self) -> NoReturn:
+        """A copy would be a second purse."""
+        raise ReceiptRefused("copying a receipt", "a receipt pays once", "Pass the receipt itself")
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        """A copy would be a second purse."""
+        self.__copy__()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """A stored receipt could be read twice."""
+        raise ReceiptRefused("storing a receipt", "a receipt lives in one process", "Use a sealed phase to resume")
+
+
+def issue(*, ledger: Any, entry: Entry, source: Source | None) -> Receipt:
+    """For ledgers only."""
+    return Receipt(_ISSUER, ledger=ledger, entry=entry, source=source)

@@ -1,0 +1,150 @@
+"""Where every path stands: totals that grow with each charge, and the rule that refuses one.
+
+Guarantee: `weigh` changes nothing. It returns the standing after a charge, or raises `BudgetExceeded`. Each step costs
+time in the number of paths and orders, never in the number of entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import numpy as np
+
+from discreet.errors import BudgetExceeded, UnsupportedEvent
+from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, Spending
+from discreet.privacy.accounting.rdp import ORDERS, epsilon_at, rdp_curve, rdp_epsilon
+from discreet.privacy.events import Event, Repeated, ThresholdResponse
+from discreet.privacy.exact import exact_minus, exact_sum, exact_times, float_below, rounded_up
+from discreet.privacy.ledger.entries import Charge, Why
+from discreet.privacy.ledger.paths import Line, Path, covers
+from discreet.privacy.ledger.terms import Terms
+from discreet.privacy.trajectories import Branch
+
+
+@dataclass(frozen=True)
+class PathTotal:
+    """What one path was charged so far. ``forward`` and ``backward`` are losses before its branch (committed mode)."""
+
+    spending: Spending
+    forward: Decimal = Decimal(0)
+    backward: Decimal = Decimal(0)
+    entries: int = 0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All paths, and what is left of each committed line."""
+
+    totals: tuple[PathTotal, ...]
+    left: dict[int, int]
+
+
+class Rule:
+    """The filter of one ledger: prices a charge against its terms."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self._limit = RdpLimit(terms.budget, orders=terms.orders) if terms.mode == "adaptive" else None
+        self._delta = float_below(terms.budget.delta)
+        self._lines: dict[tuple[str, int], list[int]] = {}
+        for number, line in enumerate(terms.lines):
+            self._lines.setdefault((line.who, line.phase), []).append(number)
+        nothing = self._limit.nothing if self._limit else Spending(np.zeros(ORDERS.size))
+        self.start = Standing(tuple(PathTotal(nothing) for _ in terms.paths), {})
+
+    def weigh(self, standing: Standing, charges: Iterable[Charge], why: Why) -> Standing:
+        """The standing after ``charges``, or `BudgetExceeded`."""
+        totals, left = list(standing.totals), dict(standing.left) if self.terms.lines else {}
+        touched: set[int] = set()
+        for charge in charges:
+            paths = self.terms.touched(charge.who, why.phase)
+            if self._limit is None:
+                self._take(left, charge, why)
+            for number in paths:
+                totals[number] = self._added(totals[number], self.terms.paths[number], charge, why.phase)
+            touched |= set(paths)
+        for number in touched:
+            totals[number] = replace(totals[number], entries=standing.totals[number].entries + 1)
+            if self._limit:
+                what = f"{why.purpose} in phase {why.phase}, path {self.terms.paths[number].name}"
+                before, after = standing.totals[number].spending, totals[number].spending
+                refusal = self._limit.refusal(what, before, after)
+                if refusal:
+                    raise refusal
+        return Standing(tuple(totals), left)
+
+    def _take(self, left: dict[int, int], charge: Charge, why: Why) -> None:
+        """Use up a committed line that covers ``charge``."""
+        remaining = Decimal(0)
+        for number in self._lines.get((charge.who, why.phase), []):
+            line = self.terms.lines[number]
+            if not covers(line.event, charge.event):
+                continue
+            rest = left.get(number, line.count)
+            if rest >= charge.count:
+                left[number] = rest - charge.count
+                return
+            remaining = max(remaining, self.alone(line.event, rest))
+        raise BudgetExceeded(
+            f"{why.purpose}, {charge.count} x {charge.event.kind} to {charge.who} in phase {why.phase}",
+            requested=self.alone(charge.event, charge.count),
+            remaining=remaining,
+            total=self.terms.budget.epsilon,
+            reason="the ledger is not committed to that" if not remaining else "more than is left of what was committed",
+        )
+
+    def _added(self, total: PathTotal, path: Path, charge: Charge, phase: int) -> PathTotal:
+        if self._limit:
+            return replace(total, spending=self._limit.after(total.spending, charge.event, charge.count))
+        stay = path.stay_of(charge.who, phase)
+        if stay is None or stay.choice is None:
+            return replace(total, spending=_composed(total.spending, charge))
+        asked = None
+        if isinstance(charge.event, ThresholdResponse):
+            asked = stay.choice != "missed" and phase == stay.last
+        branch = Branch(event=charge.event, asked=asked, below=bool(asked) and stay.choice == "asked-below")
+        return replace(
+            total,
+            forward=exact_sum((total.forward, exact_times(branch.forward, charge.count))),
+            backward=exact_sum((total.backward, exact_times(branch.backward, charge.count))),
+        )
+
+    def epsilon(self, total: PathTotal) -> Decimal:
+        """An odometer: epsilon of what a path was charged so far, rounded up."""
+        if self._limit:
+            return self._limit.epsilon(total.spending)
+        spent = total.spending
+        by_orders = rounded_up(epsilon_at(spent.curve, self._delta))
+        found = Decimal(repr(by_orders)) if np.isfinite(by_orders) else UNBOUNDED
+        composed = found if spent.pure is None else min(found, spent.pure)
+        return exact_sum((max(total.forward, total.backward), composed))
+
+    def alone(self, event: Event, count: int) -> Decimal:
+        """Epsilon of ``count`` times ``event`` by itself, at the budget's delta."""
+        if count == 0:
+            return Decimal(0)
+        done = Repeated(event=event, count=count)
+        pure = done.pure_epsilon()
+        try:
+            by_rdp = rounded_up(rdp_epsilon(event, self._delta) if count == 1 else rdp_epsilon(done, self._delta))
+        except UnsupportedEvent:
+            by_rdp = float("inf")
+        found = Decimal(repr(by_rdp)) if np.isfinite(by_rdp) else UNBOUNDED
+        return found if pure is None else min(found, pure)
+
+    def lines_left(self, standing: Standing) -> list[tuple[Line, int]]:
+        """Committed lines with how much of each is left."""
+        return [(line, standing.left.get(n, line.count)) for n, line in enumerate(self.terms.lines)]
+
+    def remaining(self, total: PathTotal) -> Decimal:
+        """The budget less the odometer; never below 0."""
+        return max(Decimal(0), exact_minus(self.terms.budget.epsilon, self.epsilon(total)))
+
+
+def _composed(spent: Spending, charge: Charge) -> Spending:
+    done = Repeated(event=charge.event, count=charge.count)
+    pure = done.pure_epsilon()
+    total = None if pure is None or spent.pure is None else exact_sum((spent.pure, pure))
+    return Spending(np.asarray(np.nextafter(spent.curve + rdp_curve(done), np.inf)), total)

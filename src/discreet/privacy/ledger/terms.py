@@ -1,0 +1,207 @@
+"""What a ledger promises, fixed before its first entry.
+
+*Committed*: every charge that may ever be made is listed, and the claim is the worst path through that list, certified
+when the ledger is created. A charge must be one of the lines, or one that costs no more (a rate may only fall, noise
+only rise). Stopping early still claims the whole list.
+
+*Adaptive*: charges may depend on what was released before. An RDP filter at orders fixed here guards every path, and
+the exact sum guards runs of pure events; the claim is the whole budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+from discreet.errors import BadInput, BudgetExceeded, DiscreetError, InvalidLedger
+from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, best_order
+from discreet.privacy.accounting.rdp import ORDERS
+from discreet.privacy.budget import Budget
+from discreet.privacy.event_forms import from_json, to_json
+from discreet.privacy.events import Event
+from discreet.privacy.exact import exact_minus
+from discreet.privacy.ledger.entries import BROKEN, Charge, Why, canonical
+from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, trajectory_of
+from discreet.privacy.plan import Accountant, Plan
+from discreet.privacy.trajectories import Trajectory
+
+Mode = Literal["committed", "adaptive"]
+KEYS = {"mode", "budget", "accountant", "paths", "lines", "orders", "plan"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The promise of a ledger: a budget, the paths of a record, and committed lines or a filter's orders."""
+
+    mode: Mode
+    budget: Budget
+    accountant: Accountant
+    paths: tuple[Path, ...] = EVERYONE
+    lines: tuple[Line, ...] = ()
+    orders: tuple[float, ...] = ()
+    plan: str = ""
+
+    def __post_init__(self) -> None:
+        if self.budget.relation != "zero-out":
+            raise BadInput(f"a ledger under {self.budget.relation}", "its proofs are for zero-out", "Use zero-out")
+        names = [path.name for path in self.paths]
+        if not names or len(set(names)) != len(names):
+            raise BadInput("the paths of a ledger", "there are none, or two share a name", "Name each path")
+        if self.mode == "committed":
+            self._check_lines()
+        elif self.mode == "adaptive" and not self.lines and self.accountant == "rdp":
+            RdpLimit(self.budget, orders=self.orders)
+        else:
+            raise BadInput("the terms of a ledger", "their mode and parts do not fit", "Use committed() or adaptive()")
+
+    def _check_lines(self) -> None:
+        if not self.lines or self.orders:
+            raise BadInput("committing to nothing", "a committed ledger lists its charges", "Give lines, or a plan")
+        for line in self.lines:
+            Charge(who=line.who, event=line.event, count=line.count)
+            Why(phase=line.phase, purpose="check")
+            self.touched(line.who, line.phase)
+
+    def touched(self, who: str, phase: int) -> tuple[int, ...]:
+        """Positions of the paths that a charge to ``who`` in ``phase`` touches; a charge that touches none is refused."""
+        found = tuple(i for i, path in enumerate(self.paths) if path.stay_of(who, phase))
+        if not found:
+            raise BadInput(
+                f"charging {who} in phase {phase}",
+                "no declared path of a record is there then",
+                f"Charge one of {', '.join(sorted(self.groups))}",
+            )
+        return found
+
+    @property
+    def groups(self) -> set[str]:
+        """The groups some path stays in."""
+        named = {stay.who for path in self.paths for stay in path.stays}
+        return {"any group"} if ANYONE in named else named
+
+    def trajectories(self, lines: Iterable[Line] | None = None) -> tuple[Trajectory, ...]:
+        """Every path under ``lines`` (the committed ones by default), not yet priced."""
+        found = tuple(self.lines if lines is None else lines)
+        return tuple(trajectory_of(path, found) for path in self.paths)
+
+    def check_claim(self) -> None:
+        """Raise `BudgetExceeded` unless every committed path keeps the promise, by the terms' accountant."""
+        if self.mode == "adaptive":
+            return
+        budget = self.budget
+        for path in self.trajectories():
+            claim = claimed(path, budget, by_pld=self.accountant == "pld")
+            if claim > float(budget.epsilon):
+                needed = Decimal(repr(claim)) if math.isfinite(claim) else UNBOUNDED
+                raise BudgetExceeded(
+                    f"committing path {path.name}",
+                    requested=needed,
+                    remaining=budget.epsilon,
+                    total=budget.epsilon,
+                    reason=f"over by {exact_minus(needed, budget.epsilon):.6g}",
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """A form that reads back to an equal value."""
+        return {
+            "mode": self.mode,
+            "budget": self.budget.to_json(),
+            "accountant": self.accountant,
+            "paths": [path.to_json() for path in self.paths],
+            "lines": [[line.who, line.phase, to_json(line.event), line.count] for line in self.lines],
+            "orders": list(self.orders),
+            "plan": self.plan,
+        }
+
+    @classmethod
+    def from_json(cls, form: dict[str, Any]) -> Terms:
+        """The inverse of `to_json`: strict, and any part that no ledger could have is `InvalidLedger`."""
+        try:
+            terms = _read(cls, form)
+        except InvalidLedger:
+            raise
+        except DiscreetError as error:
+            raise InvalidLedger("reading a ledger's terms", error.fact, BROKEN) from None
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError):
+            raise InvalidLedger("reading a ledger's terms", "a part is missing or of the wrong type", BROKEN) from None
+        if canonical(terms.to_json()) != canonical(form):
+            raise InvalidLedger("reading a ledger's terms", "they are not in the one form we write", BROKEN)
+        return terms
+
+
+def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
+    if set(form) != KEYS or form["accountant"] not in ("pld", "rdp") or not isinstance(form["plan"], str):
+        raise InvalidLedger("reading a ledger's terms", "their keys are not the expected ones", BROKEN)
+    if not all(type(order) is float for order in form["orders"]):
+        raise InvalidLedger("reading a ledger's terms", "an order is not a number", BROKEN)
+    return cls(
+        mode=form["mode"],
+        budget=Budget.from_json(form["budget"]),
+        accountant=form["accountant"],
+        paths=tuple(Path.from_json(path) for path in form["paths"]),
+        lines=tuple(
+            Line(who=who, phase=phase, event=from_json(event), count=count)
+            for who, phase, event, count in form["lines"]
+        ),
+        orders=tuple(form["orders"]),
+        plan=form["plan"],
+    )
+
+
+def claimed(path: Trajectory, budget: Budget, *, by_pld: bool) -> float:
+    """What ``path`` costs by one accountant, at the budget's delta."""
+    delta = float(budget.delta)
+    return path.pld(delta, path.interval(float(budget.epsilon))) if by_pld else path.rdp(delta)
+
+
+def committed(
+    budget: Budget,
+    lines: Sequence[Line],
+    *,
+    paths: Sequence[Path] = EVERYONE,
+    accountant: Accountant = "pld",
+    plan: str = "",
+) -> Terms:
+    """Terms that list every charge."""
+    return Terms(
+        mode="committed", budget=budget, accountant=accountant, paths=tuple(paths), lines=tuple(lines), plan=plan
+    )
+
+
+def adaptive(
+    budget: Budget,
+    *,
+    expect: Event | None = None,
+    orders: Sequence[float] = (),
+    paths: Sequence[Path] = EVERYONE,
+) -> Terms:
+    """Terms guarded by a filter. ``expect`` is a guess at all that will be spent: the order best for it is fixed.
+
+    Without a guess a few orders share delta. At delta 0 only pure events can be charged, and they add up.
+    """
+    if budget.delta == 0:
+        chosen: tuple[float, ...] = ()
+    elif orders:
+        chosen = tuple(sorted({float(order) for order in orders}))
+    elif expect is not None:
+        chosen = (best_order(expect, float(budget.delta)),)
+    else:
+        chosen = _spread_orders(budget)
+    return Terms(mode="adaptive", budget=budget, accountant="rdp", paths=tuple(paths), orders=chosen)
+
+
+def _spread_orders(budget: Budget) -> tuple[float, ...]:
+    """Orders around the one a Gaussian run that spends the whole budget would choose: alpha about
+    1 + sqrt(log(1/delta) / (eps - what noise costs)); half and twice that catch runs of another kind."""
+    middle = 1 + math.sqrt(-math.log(float(budget.delta))) * max(1 / math.sqrt(float(budget.epsilon)), 0.1)
+    wanted = [1 + (middle - 1) * factor for factor in (0.5, 1.0, 2.0, 8.0)]
+    return tuple(sorted({float(ORDERS[int(abs(ORDERS - order).argmin())]) for order in wanted}))
+
+
+def plan_digest(plan: Plan) -> str:
+    """The hash by which a ledger names the plan it executes."""
+    return hashlib.sha256(canonical(plan.to_json())).hexdigest()
