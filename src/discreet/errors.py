@@ -74,9 +74,7 @@ class BudgetExceeded(DiscreetError, ValueError):
     ``requested`` is what this spend alone costs, ``remaining`` what was left, ``total`` the whole budget.
     """
 
-    def __init__(
-        self, asked: str, *, requested: Decimal, remaining: Decimal, total: Decimal, reason: str = ""
-    ) -> None:
+    def __init__(self, asked: str, *, requested: Decimal, remaining: Decimal, total: Decimal, reason: str = "") -> None:
         self.requested, self.remaining, self.total = requested, remaining, total
         left = f"needs eps={requested:.6g}; {remaining:.6g} of {total:.6g} remains"
         super().__init__(

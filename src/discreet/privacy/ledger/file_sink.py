@@ -24,7 +24,8 @@ MOST_BYTES = 1 << 32
 
 def whole_lines(data: bytes) -> list[bytes]:
     """The lines of ``data`` without a torn tail: bytes after the last newline, or a last line with holes (a page that
-    never reached the disk reads as zeros)."""
+    never reached the disk reads as zeros).
+    """
     lines = [part + b"\n" for part in data.split(b"\n")[:-1]]
     if lines and b"\0" in lines[-1]:
         lines.pop()
@@ -81,7 +82,7 @@ class FileSink:
             written += os.write(self._file, data[written:])
         os.fsync(self._file)
         if not self._lines:
-            _sync_directory(self.path.absolute().parent)
+            sync_directory(self.path.absolute().parent)
         self._lines, self._size = at + len(lines), self._size + len(data)
         self._broken = False
 
@@ -119,7 +120,8 @@ def _lock(file: int, name: str) -> None:
         raise LedgerUnavailable(f"opening {name}", "another process is writing it", "Wait for it, or stop it") from None
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Make a new, renamed or removed name durable."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # some file systems cannot sync a directory

@@ -147,7 +147,7 @@ class Ledger:
     ) -> Receipt:
         """Charge ``count`` of ``event`` to a group, or the same to several; durable when it returns."""
         groups = (who,) if isinstance(who, str) else tuple(who)
-        return self.charge_together({group: event for group in groups}, count=count, why=why, source=source)
+        return self.charge_together(dict.fromkeys(groups, event), count=count, why=why, source=source)
 
     def charge_together(
         self, events: Mapping[str, Event], *, count: int = 1, why: Why | str, source: Source | None = None
@@ -200,12 +200,10 @@ class Ledger:
                 )
             return self._issue(entry, source)
 
-    def price(
-        self, *, event: Event, count: int = 1, who: str | Sequence[str], why: Why | str = "pricing"
-    ) -> Price:
+    def price(self, *, event: Event, count: int = 1, who: str | Sequence[str], why: Why | str = "pricing") -> Price:
         """What a charge would cost, without spending anything."""
         groups = (who,) if isinstance(who, str) else tuple(who)
-        one = request({group: event for group in groups}, count=count, why=why)
+        one = request(dict.fromkeys(groups, event), count=count, why=why)
         paths = {number for group in groups for number in self.terms.touched(group, one.why.phase)}
         left = min(self._rule.remaining(self._standing.totals[number]) for number in paths)
         try:

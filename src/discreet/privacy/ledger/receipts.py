@@ -45,7 +45,7 @@ class Ticket:
 class Receipt:
     """Proof that an entry is durable, and a purse of the draws it pays for."""
 
-    __slots__ = ("_ledger", "_lock", "_process", "_start", "_used", "_void", "__weakref__", "entry", "source")
+    __slots__ = ("__weakref__", "_ledger", "_lock", "_process", "_start", "_used", "_void", "entry", "source")
 
     def __init__(self, issuer: object, *, ledger: Any, entry: Entry, source: Source | None) -> None:
         if issuer is not _ISSUER:
@@ -85,7 +85,7 @@ class Receipt:
         with self._lock:
             self.check()
             groups = [charge.who for charge in self.entry.charges] if who is None else [self.charge_of(who).who]
-            indices = {self._used.get((slot, group), self._start) for group in groups}
+            indices = {self.used(slot, group) for group in groups}
             if len(indices) != 1:
                 raise ReceiptRefused(
                     f"using receipt {self.entry.sequence} for all its groups",
@@ -102,6 +102,10 @@ class Receipt:
             for group in groups:
                 self._used[slot, group] = index + 1
             return Ticket(ledger=self.ledger_id, entry=self.entry, slot=slot, who=who or "*", index=index)
+
+    def used(self, slot: str, who: str) -> int:
+        """How many draws of kind ``slot`` were taken for ``who``."""
+        return self._used.get((slot, who), self._start)
 
     def advance(self, draws: int) -> None:
         """Skip the first ``draws`` draws of every kind: a resumed phase goes on where its checkpoint was made."""

@@ -29,10 +29,11 @@ class Sink(Protocol):
 
 
 class MemorySink:
-    """Lines in a list: for simulations and tests. Durable as long as the process is."""
+    """Lines in a list, one given or its own: for simulations and tests. Durable as long as the process is."""
 
-    def __init__(self, lines: Sequence[bytes] = ()) -> None:
-        self._lines = list(lines)
+    def __init__(self, lines: list[bytes] | None = None) -> None:
+        self._lines = [] if lines is None else lines
+        self._closed = False
 
     def read(self) -> list[bytes]:
         """Every line kept, oldest first."""
@@ -40,12 +41,13 @@ class MemorySink:
 
     def append(self, at: int, lines: Sequence[bytes]) -> None:
         """Keep ``lines`` after the first ``at``."""
-        if at != len(self._lines):
+        if at != len(self._lines) or self._closed:
             raise not_the_end()
         self._lines += lines
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Take no more."""
+        self._closed = True
 
 
 def not_the_end() -> LedgerUnavailable:

@@ -92,7 +92,9 @@ class Rule:
             requested=self.alone(charge.event, charge.count),
             remaining=remaining,
             total=self.terms.budget.epsilon,
-            reason="the ledger is not committed to that" if not remaining else "more than is left of what was committed",
+            reason="the ledger is not committed to that"
+            if not remaining
+            else "more than is left of what was committed",
         )
 
     def _added(self, total: PathTotal, path: Path, charge: Charge, phase: int) -> PathTotal:

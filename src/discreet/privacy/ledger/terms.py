@@ -67,7 +67,7 @@ class Terms:
             self.touched(line.who, line.phase)
 
     def touched(self, who: str, phase: int) -> tuple[int, ...]:
-        """Positions of the paths that a charge to ``who`` in ``phase`` touches; a charge that touches none is refused."""
+        """Positions of the paths that a charge to ``who`` in ``phase`` touches; refuses one that touches none."""
         found = tuple(i for i, path in enumerate(self.paths) if path.stay_of(who, phase))
         if not found:
             raise BadInput(
@@ -196,7 +196,8 @@ def adaptive(
 
 def _spread_orders(budget: Budget) -> tuple[float, ...]:
     """Orders around the one a Gaussian run that spends the whole budget would choose: alpha about
-    1 + sqrt(log(1/delta) / (eps - what noise costs)); half and twice that catch runs of another kind."""
+    1 + sqrt(log(1/delta) / (eps - what noise costs)); half and twice that catch runs of another kind.
+    """
     middle = 1 + math.sqrt(-math.log(float(budget.delta))) * max(1 / math.sqrt(float(budget.epsilon)), 0.1)
     wanted = [1 + (middle - 1) * factor for factor in (0.5, 1.0, 2.0, 8.0)]
     return tuple(sorted({float(ORDERS[int(abs(ORDERS - order).argmin())]) for order in wanted}))

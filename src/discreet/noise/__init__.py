@@ -1,0 +1,31 @@
+"""How randomness is drawn: the only door to it. Every mechanism takes a receipt and refuses a spent or foreign one."""
+
+from discreet.noise.choice import SparseVector, exponential
+from discreet.noise.coins import coins, highest, numerator, poisson_mask, threshold_coins
+from discreet.noise.gaussian import gamma_direction, gaussian
+from discreet.noise.keyed import SecretKey, release_key
+from discreet.noise.laplace import discrete_laplace, laplace
+from discreet.noise.sealed import SealedPhase
+from discreet.noise.sources import OperatingSystem, Recording, Replaying, Seeded, Source
+
+__all__ = [
+    "OperatingSystem",
+    "Recording",
+    "Replaying",
+    "SealedPhase",
+    "SecretKey",
+    "Seeded",
+    "Source",
+    "SparseVector",
+    "coins",
+    "discrete_laplace",
+    "exponential",
+    "gamma_direction",
+    "gaussian",
+    "highest",
+    "laplace",
+    "numerator",
+    "poisson_mask",
+    "release_key",
+    "threshold_coins",
+]

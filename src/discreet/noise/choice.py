@@ -1,0 +1,118 @@
+"""Choosing privately: the exponential mechanism and the sparse vector, both by exact integers.
+
+`exponential`: index i with probability proportional to exp(epsilon score_i / (2 sensitivity)), or without the 2 where
+scores are monotone (a record can only raise them). Drawn by rejection: a uniform index is kept with probability
+exp(-gap to the best), an exact coin. No weight is ever rounded.
+
+`SparseVector`: is this value above the threshold? Many noes and one yes cost one charge (Dwork and Roth 2014,
+AboveThreshold): threshold noise of scale lambda = 2 sensitivity / epsilon, value noise of 2 lambda. Each yes starts a
+new epoch, which takes the next draw of the receipt.
+
+Proofs: docs/proofs/exponential.md, docs/proofs/sparse-vector.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import BadInput
+from discreet.noise.door import RELEASE, paid_epsilon, positive, private_floats, release
+from discreet.noise.lattice import Lattice
+from discreet.noise.sources import Streams
+from discreet.noise.stream import Integers, Stream
+from discreet.privacy.events import Pure
+from discreet.privacy.ledger.receipts import Receipt, Ticket
+
+_SCORE_FINENESS = 20
+_EPSILON_UNIT = 1 << 24
+_MOST_GAP = 1 << 12
+"""Scores whose gap to the best costs more than this many nats count as being this far: e^-4096 is never drawn."""
+
+
+def exponential(
+    scores: Any, *, sensitivity: float, receipt: Receipt, monotone: bool = False, who: str | None = None
+) -> int:
+    """The index of a high score; epsilon is what the receipt was charged for."""
+    epsilon = paid_epsilon(receipt, (Pure,), "exponential", who)
+    reach, values = positive(sensitivity, "sensitivity"), private_floats(scores)
+    if values.ndim != 1 or not values.size:
+        raise BadInput("the exponential mechanism", "there is nothing to choose from", "Give a list of scores")
+    units = math.floor(epsilon * _EPSILON_UNIT)
+    if units < 1:
+        raise BadInput("the exponential mechanism", "its epsilon is below 2^-24", "Charge more, or choose at random")
+    lattice = Lattice(2.0 ** (math.floor(math.log2(reach)) - _SCORE_FINENESS))
+    steps = math.ceil(reach / lattice.step)
+    under = _EPSILON_UNIT * steps * (1 if monotone else 2)
+    heights = lattice.floored(values)
+    # gaps are clipped before they are multiplied, so that the product fits into 64 bits
+    gaps = np.minimum(heights.max() - heights, _MOST_GAP * under // units) * units
+
+    def sampler(streams: Streams) -> int:
+        return _first_kept(streams(0), gaps, under)
+
+    return release(
+        receipt,
+        "exponential",
+        sampler,
+        inputs=values,
+        measure="linf-up" if monotone else "linf",
+        sensitivity=reach,
+        parameters={"sensitivity": reach, "epsilon": epsilon, "size": values.size, "monotone": monotone},
+        who=who,
+    )
+
+
+def _first_kept(stream: Stream, gaps: Integers, under: int) -> int:
+    trials = 64
+    while True:
+        tried = stream.below(np.full(trials, gaps.size, dtype=np.int64))
+        kept = stream.bernoulli_exp(gaps[tried], np.full(trials, under, dtype=np.int64))
+        if kept.any():
+            return int(tried[int(kept.argmax())])
+        trials = min(2 * trials, 1 << 16)
+
+
+class SparseVector:
+    """Asks one value after another whether it is above a threshold; the receipt's count is the number of yeses."""
+
+    def __init__(self, *, receipt: Receipt, sensitivity: float = 1.0, who: str | None = None) -> None:
+        self._epsilon = paid_epsilon(receipt, (Pure,), "sparse vector", who)
+        self._receipt, self._who, self._reach = receipt, who, positive(sensitivity, "sensitivity")
+        self._lattice = Lattice.under(2 * self._reach / float(self._epsilon), "sparse vector")
+        self._epoch: Ticket | None = None
+        self._asked = 0
+
+    def above(self, value: float, threshold: float) -> bool:
+        """Whether ``value`` (private) is above ``threshold`` (public), noisily. A yes ends the epoch."""
+        paid_epsilon(self._receipt, (Pure,), "sparse vector", self._who)
+        if not isinstance(threshold, (int, float)) or not math.isfinite(threshold):
+            raise BadInput("a threshold", "it is not a finite number", "Declare one")
+        hidden = private_floats(value)
+        if hidden.ndim:
+            raise BadInput("a sparse vector query", "it is not one number", "Ask one value at a time")
+        if self._epoch is None:
+            self._epoch, self._asked = self._receipt.take(RELEASE, self._who), 0
+        self._asked += 1
+        answer = release(
+            self._receipt,
+            "sparse-vector",
+            lambda streams: self._decide(streams, hidden, threshold),
+            inputs=hidden,
+            measure="linf",
+            sensitivity=self._reach,
+            parameters={"threshold": float(threshold), "asked": self._asked, "sensitivity": self._reach},
+            ticket=self._epoch,
+        )
+        if answer:
+            self._epoch = None
+        return answer
+
+    def _decide(self, streams: Streams, value: Any, threshold: float) -> bool:
+        steps = self._lattice.steps_l1(self._reach, 1)
+        bar = streams(0).discrete_laplace(math.ceil(2 * steps / self._epsilon), 1, 1)  # the same all through an epoch
+        noise = streams(self._asked).discrete_laplace(math.ceil(4 * steps / self._epsilon), 1, 1)
+        level = self._lattice.floored(np.asarray(threshold, dtype=np.float64))
+        return bool(self._lattice.floored(value) + noise[0] >= level + bar[0])

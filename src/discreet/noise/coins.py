@@ -1,0 +1,152 @@
+"""Coins by integer comparison: who is asked, and who is in a batch.
+
+A probability is a whole numerator over 2^63 and a coin is one comparison with a random integer, so its probability is
+exactly what was checked: no floating point stands between the promise and the draw (docs/proofs/coins.md).
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput, ReceiptRefused
+from discreet.noise.door import RELEASE, paid_event, paid_events, release
+from discreet.noise.sources import Streams
+from discreet.noise.stream import ONE
+from discreet.privacy.events import Event, PoissonSampledGaussian, Pure, ThresholdResponse
+from discreet.privacy.ledger.receipts import Receipt
+
+_PRECISE = Context(prec=60)
+_MARGIN = Decimal("1e-50")
+MASK = "mask"
+
+
+def numerator(probability: float | Decimal | Fraction, *, up: bool) -> int:
+    """``probability`` as a numerator over 2^63, rounded up or down; exact for anything that fits."""
+    try:
+        exact = Fraction(probability)
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput("a probability", "it is not a number", "Give a number from 0 to 1") from None
+    if not 0 <= exact <= 1:
+        raise BadInput("a probability", "it is not in [0, 1]", "Give a number from 0 to 1")
+    scaled = exact * ONE
+    return -(-scaled.numerator // scaled.denominator) if up else scaled.numerator // scaled.denominator
+
+
+def highest(null: int, *, asked: Decimal, missed: Decimal) -> int:
+    """The largest numerator a record may have when its null has ``null``: p <= e^asked p0 (being asked) and
+    1 - p0 <= e^missed (1 - p) (being missed), rounded down.
+    """
+    grown = _PRECISE.multiply(_PRECISE.multiply(_PRECISE.exp(asked), 1 - _MARGIN), Decimal(null))
+    kept = _PRECISE.multiply(_PRECISE.multiply(_PRECISE.exp(-missed), 1 + _MARGIN), Decimal(ONE - null))
+    by_asked = int(min(grown, Decimal(ONE)).to_integral_value(ROUND_FLOOR))
+    by_missed = ONE - int(min(kept, Decimal(ONE)).to_integral_value(ROUND_CEILING))
+    return max(null, min(by_asked, by_missed))
+
+
+def coins(numerators: Any, *, null: int, receipt: Receipt, who: str | None = None) -> NDArray[np.bool_]:
+    """One coin a record, each with its own probability: its null's or more, up to what was charged.
+
+    ``numerators`` (over 2^63) may depend on each record alone; ``null`` is public. A numerator outside
+    [null, highest] is moved to its end silently: an error would say that it was there.
+    """
+    asked, missed = _caps(receipt, who)
+    if type(null) is not int or not 0 <= null <= ONE:
+        raise BadInput("the null's probability", "it is not a numerator over 2^63", "Use numerator(p, up=True)")
+    values = np.asarray(numerators)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise BadInput("probabilities", "they are not a list of numerators over 2^63", "Use numerator(p, up=False)")
+    top = highest(null, asked=asked, missed=missed)
+    values = np.clip(np.where(values < 0, 0, values).astype(np.uint64), np.uint64(null), np.uint64(top))
+
+    def sampler(streams: Streams) -> NDArray[np.bool_]:
+        return streams(0).bernoulli(values)
+
+    return release(
+        receipt,
+        "coins",
+        sampler,
+        inputs=values,
+        measure="one-record",
+        sensitivity=float(top - null),
+        parameters={"null": null, "highest": top, "records": values.size},
+        who=who,
+    )
+
+
+def threshold_coins(above: Any, *, high: int, low: int, receipt: Receipt, who: str | None = None) -> NDArray[np.bool_]:
+    """A threshold response: coins of ``high`` for records above a threshold, of ``low`` for others and for the null.
+
+    ``high`` and ``low`` are public, so a pair that breaks the caps that were charged is refused.
+    """
+    asked, missed = _caps(receipt, who)
+    if type(high) is not int or type(low) is not int or not 0 <= low <= high <= ONE:
+        raise BadInput("the coins of a threshold response", "0 <= low <= high <= 2^63 does not hold", "Use numerator")
+    if high > highest(low, asked=asked, missed=missed):
+        raise BadInput(
+            "the coins of a threshold response",
+            f"they cost more than the asked={asked}, missed={missed} that were charged",
+            "Lower high, raise low, or charge what they cost",
+        )
+    bits = np.asarray(above)
+    if bits.ndim != 1 or bits.dtype != np.bool_:
+        raise BadInput("the records above a threshold", "they are not a list of true and false", "Give booleans")
+    return coins(np.where(bits, np.uint64(high), np.uint64(low)), null=low, receipt=receipt, who=who)
+
+
+def _caps(receipt: Receipt, who: str | None) -> tuple[Decimal, Decimal]:
+    """What being asked and being missed may cost: the least over the groups that are served at once."""
+    events = paid_events(receipt, (ThresholdResponse, Pure), "coin", who)
+    asked = min(event.asked if isinstance(event, ThresholdResponse) else _pure(event) for event in events)
+    missed = min(event.missed if isinstance(event, ThresholdResponse) else _pure(event) for event in events)
+    return asked, missed
+
+
+def _pure(event: Event) -> Decimal:
+    epsilon = event.pure_epsilon()
+    assert epsilon is not None  # its kind was checked
+    return epsilon
+
+
+def poisson_mask(slots: int, *, receipt: Receipt, who: str | None = None) -> NDArray[np.bool_]:
+    """Who takes part in this step: each of ``slots`` (a public number) with the rate that was charged for ``who``.
+
+    The rate is rounded down to a numerator over 2^63. A mask is secret; each step has one a group.
+    """
+    group = who or (receipt.charge_of().who if type(receipt) is Receipt else None)
+    event = paid_event(receipt, PoissonSampledGaussian, "Poisson", group)
+    if type(slots) is not int or slots < 0:
+        raise BadInput("a Poisson mask", "the number of slots is not a whole number", "Give the planned size")
+    rate = numerator(event.sampling_rate, up=False)
+
+    def sampler(streams: Streams) -> NDArray[np.bool_]:
+        return streams(0).bernoulli(np.full(slots, rate, dtype=np.uint64))
+
+    return release(
+        receipt,
+        "poisson-mask",
+        sampler,
+        inputs=None,
+        measure="none",
+        sensitivity=0.0,
+        parameters={"rate": event.sampling_rate, "slots": slots},
+        who=group,
+        slot=MASK,
+    )
+
+
+def check_masks(receipt: Receipt, who: str | None) -> None:
+    """Refuse the noise of a step whose masks were not drawn: its price is that of a sampled batch."""
+    for charge in receipt.entry.charges:
+        if who not in (None, charge.who) or not isinstance(charge.event, PoissonSampledGaussian):
+            continue
+        if receipt.used(MASK, charge.who) <= receipt.used(RELEASE, charge.who):
+            raise ReceiptRefused(
+                f"Gaussian noise on receipt {receipt.entry.sequence}",
+                f"no Poisson mask was drawn for {charge.who} in this step, and the charge is for a sampled batch",
+                "Draw poisson_mask first, or charge a Gaussian that touches everybody",
+            )

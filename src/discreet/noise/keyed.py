@@ -1,0 +1,105 @@
+"""Keyed hashing (a PRF): the same secret coin for the same unit, wherever and whenever it is tossed.
+
+Shards: a pool is cut once by the keyed hash of each unit's id. Gates: each release has a key of its own, derived from
+a master key and the very entry that paid for it, so that no key ever serves two releases
+(docs/proofs/keyed-hashing.md).
+
+Assumption: ids are unique, public and not derived from content; the master key stays secret. BLAKE2b, keyed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput, ReceiptRefused
+from discreet.noise.coins import numerator
+from discreet.noise.door import release
+from discreet.noise.key_files import read_secret, write_secret
+from discreet.noise.sources import Source, Streams
+from discreet.privacy.exact import exact_sum
+from discreet.privacy.ledger.receipts import Receipt
+
+KEY_SLOT = "key"
+
+
+class SecretKey:
+    """32 secret bytes. They never appear in a repr, an error or a log."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, secret: bytes) -> None:
+        if not isinstance(secret, bytes) or len(secret) != 32:
+            raise BadInput("a secret key", "it is not 32 bytes", "Use SecretKey.fresh()")
+        self._bytes = secret
+
+    @classmethod
+    def fresh(cls) -> SecretKey:
+        """A new key of the operating system's entropy."""
+        return cls(os.urandom(32))
+
+    @classmethod
+    def read(cls, path: Path) -> SecretKey:
+        """A key that `write` stored."""
+        return cls(read_secret(path, "master")["key"])
+
+    def write(self, path: Path) -> None:
+        """Store the key, readable by its owner alone; an existing file is never overwritten."""
+        write_secret(path, "master", key=self._bytes)
+
+    def derive(self, label: str) -> SecretKey:
+        """Another key, for one purpose."""
+        return SecretKey(hashlib.blake2b(label.encode(), key=self._bytes, digest_size=32, person=b"derive").digest())
+
+    def words(self, ids: Iterable[str]) -> NDArray[np.uint64]:
+        """64 pseudorandom bits for every id."""
+        made = [hashlib.blake2b(i.encode(), key=self._bytes, digest_size=8, person=b"words").digest() for i in ids]
+        return np.frombuffer(b"".join(made), dtype="<u8").astype(np.uint64)
+
+    def shards(self, ids: Iterable[str], shares: Sequence[Decimal]) -> NDArray[np.int64]:
+        """Which shard (from 0) each id falls into; ``shares`` sum to exactly 1."""
+        if not shares or exact_sum(shares) != 1 or min(shares) <= 0:
+            raise BadInput("cutting into shards", "the shares are not positive with sum 1", "Give shares that sum to 1")
+        ends = [numerator(exact_sum(shares[: i + 1]), up=False) for i in range(len(shares) - 1)]
+        return np.asarray(np.searchsorted(np.array(ends, dtype=np.uint64), self.words(ids) >> np.uint64(1), "right"))
+
+    def coins(self, ids: Iterable[str], probability: int) -> NDArray[np.bool_]:
+        """A coin of ``probability`` (a numerator over 2^63) for every id."""
+        return np.asarray((self.words(ids) >> np.uint64(1)) < np.uint64(probability))
+
+    def __repr__(self) -> str:
+        """Never the bytes."""
+        return "SecretKey(...)"
+
+    def __reduce_ex__(self, protocol: object) -> str:
+        """Keys are written with `write`, to a sealed file, or not at all."""
+        raise TypeError("a secret key is not pickled; use write()")
+
+
+def release_key(receipt: Receipt, *, master: SecretKey | None = None, who: str | None = None) -> SecretKey:
+    """The key of one release: PRF(master, entry), handed out once a receipt.
+
+    Without a master key it is drawn from the ledger's source. Tossing the same coins for another batch would void the
+    promise, so a second call is refused.
+    """
+    if type(receipt) is not Receipt:
+        raise ReceiptRefused("deriving a release's key", "there is no receipt for it", "Charge the ledger first")
+    if master is None and not isinstance(receipt.source, Source):
+        raise ReceiptRefused("deriving a release's key", "the ledger has no source of randomness", "Open it with one")
+    if master is not None:
+        ticket = receipt.take(KEY_SLOT, who)
+        return master.derive(f"{ticket.ledger}/{ticket.entry.hash}/{ticket.who}/{ticket.index}")
+
+    def sampler(streams: Streams) -> bytes:
+        return streams(0).words(4).tobytes()
+
+    drawn = release(
+        receipt, "release-key", sampler, inputs=None, measure="none", sensitivity=0.0, who=who, slot=KEY_SLOT
+    )
+    return SecretKey(drawn)

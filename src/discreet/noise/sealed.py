@@ -1,0 +1,107 @@
+"""A phase whose draws can be repeated: its key is sealed in a file until the phase ends.
+
+A crash in the middle of a phase leaves entries that were charged and, perhaps, outputs that were seen. Drawing again
+would be a second release. Instead the phase is done again from the start with the key it began with: each charge finds
+the entry it made the first time, and every draw is the same draw. When the phase ends the key is destroyed.
+
+Guarantee: charges of a redo must equal those of the first run, in their order; one that differs is refused. A redo
+repeats the same *noise*; that its inputs are the same (same records, same labels, same code) is the caller's part:
+equal noise on two different inputs shows their difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from discreet.errors import BadInput, LedgerUnavailable
+from discreet.noise.key_files import destroy, read_secret, write_secret
+from discreet.noise.sources import Call, Source, Streams, label_of
+from discreet.noise.stream import Stream
+from discreet.privacy.events import Event
+from discreet.privacy.ledger import Ledger, Receipt, Why
+from discreet.privacy.ledger.ledger import request
+
+T = TypeVar("T")
+
+
+class SealedKey(Source):
+    """A source whose key is in a file."""
+
+    def __init__(self, path: Path, *, ledger: Ledger, phase: int) -> None:
+        self.path, self.simulation = path, ledger.simulation
+        if path.exists():
+            stored = read_secret(path, "phase")
+            if stored.get("ledger") != ledger.id or stored.get("phase") != phase:
+                raise BadInput(f"reading {path.name}", "it is the key of another ledger or phase", "Check the path")
+            self._key: bytes = stored["key"]
+        else:
+            self._key = os.urandom(32)
+            write_secret(path, "phase", key=self._key, ledger=ledger.id, phase=phase)
+        self.fingerprint = f"key-{hashlib.sha256(b'fingerprint' + self._key).hexdigest()[:16]}"
+
+    def perform(self, call: Call, sampler: Callable[[Streams], T]) -> T:
+        """Draw from the sealed key and the entry that pays."""
+        return sampler(lambda part: Stream(self._key, label_of(call.ticket, part)))
+
+    def __repr__(self) -> str:
+        """Never the key."""
+        return "SealedKey(...)"
+
+
+class SealedPhase:
+    """Charges of one phase, repeatable until it ends.
+
+    with SealedPhase(ledger, phase=3, directory=keys) as phase:
+        receipt = phase.charge(event=..., who="pool", purpose="threshold")
+    """
+
+    def __init__(self, ledger: Ledger, *, phase: int, directory: Path) -> None:
+        Why(phase=phase, purpose="check")
+        if ledger.simulation:
+            raise BadInput("a sealed phase in a simulation", "a seed repeats its draws by itself", "Use Seeded")
+        self._ledger, self.phase = ledger, phase
+        self.key = SealedKey(directory / f"phase-{phase}-{ledger.id[:8]}.key", ledger=ledger, phase=phase)
+        self._earlier = [entry for entry in ledger.entries if entry.key == self.key.fingerprint]
+        self._next = 0
+
+    @property
+    def redoing(self) -> bool:
+        """Whether the next charge is one that was made before a restart."""
+        return self._next < len(self._earlier)
+
+    def charge(self, *, event: Event, count: int = 1, who: str | Sequence[str], purpose: str) -> Receipt:
+        """As `Ledger.charge`, or the receipt of the same charge made before a restart."""
+        groups = (who,) if isinstance(who, str) else tuple(who)
+        return self.charge_together(dict.fromkeys(groups, event), count=count, purpose=purpose)
+
+    def charge_together(self, events: Mapping[str, Event], *, count: int = 1, purpose: str) -> Receipt:
+        """As `Ledger.charge_together`, or the receipt of the same charge made before a restart."""
+        wanted = request(events, count=count, why=Why(phase=self.phase, purpose=purpose))
+        if not self.redoing:
+            return self._ledger.charge_all([wanted], source=self.key)[0]
+        entry = self._earlier[self._next]
+        if entry.public != (wanted.why, wanted.charges):
+            raise LedgerUnavailable(
+                f"repeating {purpose} in phase {self.phase}",
+                f"before the restart, charge {self._next + 1} of this phase was another one",
+                "Run the same code and plan again, or end the phase and charge anew",
+            )
+        self._next += 1
+        return self._ledger.reissue(entry, source=self.key)
+
+    def end(self) -> None:
+        """Destroy the key: nobody can repeat or reconstruct these draws any more."""
+        destroy(self.key.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        """End the phase if it was completed; keep the key for a redo if it was not."""
+        if kind is None:
+            self.end()

@@ -1,0 +1,15 @@
+"""Contract suites and the record/replay kit, for your own parts and mechanisms as for ours."""
+
+from discreet.testing.neighbours import Finding, NotPrivate, Report, check_neighbours
+from discreet.testing.noise import check_source
+from discreet.testing.sinks import check_ledger_in, check_sink
+
+__all__ = [
+    "Finding",
+    "NotPrivate",
+    "Report",
+    "check_ledger_in",
+    "check_neighbours",
+    "check_sink",
+    "check_source",
+]

@@ -1,0 +1,125 @@
+"""The contract of a source of randomness: every mechanism has its distribution, and nothing is drawn twice.
+
+    def test_my_source():
+        check_source(MySource)
+
+``make_source`` makes a new source each time. Each check is a test that would reject a scale 10% off and noise that
+is used twice; `discreet.testing.statistics` has the tests and their power.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import ReceiptRefused
+from discreet.noise import coins, discrete_laplace, exponential, gamma_direction, gaussian, laplace, numerator
+from discreet.noise.sources import Source
+from discreet.privacy.events import DiscreteLaplace, Event, Gaussian, Laplace, Pure, ThresholdResponse
+from discreet.privacy.ledger import Ledger, MemorySink, Receipt, adaptive
+from discreet.testing.neighbours import AMPLE
+from discreet.testing.statistics import (
+    ENOUGH,
+    SURELY,
+    chi_square_pvalue,
+    coin_pvalue,
+    discrete_laplace_pmf,
+    independence_pvalue,
+    ks_pvalue,
+    repeats,
+)
+
+_SCORES = [0.0] * 20 + [6.0]
+"""Twenty low scores against one: the share of the high one moves most with the scale."""
+
+
+def check_source(make_source: Callable[[], Source], *, draws: int = ENOUGH) -> None:
+    """Raise AssertionError with the first promise that a source does not keep."""
+    source = make_source()
+    ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=source)
+    _holds(ledger.simulation == source.simulation, "a ledger of a simulated source says so")
+    drawn = samples(ledger, draws)
+    for name, pvalue in goodness_of_fit(drawn).items():
+        _holds(pvalue > SURELY, f"{name} has the distribution it names (p={pvalue:.2g})")
+    again = _real_samples(ledger, draws)
+    for name in again:
+        _holds(repeats(drawn[name], again[name]) == 0, f"no {name} draw is used twice")
+        _holds(independence_pvalue(drawn[name], again[name]) > SURELY, f"{name} draws of two receipts are unrelated")
+        _holds(independence_pvalue(drawn[name][:-1], drawn[name][1:]) > SURELY, f"{name} draws in a row are unrelated")
+    _spent_is_refused(ledger)
+
+
+def _paid(ledger: Ledger, event: Event, count: int = 1) -> Receipt:
+    return ledger.charge(event=event, count=count, who="sample", why="contract")
+
+
+def _real_samples(ledger: Ledger, draws: int) -> dict[str, Any]:
+    by_epsilon, by_sigma = _paid(ledger, Laplace(epsilon="0.5")), _paid(ledger, Gaussian(noise_multiplier=2.0))
+    return {
+        "laplace": laplace(np.zeros(draws), sensitivity=3.0, receipt=by_epsilon),
+        "gaussian": gaussian(np.zeros(draws), sensitivity=3.0, receipt=by_sigma),
+    }
+
+
+def samples(ledger: Ledger, draws: int = ENOUGH) -> dict[str, Any]:
+    """A sample of every mechanism, at scales that are not 1."""
+    few = max(draws // 10, 500)
+    lengths, choices = _paid(ledger, Pure(epsilon="0.5"), few), _paid(ledger, Pure(epsilon="1"), few)
+    counts = _paid(ledger, DiscreteLaplace(epsilon="0.3", sensitivity=2))
+    asked = _paid(ledger, ThresholdResponse(asked="3", missed="3"))
+    return _real_samples(ledger, draws) | {
+        "discrete-laplace": discrete_laplace(np.zeros(draws, dtype=np.int64), receipt=counts),
+        "gamma-direction": np.array(
+            [gamma_direction(np.zeros(4), sensitivity=3.0, receipt=lengths) for _ in range(few)]
+        ),
+        "exponential": np.array([exponential(_SCORES, sensitivity=1.0, receipt=choices) for _ in range(few)]),
+        "coins": coins(np.full(draws, numerator(0.3, up=False)), null=numerator(0.1, up=True), receipt=asked),
+    }
+
+
+def goodness_of_fit(drawn: dict[str, Any], *, wrong: float = 1.0) -> dict[str, float]:
+    """p-values of samples made at known scales; ``wrong`` multiplies the expected scale, to show the tests' power."""
+    from scipy import stats
+
+    weights = np.exp(np.array(_SCORES) / (2 * wrong))
+    lengths = np.linalg.norm(drawn["gamma-direction"], axis=1)
+    heads = int(np.asarray(drawn["coins"]).sum())
+    return {
+        "laplace": ks_pvalue(drawn["laplace"], stats.laplace(scale=6.0 * wrong).cdf),
+        "gaussian": ks_pvalue(drawn["gaussian"], stats.norm(scale=6.0 * wrong).cdf),
+        "discrete-laplace": chi_square_pvalue(drawn["discrete-laplace"], discrete_laplace_pmf(0.15 / wrong)),
+        "gamma-direction": ks_pvalue(lengths, stats.gamma(4, scale=6.0 * wrong).cdf),
+        "a direction": ks_pvalue(drawn["gamma-direction"][:, 0] / lengths, _cosine_cdf),
+        "exponential": float(
+            stats.chisquare(np.bincount(drawn["exponential"], minlength=len(_SCORES)), _shares(weights, drawn)).pvalue
+        ),
+        "coins": coin_pvalue(heads, len(drawn["coins"]), 0.3 * wrong),
+    }
+
+
+def _shares(weights: Any, drawn: dict[str, Any]) -> Any:
+    return weights / weights.sum() * len(drawn["exponential"])
+
+
+def _cosine_cdf(x: Any) -> Any:
+    """One coordinate of a uniform direction in four dimensions: density 2/pi sqrt(1 - x^2)."""
+    x = np.clip(x, -1, 1)
+    return 0.5 + (x * np.sqrt(1 - x * x) + np.arcsin(x)) / math.pi
+
+
+def _spent_is_refused(ledger: Ledger) -> None:
+    receipt = ledger.charge(event=Laplace(epsilon="1"), who="sample", why="contract")
+    laplace(0.0, sensitivity=1.0, receipt=receipt)
+    try:
+        laplace(0.0, sensitivity=1.0, receipt=receipt)
+    except ReceiptRefused:
+        return
+    raise AssertionError("the source's contract is broken: a spent receipt is refused")
+
+
+def _holds(true: bool, line: str) -> None:
+    if not true:
+        raise AssertionError(f"the source's contract is broken: {line}")

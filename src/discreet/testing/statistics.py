@@ -1,0 +1,72 @@
+"""Tests of samples whose power is known: each would reject a scale that is wrong by a tenth.
+
+A p-value below `SURELY` is a rejection; a true null is rejected about once in a million runs. The samples the noise
+contract takes are large enough that a scale off by 10% is rejected all but surely (docs/proofs/statistics.md has the
+arithmetic, `tests/statistics` the measurement).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+SURELY = 1e-6
+ENOUGH = 40_000
+"""Draws at which a Kolmogorov-Smirnov or chi-square test rejects a scale 10% off with power above 0.999."""
+
+
+def ks_pvalue(sample: Any, cdf: Callable[[Any], Any]) -> float:
+    """Kolmogorov-Smirnov: does a continuous sample come from ``cdf``?"""
+    from scipy import stats
+
+    return float(stats.kstest(np.asarray(sample, dtype=np.float64).ravel(), cdf).pvalue)
+
+
+def chi_square_pvalue(sample: Any, pmf: Callable[[Any], Any]) -> float:
+    """Chi-square: do whole numbers come from ``pmf``? Rare values are pooled into two tails."""
+    from scipy import stats
+
+    values = np.asarray(sample).ravel().astype(np.int64)
+    low, high = int(values.min()), int(values.max())
+    support = np.arange(low, high + 1)
+    expected = np.asarray(pmf(support), dtype=np.float64) * values.size
+    common = np.flatnonzero(expected >= 10)
+    first, last = int(common[0]), int(common[-1])
+    seen = np.bincount(values - low, minlength=support.size)
+    middle, wanted = seen[first : last + 1], expected[first : last + 1]
+    rest = values.size - wanted.sum()
+    statistic = float((((middle - wanted) ** 2) / wanted).sum())
+    freedom = middle.size - 1
+    if rest >= 10:
+        statistic += (values.size - middle.sum() - rest) ** 2 / rest
+        freedom += 1
+    return float(stats.chi2.sf(statistic, freedom))
+
+
+def coin_pvalue(heads: int, tosses: int, probability: float) -> float:
+    """Exact binomial test of a coin."""
+    from scipy import stats
+
+    return float(stats.binomtest(heads, tosses, probability).pvalue)
+
+
+def independence_pvalue(first: Any, second: Any) -> float:
+    """Do two equally long samples look unrelated? By the correlation of their signed ranks."""
+    from scipy import stats
+
+    a, b = (np.asarray(part, dtype=np.float64).ravel() for part in (first, second))
+    return float(stats.spearmanr(a, b).pvalue)
+
+
+def repeats(*samples: Any) -> int:
+    """How many values of continuous samples were seen before: for noise that is never reused, 0."""
+    values = np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in samples])
+    return int(values.size - np.unique(values).size)
+
+
+def discrete_laplace_pmf(rate: float) -> Callable[[Any], Any]:
+    """P[k] of two-sided geometric noise with exp(-rate |k|)."""
+    return lambda k: math.tanh(rate / 2) * np.exp(-rate * np.abs(k))
