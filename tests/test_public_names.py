@@ -13,6 +13,8 @@ def test_the_exported_names_are_these_and_sorted():
         "InfeasiblePlan",
         "Plan",
         "__version__",
+        "create_ledger",
+        "open_ledger",
         "plan",
     ]
     assert all(hasattr(discreet, name) for name in discreet.__all__)
@@ -29,7 +31,7 @@ def test_every_error_is_in_the_drawn_tree():
     classes = [
         value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
     ]
-    assert len(classes) == 9
+    assert len(classes) == 13
     for cls in classes:
         assert issubclass(cls, errors.DiscreetError)
         assert cls.__name__ in drawn

@@ -1,7 +1,7 @@
 """Active learning on data that must stay private."""
 
 from discreet._version import __version__
-from discreet.api import plan
+from discreet.api import create_ledger, open_ledger, plan
 from discreet.errors import BadInput, BudgetExceeded, DiscreetError, InfeasiblePlan
 from discreet.privacy.budget import Budget
 from discreet.privacy.plan import Plan
@@ -14,5 +14,7 @@ __all__ = [
     "InfeasiblePlan",
     "Plan",
     "__version__",
+    "create_ledger",
+    "open_ledger",
     "plan",
 ]

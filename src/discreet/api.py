@@ -9,14 +9,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from discreet.errors import BadInput
 from discreet.planning import PlanRequest, make_plan
 from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.exact import Number
 from discreet.privacy.plan import Plan
 
-__all__ = ["plan", "plan_request"]
+if TYPE_CHECKING:
+    from discreet.noise import Source
+    from discreet.privacy.ledger import Ledger
+
+__all__ = ["create_ledger", "open_ledger", "plan", "plan_request"]
 
 
 def plan(
@@ -55,3 +61,42 @@ def plan_request(
     """The checked request behind `plan`."""
     budget = Budget(epsilon=epsilon, delta=delta, unit=unit)
     return PlanRequest(budget=budget, queries=tuple(queries), **options)
+
+
+def create_ledger(
+    path: Path | str,
+    *,
+    plan: Plan | None = None,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    unit: Unit = "record",
+    seed: int | None = None,
+) -> Ledger:
+    """A new ledger in a file: committed to ``plan``, or adaptive under (``epsilon``, ``delta``).
+
+    Its noise comes from the operating system, unless ``seed`` is given: then it is a simulation for ever.
+    """
+    from discreet.privacy.ledger import FileSink, Ledger, adaptive, terms_of
+
+    if (plan is None) == (epsilon is None or delta is None):
+        raise BadInput("creating a ledger", "it needs a plan, or an epsilon and a delta", "Give one of the two")
+    if plan is not None:
+        terms = terms_of(plan)
+    else:
+        assert epsilon is not None
+        assert delta is not None
+        terms = adaptive(Budget(epsilon=epsilon, delta=delta, unit=unit))
+    return Ledger.create(FileSink(path), terms, source=_source(seed))
+
+
+def open_ledger(path: Path | str, *, seed: int | None = None) -> Ledger:
+    """The ledger in a file, to go on charging it. A simulation is opened with its seed."""
+    from discreet.privacy.ledger import FileSink, Ledger
+
+    return Ledger.open(FileSink(path, must_exist=True), source=_source(seed))
+
+
+def _source(seed: int | None) -> Source:
+    from discreet.noise import OperatingSystem, Seeded
+
+    return OperatingSystem() if seed is None else Seeded(seed)

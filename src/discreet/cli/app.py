@@ -12,7 +12,9 @@ from typing import Any, cast
 import typer
 
 from discreet._version import __version__
+from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
+from discreet.cli.verify import verify_command
 from discreet.errors import DiscreetError
 
 INTERRUPTED = 130
@@ -28,6 +30,8 @@ app = typer.Typer(
     help="Active learning on data that must stay private: plan, select, label, train, and prove it.",
 )
 app.command("plan")(plan_command)
+app.add_typer(ledger_app)
+app.command("verify")(verify_command)
 
 
 def _version(shown: bool) -> None:

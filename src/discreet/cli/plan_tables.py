@@ -18,7 +18,7 @@ COMPARISON_FORMAT = "discreet.plan-comparison/1"
 
 def show_plan(ask: PlanRequest, plan: Plan) -> None:
     """Phases, paths, and the claim in words."""
-    console = _console()
+    console = wide_console()
     console.print(_phases(plan))
     console.print(_paths(plan))
     budget = plan.budget
@@ -51,7 +51,8 @@ def assumptions(ask: PlanRequest) -> list[str]:
     return lines
 
 
-def _console() -> Console:
+def wide_console() -> Console:
+    """A console as wide as its terminal, or 120 columns where there is none."""
     console = Console()
     if not console.is_terminal:
         console.width = 120
@@ -103,7 +104,7 @@ def _paths(plan: Plan) -> Table:
 
 def show_comparison(ask: PlanRequest, schedules: list[Option], prices: list[Option]) -> None:
     """Schedules side by side, then the price list."""
-    console = _console()
+    console = wide_console()
     console.print(_options("Schedules side by side", schedules, cohorts=True))
     console.print(_options(f"Price list ({ask.schedule})", prices, cohorts=False))
     console.print(

@@ -6,7 +6,6 @@ Floats are written by their shortest form, so a plan reads back equal to the las
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, get_args
 
 from discreet.errors import BadInput, InvalidPlan
 from discreet.privacy.budget import Budget
+from discreet.privacy.files import write_whole
 from discreet.privacy.plan import FORMAT, Accountant, Cohort, Phase, Plan, Schedule, Stage
 from discreet.privacy.selection_terms import Part, SelectionTerms
 from discreet.privacy.trajectories import Trajectory
@@ -195,13 +195,7 @@ def _real(value: Any) -> float:
 
 def write_plan(plan: Plan, path: Path) -> None:
     """Store ``plan`` as JSON or TOML, by the file's ending: the whole file or none, an older one kept until then."""
-    text = dump_plan(plan, path.suffix)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        scratch.write_text(text, encoding="utf-8")
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
+    write_whole(path, dump_plan(plan, path.suffix))
 
 
 def dump_plan(plan: Plan, suffix: str) -> str:

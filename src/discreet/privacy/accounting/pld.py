@@ -35,6 +35,8 @@ from discreet.privacy.exact import float_above
 PLANNING_INTERVAL = 1e-3
 CERTIFICATE_INTERVAL = 1e-4
 FINEST_INTERVAL = 1e-5
+MOST_POINTS = 3e7
+MOST_STEPS = 10**8
 
 
 def rounding(steps: int) -> float:
@@ -138,6 +140,7 @@ def single(event: Event, count: int, *, interval: float, relation: Relation = "z
     """``count`` repetitions of one elementary event."""
     if relation == "replace-one" and not isinstance(event, (Gaussian, PoissonSampledGaussian)):
         raise UnsupportedEvent(f"pricing a {event.kind} event under replace-one", "its event is stated for zero-out")
+    _check_size(event, count, interval)
     if isinstance(event, Gaussian):  # many Gaussians are one
         return _gaussian(event.noise_multiplier / math.sqrt(count), 1.0, interval, relation)
     if isinstance(event, PoissonSampledGaussian):
@@ -145,6 +148,21 @@ def single(event: Event, count: int, *, interval: float, relation: Relation = "z
     if isinstance(event, PmfFamily):
         return _family(event, interval).times(count)
     return _pure_noise(event, interval).times(count)
+
+
+def _check_size(event: Event, count: int, interval: float) -> None:
+    """Refuse what would not fit into memory: an epsilon in the thousands, or steps beyond counting."""
+    sigma = getattr(event, "noise_multiplier", math.inf)
+    pure = event.pure_epsilon()
+    reach = 1 / (2 * sigma * sigma) + 12 / sigma if pure is None else float(pure)
+    if isinstance(event, Gaussian):
+        reach = count / (2 * sigma * sigma) + 12 * math.sqrt(count) / sigma
+    if reach / interval > MOST_POINTS or count > MOST_STEPS:
+        raise UnsupportedEvent(
+            f"pricing {count} x {event.kind} by PLD",
+            "its losses reach further than a loss distribution can hold",
+            "Add noise, or use RDP",
+        )
 
 
 def _gaussian(sigma: float, rate: float, interval: float, relation: Relation) -> LossPair:

@@ -1,0 +1,109 @@
+"""Ed25519 signatures on certificates (the `sign` extra brings `cryptography`).
+
+A signature covers everything in the certificate but itself. It shows that whoever holds the private key issued these
+very bytes; who that is, is known only to someone who has the public key from elsewhere. Keys are PEM files (PKCS 8 and
+SubjectPublicKeyInfo), as `openssl genpkey -algorithm ed25519` makes them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import BadInput, InvalidCertificate, MissingExtra
+from discreet.privacy.certificate.statement import Form
+from discreet.privacy.ledger.entries import canonical
+
+ALGORITHM = "ed25519"
+
+
+def signed(form: Form, private_key: Path) -> Form:
+    """``form`` with a signature by the key in ``private_key``."""
+    key = _read_private(private_key)
+    value = key.sign(signed_bytes(form))
+    return form | {
+        "signature": {"algorithm": ALGORITHM, "public_key": _raw(key.public_key()).hex(), "value": value.hex()}
+    }
+
+
+def signed_bytes(form: Form) -> bytes:
+    """What a signature covers."""
+    return canonical({name: value for name, value in form.items() if name != "signature"})
+
+
+def signature_holds(form: Form) -> bool:
+    """Whether the signature in ``form`` was made by the key it names."""
+    ed25519 = _cryptography()
+    from cryptography.exceptions import InvalidSignature
+
+    part = form["signature"]
+    try:
+        key = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(part["public_key"]))
+        key.verify(bytes.fromhex(part["value"]), signed_bytes(form))
+    except (InvalidSignature, ValueError, KeyError, TypeError):
+        return False
+    return bool(part["algorithm"] == ALGORITHM and set(part) == {"algorithm", "public_key", "value"})
+
+
+def read_public(path: Path) -> str:
+    """The public key in a PEM file, as the hex digits a certificate names it by."""
+    ed25519 = _cryptography()
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        key = load_pem_public_key(path.read_bytes())
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise InvalidCertificate(f"reading {path.name}", "it is not an Ed25519 public key", "Give a PEM file")
+    return _raw(key).hex()
+
+
+def make_keys(path: Path) -> Path:
+    """A new private key in ``path`` (mode 0600) and its public key beside it; returns where the public one is."""
+    ed25519 = _cryptography()
+    from cryptography.hazmat.primitives import serialization as form
+
+    public = path.with_name(path.name + ".pub")
+    key = ed25519.Ed25519PrivateKey.generate()
+    secret = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    if public.exists():
+        raise BadInput(f"writing {public.name}", "there is a key already", "Choose another name")
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise BadInput(f"writing {path.name}", "there is a key already", "Choose another name") from None
+    with os.fdopen(handle, "wb") as file:
+        file.write(secret)
+    public.write_bytes(key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo))
+    return public
+
+
+def _read_private(path: Path) -> Any:
+    ed25519 = _cryptography()
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise InvalidCertificate(
+            f"reading {path.name}", "it is not an unencrypted Ed25519 private key", "Make one: discreet ledger keygen"
+        )
+    return key
+
+
+def _raw(public_key: Any) -> bytes:
+    return bytes(public_key.public_bytes_raw())
+
+
+def _cryptography() -> Any:
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise MissingExtra(
+            "an Ed25519 signature", "the `cryptography` package is not installed", "pip install 'discreet[sign]'"
+        ) from None
+    return ed25519

@@ -1,0 +1,140 @@
+"""A certificate: what a ledger proves, in one file that anybody can check without the ledger or the data.
+
+It holds every trajectory with the events that touch it and its epsilon by both accountants, so that `discreet verify`
+can compute all of it again from the events alone. A committed ledger's claim is its worst committed path by the
+accountant it was committed with; an adaptive one's is its whole budget, guarded by an RDP filter (PLD cannot speak
+there: its composition needs parameters fixed in advance).
+
+Guarantee: the file is written in one way only and carries a digest, so an accidental edit is found. Against an edit on
+purpose a certificate must be signed. Audience: world; nothing in it depends on private data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from discreet._version import __version__
+from discreet.errors import InvalidCertificate
+from discreet.privacy.accounting.filters import RdpLimit
+from discreet.privacy.accounting.pld import CERTIFICATE_INTERVAL
+from discreet.privacy.budget import Budget
+from discreet.privacy.events import Repeated
+from discreet.privacy.exact import float_below, json_number
+from discreet.privacy.files import write_whole
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger.entries import canonical
+from discreet.privacy.ledger.opening import FORMAT as LEDGER_FORMAT
+from discreet.privacy.trajectories import Trajectory
+
+FORMAT = "discreet.certificate/1"
+FILTER = "rdp-filter"
+MOST_BYTES = 1 << 28
+Form = dict[str, Any]
+
+
+def certify(ledger: Ledger) -> Form:
+    """The certificate of ``ledger`` as it stands, unsigned."""
+    terms = ledger.terms
+    paths = committed_paths(terms.trajectories(), terms.budget) if terms.lines else filtered_paths(ledger)
+    form: Form = {
+        "format": FORMAT,
+        "simulation": ledger.simulation,
+        "audience": "world",
+        "issued": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "versions": {"discreet": __version__} | {name: version(name) for name in ("dp-accounting", "numpy", "scipy")},
+        "ledger": {"format": LEDGER_FORMAT, "id": ledger.id, "entries": len(ledger), "head": ledger.head},
+        "mode": terms.mode,
+        "budget": terms.budget.to_json(),
+        "accountant": terms.accountant if terms.lines else FILTER,
+        "orders": list(terms.orders),
+        "plan": terms.plan,
+        "claim": claim_of(paths, terms.budget, terms.accountant if terms.lines else FILTER),
+        "trajectories": [path.to_json() for path in paths],
+    }
+    return form | {"digest": digest_of(form), "signature": None}
+
+
+def committed_paths(paths: tuple[Trajectory, ...], budget: Budget) -> tuple[Trajectory, ...]:
+    """Every committed path priced by both accountants, PLD at the certificate's interval or a finer one."""
+    delta, limit = float(budget.delta), float(budget.epsilon)
+    return tuple(
+        replace(
+            path,
+            epsilon_pld=path.pld(delta, min(CERTIFICATE_INTERVAL, path.interval(limit))),
+            epsilon_rdp=path.rdp(delta),
+        )
+        for path in paths
+    )
+
+
+def filtered_paths(ledger: Ledger) -> tuple[Trajectory, ...]:
+    """What an adaptive ledger charged each path so far; no choice is cheaper there, so every event composes."""
+    charged, limit = ledger.charged(), RdpLimit(ledger.terms.budget, orders=ledger.terms.orders)
+    found = []
+    for path in ledger.terms.paths:
+        events = tuple(
+            Repeated(event=line.event, count=line.count) for line in charged if path.stay_of(line.who, line.phase)
+        )
+        priced = filtered(Trajectory(name=path.name, training=events), limit)
+        # the ledger's own odometer, whose sum was rounded at every entry: the one the filter held to the budget
+        found.append(replace(priced, epsilon_rdp=float_below(ledger.total(path.name).epsilon)))
+    return tuple(found)
+
+
+def filtered(path: Trajectory, limit: RdpLimit) -> Trajectory:
+    """``path`` with the filter's odometer as its epsilon."""
+    spent = limit.nothing
+    for part in path.training:
+        spent = limit.after(spent, part.event, part.count)
+    return replace(path, epsilon_rdp=float(limit.epsilon(spent)), epsilon_pld=None)
+
+
+def claim_of(paths: tuple[Trajectory, ...], budget: Budget, accountant: str) -> Form:
+    """The promise: the worst path of a committed ledger, the whole budget of an adaptive one."""
+    delta = json_number(budget.delta)
+    if accountant == FILTER:
+        return {"epsilon": json_number(budget.epsilon), "delta": delta, "trajectory": "every path"}
+    worst = max(paths, key=lambda path: _claimed(path, accountant))
+    return {"epsilon": _claimed(worst, accountant), "delta": delta, "trajectory": worst.name}
+
+
+def _claimed(path: Trajectory, accountant: str) -> float:
+    claim = path.epsilon_pld if accountant == "pld" else path.epsilon_rdp
+    assert claim is not None, "a path of a certificate is priced"
+    return claim
+
+
+def digest_of(form: Form) -> str:
+    """The hash of everything but the digest and the signature."""
+    return hashlib.sha256(canonical({k: v for k, v in form.items() if k not in ("digest", "signature")})).hexdigest()
+
+
+def write_certificate(form: Form, path: Path) -> None:
+    """Store a certificate: the whole file or none."""
+    write_whole(path, dump_certificate(form))
+
+
+def dump_certificate(form: Form) -> str:
+    """The one text of a certificate."""
+    return json.dumps(form, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def read_certificate(text: bytes) -> Form:
+    """The form a file holds. That its parts are right is for `verify` to say; that it is one of ours is said here."""
+    try:
+        form = json.loads(text.decode("ascii"))
+    except (ValueError, RecursionError):
+        raise _not_ours() from None
+    if not isinstance(form, dict) or form.get("format") != FORMAT:
+        raise _not_ours()
+    return form
+
+
+def _not_ours() -> InvalidCertificate:
+    return InvalidCertificate("reading a certificate", f"it is not a file of {FORMAT}", "Export one from a ledger")

@@ -1,0 +1,296 @@
+"""Checking a certificate or a ledger: everything is computed again from the events alone.
+
+Guarantee: an edit that leaves a hash, a digest or a number inconsistent is a failed check; with a signature by a known
+key, any edit is; a ledger that was cut off is found against a certificate's head. What cannot be found: an unsigned
+certificate rewritten consistently, and a ledger whose last entries were removed, when no certificate remembers them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import BadInput, DiscreetError, InvalidCertificate, InvalidLedger
+from discreet.privacy.accounting.filters import RdpLimit
+from discreet.privacy.budget import Budget
+from discreet.privacy.certificate import statement
+from discreet.privacy.certificate.statement import FILTER, FORMAT, Form
+from discreet.privacy.ledger import Ledger, MemorySink
+from discreet.privacy.ledger.file_sink import whole_lines
+from discreet.privacy.ledger.opening import FORMAT as LEDGER_FORMAT
+from discreet.privacy.trajectories import Trajectory
+
+KEYS = [
+    "format",
+    "simulation",
+    "audience",
+    "issued",
+    "versions",
+    "ledger",
+    "mode",
+    "budget",
+    "accountant",
+    "orders",
+    "plan",
+    "claim",
+    "trajectories",
+    "digest",
+    "signature",
+]
+_BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, AssertionError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that was checked."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """All checks, and the form that was read where there is one."""
+
+    what: str
+    simulation: bool
+    checks: tuple[Check, ...]
+    claim: Form | None = None
+    budget: Budget | None = None
+    mode: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed."""
+        return all(check.ok for check in self.checks)
+
+
+def verify(path: Path, *, ledger: Path | None = None, public_key: Path | None = None) -> Verdict:
+    """Check the certificate or ledger in ``path``; a certificate also against a ledger or a public key."""
+    data = _read(path)
+    if _names(data) == FORMAT:
+        known = None
+        if public_key is not None:
+            from discreet.privacy.certificate.signing import read_public
+
+            known = read_public(public_key)
+        lines = whole_lines(_read(ledger)) if ledger is not None else None
+        return verify_certificate(data, lines=lines, public_key=known)
+    if _names(data) == LEDGER_FORMAT:
+        if ledger is not None or public_key is not None:
+            raise BadInput("verifying a ledger", "--ledger and --public-key go with a certificate", "Leave them out")
+        return verify_ledger(data)
+    raise InvalidCertificate(f"verifying {path.name}", "it is neither a certificate nor a ledger of ours", "Check it")
+
+
+def _read(path: Path) -> bytes:
+    if path.is_dir() or not path.exists():
+        raise BadInput(f"reading {path.name}", "there is no such file", "Check the path")
+    if path.stat().st_size > statement.MOST_BYTES:
+        raise BadInput(f"reading {path.name}", "it is larger than anything we write", "Check the path")
+    return path.read_bytes()
+
+
+def _names(data: bytes) -> Any:
+    """The format a file names: a certificate is one JSON object, a ledger has one a line."""
+    for text in (data, data.split(b"\n", 1)[0]):
+        try:
+            form = json.loads(text.decode("ascii"))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(form, dict):
+            return form.get("format")
+    return None
+
+
+# -- a ledger
+
+
+def verify_ledger(data: bytes) -> Verdict:
+    """Check a ledger file: bytes, hashes, order, and that its terms allow every entry and keep the promise."""
+    lines = whole_lines(data)
+    torn = len(data) - sum(map(len, lines))
+    try:
+        ledger = Ledger.open(MemorySink(lines))
+    except InvalidLedger as error:
+        return Verdict(what="ledger", simulation=False, checks=(Check(name="lines", ok=False, detail=error.fact),))
+    detail = f"{len(ledger)} entries, each with its hash and allowed by the terms"
+    checks = [Check(name="lines", ok=True, detail=detail + (f"; a torn tail of {torn} bytes ignored" if torn else ""))]
+    checks.append(_terms_check(ledger))
+    budget = ledger.terms.budget
+    return Verdict(
+        what="ledger", simulation=ledger.simulation, checks=tuple(checks), budget=budget, mode=ledger.terms.mode
+    )
+
+
+def _terms_check(ledger: Ledger) -> Check:
+    terms = ledger.terms
+    if terms.mode == "adaptive":
+        return Check(name="promise", ok=True, detail="adaptive: the filter admits every entry in its order")
+    try:
+        terms.check_claim()
+    except DiscreetError as error:
+        return Check(name="promise", ok=False, detail=error.fact)
+    detail = f"every committed path keeps epsilon {terms.budget.epsilon} by {terms.accountant.upper()}"
+    return Check(name="promise", ok=True, detail=detail)
+
+
+# -- a certificate
+
+
+def verify_certificate(data: bytes, *, lines: list[bytes] | None = None, public_key: str | None = None) -> Verdict:
+    """Check a certificate; nothing in it is believed."""
+    form = statement.read_certificate(data)
+    checks: list[Check] = []
+    for check in _certificate_checks(form, data, lines, public_key):
+        checks.append(check)
+        if not check.ok and check.name in ("form", "digest"):
+            break  # what follows would be read from a file that is known to be wrong
+    whole = all(check.ok for check in checks)
+    return Verdict(
+        what="certificate",
+        simulation=form.get("simulation") is not False,
+        checks=tuple(checks),
+        claim=form["claim"] if whole else None,
+        budget=Budget.from_json(form["budget"]) if whole else None,
+        mode=form["mode"] if whole else "",
+    )
+
+
+def _certificate_checks(form: Form, data: bytes, lines: list[bytes] | None, public_key: str | None) -> Iterator[Check]:
+    yield _form_check(form, data)
+    yield _digest_check(form)
+    yield from _signature_checks(form, public_key)
+    try:
+        yield from _arithmetic_checks(form)
+        if lines is not None:
+            yield from _against_ledger(form, lines)
+    except DiscreetError as error:
+        yield Check(name="arithmetic", ok=False, detail=error.fact)
+    except _BROKEN:
+        yield Check(name="arithmetic", ok=False, detail="a part is missing or of the wrong type")
+
+
+def _form_check(form: Form, data: bytes) -> Check:
+    try:
+        plain = list(form) == KEYS and statement.dump_certificate(form).encode("ascii") == data
+    except (ValueError, RecursionError):
+        plain = False
+    typed = type(form.get("simulation")) is bool and form.get("audience") == "world"
+    return Check(name="form", ok=plain and typed, detail="written in the one way we write" if plain else "edited")
+
+
+def _digest_check(form: Form) -> Check:
+    ok = form.get("digest") == statement.digest_of(form)
+    return Check(name="digest", ok=ok, detail="nothing changed by accident" if ok else "the content has another hash")
+
+
+def _signature_checks(form: Form, public_key: str | None) -> Iterator[Check]:
+    part = form.get("signature")
+    if part is None:
+        if public_key is not None:
+            yield Check(name="signature", ok=False, detail="a public key was given, and there is no signature")
+        return
+    from discreet.privacy.certificate.signing import signature_holds
+
+    if not isinstance(part, dict) or not signature_holds(form):
+        yield Check(name="signature", ok=False, detail="it was not made by the key it names, or something was edited")
+        return
+    named = str(part["public_key"])
+    if public_key is not None:
+        ok = named == public_key
+        yield Check(name="signature", ok=ok, detail="by the given key" if ok else "by another key than the given one")
+    else:
+        yield Check(
+            name="signature", ok=True, detail=f"by key {named[:16]}...; give --public-key to check whose that is"
+        )
+
+
+def _arithmetic_checks(form: Form) -> Iterator[Check]:
+    budget = Budget.from_json(form["budget"])
+    if budget.relation != "zero-out":
+        raise InvalidCertificate("reading a certificate", "certificates are for zero-out", "")
+    stored = tuple(Trajectory.from_json(path) for path in form["trajectories"])
+    if [path.to_json() for path in stored] != form["trajectories"] or not stored:
+        raise InvalidCertificate("reading a certificate", "a trajectory is not in the one form we write", "")
+    accountant, mode = form["accountant"], form["mode"]
+    if (mode, accountant) not in (("committed", "pld"), ("committed", "rdp"), ("adaptive", FILTER)):
+        raise InvalidCertificate("reading a certificate", "its mode and accountant do not fit", "")
+    if mode == "committed":
+        again = statement.committed_paths(stored, budget)
+        orders_fit = form["orders"] == []
+    else:
+        limit = RdpLimit(budget, orders=tuple(form["orders"]))
+        again = tuple(statement.filtered(path, limit) for path in stored)
+        orders_fit = not any(path.selection for path in stored)
+    for path, anew in zip(stored, again, strict=True):
+        ok = _same(path.epsilon_pld, anew.epsilon_pld) and _same(path.epsilon_rdp, anew.epsilon_rdp)
+        yield Check(name=f"path {path.name}", ok=ok and orders_fit, detail=_path_detail(anew, ok=ok))
+    claim = statement.claim_of(stored, budget, accountant)
+    yield Check(
+        name="claim",
+        ok=form["claim"] == claim and all(_kept(path, budget, accountant) for path in stored),
+        detail=f"epsilon {claim['epsilon']} at delta {claim['delta']}, of {budget.epsilon}",
+    )
+
+
+def _path_detail(path: Trajectory, *, ok: bool) -> str:
+    by_pld = "" if path.epsilon_pld is None else f"PLD {path.epsilon_pld}, "
+    return f"{by_pld}RDP {path.epsilon_rdp}" + ("" if ok else ", which is not what it says")
+
+
+def _kept(path: Trajectory, budget: Budget, accountant: str) -> bool:
+    claim = path.epsilon_pld if accountant == "pld" else path.epsilon_rdp
+    return claim is not None and Decimal(repr(float(claim))) <= budget.epsilon
+
+
+def _same(stored: Any, anew: float | None) -> bool:
+    """Equal but for the last digits, which another machine may round otherwise."""
+    if stored is None or anew is None:
+        return stored is anew
+    if type(stored) not in (int, float):
+        return False
+    return bool(abs(stored - anew) <= 3e-8 * max(anew, 1e-3))
+
+
+def _against_ledger(form: Form, lines: list[bytes]) -> Iterator[Check]:
+    try:
+        ledger = Ledger.open(MemorySink(lines))
+    except InvalidLedger as error:
+        yield Check(name="ledger", ok=False, detail=error.fact)
+        return
+    named, count = form["ledger"], form["ledger"]["entries"]
+    ids = named["id"] == ledger.id and named["format"] == LEDGER_FORMAT and form["simulation"] == ledger.simulation
+    yield Check(name="ledger", ok=ids, detail="it is the ledger this was issued for" if ids else "it is another one")
+    if type(count) is not int or not 0 <= count <= len(ledger):
+        yield Check(name="head", ok=False, detail=f"the ledger has {len(ledger)} entries, the certificate saw more")
+        return
+    there = ledger.entries[count - 1].hash if count else ledger.opening.hash
+    grown = f"; {len(ledger) - count} were added since" if len(ledger) > count else ""
+    yield Check(name="head", ok=there == named["head"], detail=f"{count} entries as they were{grown}")
+    yield _terms_agree(form, Ledger.open(MemorySink(lines[: count + 1])))
+
+
+def _terms_agree(form: Form, ledger: Ledger) -> Check:
+    """Whether the certificate says what the ledger, as it stood then, would say today."""
+    terms = ledger.terms
+    paths = terms.trajectories() if terms.lines else statement.filtered_paths(ledger)
+    events = [(p.name, [b.to_json() for b in p.selection], [t.event for t in p.training]) for p in paths]
+    stored = [Trajectory.from_json(path) for path in form["trajectories"]]
+    theirs = [(p.name, [b.to_json() for b in p.selection], [t.event for t in p.training]) for p in stored]
+    counts = [[t.count for t in p.training] for p in paths] == [[t.count for t in p.training] for p in stored]
+    ok = (
+        events == theirs
+        and counts
+        and terms.budget.to_json() == form["budget"]
+        and terms.mode == form["mode"]
+        and (terms.accountant if terms.lines else FILTER) == form["accountant"]
+        and terms.plan == form["plan"]
+        and list(terms.orders) == form["orders"]
+    )
+    return Check(name="terms", ok=ok, detail="its trajectories are the ledger's" if ok else "they are not the ledger's")

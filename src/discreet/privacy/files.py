@@ -1,0 +1,19 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace ``path`` by ``text`` in one step; an older file stays until then, a crash leaves either."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with scratch.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
