@@ -57,11 +57,8 @@ def coins(numerators: Any, *, null: int, receipt: Receipt, who: str | None = Non
     asked, missed = _caps(receipt, who)
     if type(null) is not int or not 0 <= null <= ONE:
         raise BadInput("the null's probability", "it is not a numerator over 2^63", "Use numerator(p, up=True)")
-    values = np.asarray(numerators)
-    if values.ndim != 1 or values.dtype.kind not in "iu":
-        raise BadInput("probabilities", "they are not a list of numerators over 2^63", "Use numerator(p, up=False)")
     top = highest(null, asked=asked, missed=missed)
-    values = np.clip(np.where(values < 0, 0, values).astype(np.uint64), np.uint64(null), np.uint64(top))
+    values = np.clip(_numerators(numerators), np.uint64(null), np.uint64(top))
 
     def sampler(streams: Streams) -> NDArray[np.bool_]:
         return streams(0).bernoulli(values)
@@ -76,6 +73,16 @@ def coins(numerators: Any, *, null: int, receipt: Receipt, who: str | None = Non
         parameters={"null": null, "highest": top, "records": values.size},
         who=who,
     )
+
+
+def _numerators(values: Any) -> NDArray[np.uint64]:
+    """Numerators as unsigned words; a negative one is 0. (numpy alone would read a list with 2^63 in it as floats.)"""
+    if isinstance(values, (list, tuple)) and all(type(value) is int for value in values):
+        values = np.array([min(max(value, 0), ONE) for value in values], dtype=np.uint64)
+    found = np.asarray(values)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise BadInput("probabilities", "they are not a list of numerators over 2^63", "Use numerator(p, up=False)")
+    return found.astype(np.uint64) if found.dtype.kind == "u" else np.maximum(found, 0).astype(np.uint64)
 
 
 def threshold_coins(above: Any, *, high: int, low: int, receipt: Receipt, who: str | None = None) -> NDArray[np.bool_]:

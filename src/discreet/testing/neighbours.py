@@ -86,8 +86,10 @@ def check_neighbours(
         raise BadInput("checking neighbours", "there are none", "Give records and a null, or neighbours")
     findings: list[Finding] = []
     for number, other in enumerate(others):
-        for left, right in ((data, other), (other, data)):
-            report = _compare(mechanism, left, right, terms or adaptive(AMPLE), seed, number, findings)
+        for backward in (False, True):
+            left, right = (other, data) if backward else (data, other)
+            run = (left, right, terms or adaptive(AMPLE), seed)
+            report = _compare(mechanism, *run, number, findings, backward=backward)
     if findings:
         raise NotPrivate(findings)
     if not report.releases:
@@ -119,7 +121,15 @@ class _Run:
 
 
 def _compare(
-    mechanism: Mechanism, left: Any, right: Any, terms: Terms, seed: int, number: int, findings: list[Finding]
+    mechanism: Mechanism,
+    left: Any,
+    right: Any,
+    terms: Terms,
+    seed: int,
+    number: int,
+    findings: list[Finding],
+    *,
+    backward: bool,
 ) -> Report:
     def found(kind: str, detail: str) -> None:
         findings.append(Finding(kind=kind, neighbour=number, detail=detail))
@@ -130,6 +140,9 @@ def _compare(
     report = Report(pairs=1, charges=len(first.ledger), releases=len(calls))
     if isinstance(first.error, ReceiptRefused):
         found("draw-without-charge", str(first.error))
+        return report
+    if first.error is not None and backward:
+        found("control-flow", f"on the neighbour alone it ends with {type(first.error).__name__}")
         return report
     if first.error is not None:
         raise first.error

@@ -181,7 +181,7 @@ def adaptive(
 ) -> Terms:
     """Terms guarded by a filter. ``expect`` is a guess at all that will be spent: the order best for it is fixed.
 
-    Without a guess a few orders share delta. At delta 0 only pure events can be charged, and they add up.
+    Without a guess three orders share delta. At delta 0 only pure events can be charged, and they add up.
     """
     if budget.delta == 0:
         chosen: tuple[float, ...] = ()
@@ -195,11 +195,13 @@ def adaptive(
 
 
 def _spread_orders(budget: Budget) -> tuple[float, ...]:
-    """Orders around the one a Gaussian run that spends the whole budget would choose: alpha about
-    1 + sqrt(log(1/delta) / (eps - what noise costs)); half and twice that catch runs of another kind.
+    """Around the order at which a Gaussian run that spends the whole budget is proven best, and half and twice that.
+
+    With RDP rho alpha and the conversion L / (alpha - 1), L = log(1/delta), that run has eps = rho + 2 sqrt(rho L).
     """
-    middle = 1 + math.sqrt(-math.log(float(budget.delta))) * max(1 / math.sqrt(float(budget.epsilon)), 0.1)
-    wanted = [1 + (middle - 1) * factor for factor in (0.5, 1.0, 2.0, 8.0)]
+    log = -math.log(float(budget.delta))
+    rho = (math.sqrt(log + float(budget.epsilon)) - math.sqrt(log)) ** 2
+    wanted = [1 + math.sqrt(log / rho) * factor for factor in (0.5, 1.0, 2.0)]
     return tuple(sorted({float(ORDERS[int(abs(ORDERS - order).argmin())]) for order in wanted}))
 
 

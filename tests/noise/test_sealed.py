@@ -1,0 +1,138 @@
+"""A phase done again after a crash repeats its draws, and only its own."""
+
+import os
+
+import numpy as np
+import pytest
+
+from discreet.errors import BadInput, LedgerUnavailable, ReceiptRefused
+from discreet.noise import OperatingSystem, SealedPhase, Seeded, gaussian, laplace, poisson_mask
+from discreet.privacy.budget import Budget
+from discreet.privacy.events import Laplace, PoissonSampledGaussian
+from discreet.privacy.ledger import FileSink, Ledger, MemorySink, Why, adaptive
+
+TERMS = adaptive(Budget(epsilon=50, delta="1e-6"))
+COUNT = Laplace(epsilon="0.5")
+STEP = PoissonSampledGaussian(sampling_rate=0.5, noise_multiplier=2.0)
+
+
+def opened(tmp_path):
+    place = tmp_path / "a.ledger"
+    if place.exists():
+        return Ledger.open(FileSink(place), source=OperatingSystem())
+    return Ledger.create(FileSink(place), TERMS, source=OperatingSystem())
+
+
+def work(phase, *, stop=99):
+    """Three counts and four steps; stops after ``stop`` draws, as a crash would."""
+    drawn = []
+
+    def keep(value):
+        drawn.append(value)
+        if len(drawn) == stop:
+            raise InterruptedError
+
+    try:
+        for place in range(3):
+            receipt = phase.charge(event=COUNT, who="pool", purpose=f"count {place}")
+            keep(laplace(1.0, sensitivity=1.0, receipt=receipt))
+        receipt = phase.charge(event=STEP, count=4, who="pool", purpose="train")
+        for _ in range(4):
+            mask = poisson_mask(20, receipt=receipt)
+            keep((mask.tolist(), gaussian(np.zeros(2), sensitivity=1.0, receipt=receipt).tolist()))
+    except InterruptedError:
+        pass
+    return drawn
+
+
+@pytest.mark.parametrize("stop", range(1, 8))
+def test_a_redo_repeats_the_same_draws_and_charges_nothing_twice(tmp_path, stop):
+    with opened(tmp_path) as ledger:
+        before = work(SealedPhase(ledger, phase=2, directory=tmp_path), stop=stop)
+        charged = len(ledger)
+    with opened(tmp_path) as ledger, SealedPhase(ledger, phase=2, directory=tmp_path) as phase:
+        assert phase.redoing
+        after = work(phase)
+        assert len(ledger) == 4 >= charged
+    assert after[:stop] == before
+    assert len(after) == 7
+    assert not list(tmp_path.glob("*.key"))
+
+
+def test_after_the_phase_ended_nothing_can_be_repeated(tmp_path):
+    with opened(tmp_path) as ledger:
+        with SealedPhase(ledger, phase=2, directory=tmp_path) as phase:
+            first = work(phase)
+        with SealedPhase(ledger, phase=2, directory=tmp_path) as phase:
+            assert not phase.redoing
+            assert work(phase) != first
+        assert len(ledger) == 8
+
+
+def test_a_redo_that_charges_otherwise_is_refused(tmp_path):
+    with opened(tmp_path) as ledger:
+        work(SealedPhase(ledger, phase=2, directory=tmp_path), stop=2)
+    with opened(tmp_path) as ledger:
+        phase = SealedPhase(ledger, phase=2, directory=tmp_path)
+        with pytest.raises(LedgerUnavailable, match="another one"):
+            phase.charge(event=Laplace(epsilon="0.4"), who="pool", purpose="count 0")
+        assert len(ledger) == 2
+
+
+def test_the_key_is_private_bound_to_its_ledger_and_never_shown(tmp_path):
+    with opened(tmp_path) as ledger:
+        phase = SealedPhase(ledger, phase=2, directory=tmp_path)
+        (key,) = tmp_path.glob("*.key")
+        assert key.stat().st_mode & 0o777 == 0o600
+        secret = key.read_text()
+        assert repr(phase.key) == "SealedKey(...)"
+        os.chmod(key, 0o644)  # noqa: PTH101
+        with pytest.raises(BadInput, match="others may read"):
+            SealedPhase(ledger, phase=2, directory=tmp_path)
+        os.chmod(key, 0o600)  # noqa: PTH101
+        key.write_text(secret.replace(ledger.id, "0" * 32))
+        with pytest.raises(BadInput, match="another ledger"):
+            SealedPhase(ledger, phase=2, directory=tmp_path)
+        key.write_text("not a key")
+        with pytest.raises(BadInput) as caught:
+            SealedPhase(ledger, phase=2, directory=tmp_path)
+        assert "not a key" not in str(caught.value)
+
+
+def test_an_entry_is_reissued_to_its_own_key_alone(tmp_path):
+    with opened(tmp_path) as ledger:
+        phase = SealedPhase(ledger, phase=2, directory=tmp_path)
+        receipt = phase.charge(event=COUNT, who="pool", purpose="count 0")
+        plain = ledger.charge(event=COUNT, who="pool", why=Why(phase=2, purpose="count"))
+        for entry in (plain.entry, receipt.entry):
+            with pytest.raises(ReceiptRefused):
+                ledger.reissue(entry, source=OperatingSystem())
+        with pytest.raises(ReceiptRefused):
+            ledger.reissue(plain.entry, source=phase.key)
+        first = laplace(1.0, sensitivity=1.0, receipt=receipt)
+        again = ledger.reissue(receipt.entry, source=phase.key)
+        with pytest.raises(ReceiptRefused, match="replaced"):
+            receipt.check()
+        assert laplace(1.0, sensitivity=1.0, receipt=again) == first
+
+
+def test_a_checkpoint_goes_on_in_the_middle(tmp_path):
+    with opened(tmp_path) as ledger:
+        whole = work(SealedPhase(ledger, phase=2, directory=tmp_path))
+    with opened(tmp_path) as ledger:
+        phase = SealedPhase(ledger, phase=2, directory=tmp_path)
+        for place in range(3):
+            phase.charge(event=COUNT, who="pool", purpose=f"count {place}")
+        receipt = phase.charge(event=STEP, count=4, who="pool", purpose="train")
+        receipt.advance(2)
+        with pytest.raises(BadInput):
+            receipt.advance(5)
+        mask = poisson_mask(20, receipt=receipt)
+        assert (mask.tolist(), gaussian(np.zeros(2), sensitivity=1.0, receipt=receipt).tolist()) == whole[5]
+        with pytest.raises(BadInput):
+            receipt.advance(3)
+
+
+def test_a_seed_needs_no_seal():
+    with pytest.raises(BadInput, match="seed"):
+        SealedPhase(Ledger.create(MemorySink(), TERMS, source=Seeded(1)), phase=0, directory=None)

@@ -1,0 +1,528 @@
+"""What a ledger promises about itself: refusal before change, receipts, totals, both modes, both sinks."""
+
+import copy
+import json
+import os
+import pickle
+import threading
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discreet.errors import (
+    BadInput,
+    BudgetExceeded,
+    InvalidLedger,
+    LedgerUnavailable,
+    ReceiptRefused,
+)
+from discreet.noise import OperatingSystem, Seeded, laplace
+from discreet.privacy.accounting.rdp import rdp_epsilon
+from discreet.privacy.budget import Budget
+from discreet.privacy.events import (
+    Composed,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    PoissonSampledGaussian,
+    Pure,
+    Repeated,
+    ThresholdResponse,
+)
+from discreet.privacy.ledger import (
+    FileSink,
+    Ledger,
+    Line,
+    MemorySink,
+    Path,
+    Receipt,
+    Request,
+    Stay,
+    Why,
+    adaptive,
+    committed,
+)
+from discreet.privacy.ledger.entries import Charge, sealed, unsealed
+from discreet.privacy.ledger.file_sink import whole_lines
+from discreet.privacy.ledger.paths import covers
+
+ONE = Budget(epsilon=1, delta="1e-6")
+TENTH = Laplace(epsilon="0.1")
+STEP = PoissonSampledGaussian(sampling_rate=0.1, noise_multiplier=2.0)
+
+
+def new(terms=None, **options):
+    return Ledger.create(MemorySink(), terms or adaptive(ONE), **options)
+
+
+# -- refusal before change
+
+
+def test_ten_tenths_fit_exactly_and_the_eleventh_is_refused_before_anything_changes():
+    ledger = new()
+    for _ in range(10):
+        ledger.charge(event=TENTH, who="pool", why="count")
+    head, total = ledger.head, ledger.total("everyone")
+    assert total.epsilon == 1
+    assert total.remaining == 0
+    with pytest.raises(BudgetExceeded) as caught:
+        ledger.charge(event=TENTH, who="pool", why="count")
+    assert (caught.value.requested, caught.value.remaining, caught.value.total) == (Decimal("0.1"), 0, 1)
+    assert (ledger.head, len(ledger), ledger.total("everyone")) == (head, 10, total)
+
+
+def test_a_price_spends_nothing_and_is_what_a_charge_then_costs():
+    ledger = new()
+    ledger.charge(event=TENTH, who="pool", why="count")
+    price = ledger.price(event=STEP, count=2, who="pool")
+    assert price.fits
+    assert len(ledger) == 1
+    before = ledger.total("everyone").epsilon
+    ledger.charge(event=STEP, count=2, who="pool", why="train")
+    assert ledger.total("everyone").epsilon - before == price.requested
+    refused = ledger.price(event=Pure(epsilon=2), who="pool")
+    assert not refused.fits
+    assert refused.requested > refused.remaining
+    assert len(ledger) == 2
+
+
+def test_several_charges_at_once_are_all_or_none():
+    ledger = new()
+    requests = [Request(charges=(Charge(who="pool", event=TENTH),), why=Why(purpose="count"))] * 11
+    with pytest.raises(BudgetExceeded):
+        ledger.charge_all(requests)
+    assert len(ledger) == 0
+    receipts = ledger.charge_all(requests[:10])
+    assert [receipt.entry.sequence for receipt in receipts] == list(range(1, 11))
+    assert ledger.total("everyone").remaining == 0
+
+
+def test_delta_zero_takes_pure_events_only():
+    ledger = new(adaptive(Budget(epsilon=1, delta=0)))
+    ledger.charge(event=TENTH, count=9, who="pool", why="count")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(event=Gaussian(noise_multiplier=100.0), who="pool", why="mean")
+    ledger.charge(event=TENTH, who="pool", why="count")
+    assert ledger.total("everyone").remaining == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.01, 1), st.floats(0.7, 10), st.integers(1, 20)), max_size=20))
+def test_whatever_an_adaptive_ledger_took_keeps_the_budget(steps):
+    ledger = new(adaptive(Budget(epsilon=3, delta="1e-5")))
+    for rate, sigma, count in steps:
+        event = PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=sigma)
+        try:
+            ledger.charge(event=event, count=count, who="pool", why="train")
+        except BudgetExceeded as refused:
+            assert refused.requested > refused.remaining
+    taken = tuple(Repeated(event=line.event, count=line.count) for line in ledger.charged())
+    assert rdp_epsilon(Composed(events=taken), 1e-5) <= 3
+    assert ledger.total("everyone").epsilon <= 3
+
+
+# -- paths
+
+PATHS = [
+    Path(name="asked-1", stays=(Stay(who="pool", last=1, choice="asked"), Stay(who="phase-1"))),
+    Path(name="asked-2", stays=(Stay(who="pool", last=2, choice="asked"), Stay(who="phase-2"))),
+    Path(name="missed", stays=(Stay(who="pool", choice="missed"),)),
+]
+ASK = ThresholdResponse(asked="1", missed="0.25")
+LINES = [
+    Line(who="pool", phase=1, event=ASK),
+    Line(who="pool", phase=2, event=ASK),
+    Line(who="phase-1", phase=1, event=STEP, count=20),
+    Line(who="phase-1", phase=2, event=STEP, count=20),
+    Line(who="phase-2", phase=2, event=STEP, count=20),
+]
+TERMS = committed(Budget(epsilon=5, delta="1e-5"), LINES, paths=PATHS)
+
+
+def test_paths_pay_once_for_being_asked_and_each_time_for_being_missed():
+    first, second, missed = TERMS.trajectories()
+    assert (first.forward, first.backward) == (1, 0)
+    assert (second.forward, second.backward) == (1, Decimal("0.25"))
+    assert (missed.forward, missed.backward) == (0, Decimal("0.5"))
+    assert [part.count for part in first.training] == [40]
+    assert [part.count for part in second.training] == [20]
+    assert not missed.training
+
+
+def test_running_totals_of_a_committed_ledger_end_at_the_committed_trajectories():
+    ledger = new(TERMS)
+    for line in LINES:
+        ledger.charge(event=line.event, count=line.count, who=line.who, why=Why(phase=line.phase, purpose="run"))
+    for total, path in zip(ledger.totals(), TERMS.trajectories(), strict=True):
+        assert (total.forward, total.backward) == (path.forward, path.backward)
+        assert float(total.epsilon) == pytest.approx(path.rdp(1e-5), rel=1e-3)
+    assert [rest for _, rest in ledger.lines_left()] == [0] * len(LINES)
+
+
+def test_two_responses_in_one_phase_get_no_one_sided_price():
+    """Which of the two asked it is unknown, so a missed one may hide behind an asked one: both caps, both ways."""
+    twice = committed(Budget(epsilon=9, delta="1e-5"), [LINES[0], LINES[0]], paths=PATHS)
+    asked = twice.trajectories()[0]
+    assert (asked.forward, asked.backward) == (2, 2)
+
+
+def test_a_committed_ledger_takes_its_lines_cheaper_ones_and_nothing_else():
+    ledger = new(TERMS)
+    why = Why(phase=1, purpose="train")
+    ledger.charge(event=STEP, count=15, who="phase-1", why=why)
+    quieter = PoissonSampledGaussian(sampling_rate=0.05, noise_multiplier=2.5)
+    ledger.charge(event=quieter, count=4, who="phase-1", why=why)
+    with pytest.raises(BudgetExceeded) as caught:
+        ledger.charge(event=STEP, count=2, who="phase-1", why=why)
+    assert "more than is left" in str(caught.value)
+    assert caught.value.remaining < caught.value.requested
+    for event in (
+        PoissonSampledGaussian(sampling_rate=0.1, noise_multiplier=1.9),
+        PoissonSampledGaussian(sampling_rate=0.2, noise_multiplier=2.0),
+        Gaussian(noise_multiplier=50.0),
+    ):
+        with pytest.raises(BudgetExceeded, match="not committed"):
+            ledger.charge(event=event, who="phase-1", why=why)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(event=STEP, who="phase-2", why=why)  # its training begins in phase 2
+    assert len(ledger) == 2
+
+
+def test_groups_nobody_is_in_are_refused():
+    ledger = new(TERMS)
+    with pytest.raises(BadInput, match="no declared path"):
+        ledger.charge(event=ASK, who="poool", why=Why(phase=1, purpose="ask"))
+    with pytest.raises(BadInput):
+        ledger.total("asked-3")
+
+
+def test_terms_that_break_their_own_budget_create_nothing():
+    sink = MemorySink()
+    with pytest.raises(BudgetExceeded, match="asked-1"):
+        Ledger.create(sink, committed(Budget(epsilon="1.5", delta="1e-5"), LINES, paths=PATHS))
+    assert sink.read() == []
+
+
+def test_a_mechanism_without_pure_loss_cannot_stand_before_a_branch():
+    lines = [Line(who="pool", phase=1, event=Gaussian(noise_multiplier=5.0)), *LINES]
+    with pytest.raises(BadInput, match="pure"):
+        Ledger.create(MemorySink(), committed(Budget(epsilon=8, delta="1e-5"), lines, paths=PATHS))
+
+
+def test_an_adaptive_ledger_guards_every_path_and_gives_no_choice_for_less():
+    ledger = new(adaptive(Budget(epsilon=1, delta="1e-6"), paths=PATHS))
+    ledger.charge(event=ThresholdResponse(asked="0.5", missed="0.5"), who="pool", why=Why(phase=1, purpose="ask"))
+    assert {total.epsilon for total in ledger.totals()} == {Decimal("0.5")}
+    ledger.charge(event=Laplace(epsilon="0.5"), who="phase-1", why=Why(phase=1, purpose="train"))
+    assert ledger.total("asked-1").remaining == 0
+    assert ledger.total("missed").remaining == Decimal("0.5")
+    with pytest.raises(BudgetExceeded, match="asked-1"):
+        ledger.charge(event=TENTH, who="phase-1", why=Why(phase=1, purpose="train"))
+    ledger.charge(event=TENTH, who="pool", why=Why(phase=2, purpose="ask"))  # asked-1 has left the pool by then
+    assert ledger.total("asked-1").epsilon == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "event", "fits"),
+    [
+        (Laplace(epsilon=1), Laplace(epsilon="0.9"), True),
+        (Laplace(epsilon=1), Laplace(epsilon="1.1"), False),
+        (Laplace(epsilon=1), Pure(epsilon=1), False),
+        (DiscreteLaplace(epsilon=1), DiscreteLaplace(epsilon=1, sensitivity=2), False),
+        (ThresholdResponse(asked=2, missed=1), ThresholdResponse(asked=2, missed="0.5"), True),
+        (ThresholdResponse(asked=2, missed=1), ThresholdResponse(asked=1, missed=2), False),
+        (Gaussian(noise_multiplier=2.0), Gaussian(noise_multiplier=3.0), True),
+        (Repeated(event=TENTH, count=2), Repeated(event=TENTH, count=1), False),
+    ],
+)
+def test_covering_is_never_dearer(line, event, fits):
+    assert covers(line, event) is fits
+    if fits:
+        assert rdp_epsilon(event, 1e-6) <= rdp_epsilon(line, 1e-6) + 1e-12
+
+
+# -- receipts
+
+
+def test_receipts_are_issued_by_ledgers_alone_and_cannot_be_copied_or_stored():
+    ledger = new(source=Seeded(1))
+    receipt = ledger.charge(event=TENTH, who="pool", why="count")
+    with pytest.raises(ReceiptRefused):
+        Receipt(object(), ledger=ledger, entry=receipt.entry, source=ledger.source)
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(ReceiptRefused):
+            attempt(receipt)
+    assert ledger.owns(receipt)
+    assert not new(source=Seeded(1)).owns(receipt)
+    assert "0.1" not in repr(receipt)
+
+
+def test_a_receipt_is_worthless_after_its_ledger_closed():
+    ledger = new(source=Seeded(1))
+    receipt = ledger.charge(event=TENTH, who="pool", why="count")
+    ledger.close()
+    with pytest.raises(ReceiptRefused, match="closed"):
+        laplace(0.0, sensitivity=1.0, receipt=receipt)
+    with pytest.raises(LedgerUnavailable):
+        ledger.charge(event=TENTH, who="pool", why="count")
+
+
+def test_a_forked_child_can_neither_draw_nor_charge():
+    ledger = new(source=OperatingSystem())
+    receipt = ledger.charge(event=TENTH, who="pool", why="count")
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        outcome = []
+        for attempt in (
+            lambda: laplace(0.0, sensitivity=1.0, receipt=receipt),
+            lambda: ledger.charge(event=TENTH, who="pool", why="count"),
+        ):
+            try:
+                attempt()
+                outcome.append("done")
+            except (ReceiptRefused, LedgerUnavailable):
+                outcome.append("refused")
+        os.write(write, " ".join(outcome).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+    assert os.read(read, 100) == b"refused refused"
+    os.close(read)
+    laplace(0.0, sensitivity=1.0, receipt=receipt)
+
+
+def test_threads_share_one_purse():
+    ledger = new(source=Seeded(1))
+    receipt = ledger.charge(event=Laplace(epsilon="0.001"), count=200, who="pool", why="count")
+    outcomes = []
+
+    def draw():
+        for _ in range(100):
+            try:
+                laplace(0.0, sensitivity=1.0, receipt=receipt)
+                outcomes.append(1)
+            except ReceiptRefused:
+                outcomes.append(0)
+
+    workers = [threading.Thread(target=draw) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sum(outcomes) == 200
+    assert len(outcomes) == 400
+
+
+def test_threads_cannot_overspend():
+    ledger = new()
+    taken = []
+
+    def spend():
+        for _ in range(10):
+            try:
+                taken.append(ledger.charge(event=TENTH, who="pool", why="count").entry.sequence)
+            except BudgetExceeded:
+                return
+
+    workers = [threading.Thread(target=spend) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(taken) == list(range(1, 11))
+
+
+def test_a_group_is_served_by_itself_or_with_all_never_both():
+    ledger = new(source=Seeded(1))
+    receipt = ledger.charge(event=TENTH, who=["shard-1", "shard-2"], why="count")
+    laplace(0.0, sensitivity=1.0, receipt=receipt, who="shard-1")
+    with pytest.raises(ReceiptRefused):
+        laplace(0.0, sensitivity=1.0, receipt=receipt)
+    laplace(0.0, sensitivity=1.0, receipt=receipt, who="shard-2")
+    with pytest.raises(ReceiptRefused, match="spent"):
+        laplace(0.0, sensitivity=1.0, receipt=receipt, who="shard-2")
+    with pytest.raises(ReceiptRefused):
+        laplace(0.0, sensitivity=1.0, receipt=receipt, who="shard-3")
+
+
+def test_a_simulation_and_production_never_mix():
+    ledger = new(source=Seeded(1))
+    assert ledger.simulation
+    with pytest.raises(BadInput, match="simulation"):
+        ledger.charge(event=TENTH, who="pool", why="count", source=OperatingSystem())
+    lines = MemorySink()
+    Ledger.create(lines, adaptive(ONE), source=OperatingSystem())
+    with pytest.raises(BadInput, match="simulation"):
+        Ledger.open(lines, source=Seeded(1))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"event": "laplace", "who": "pool", "why": "count"},
+        {"event": TENTH, "who": "", "why": "count"},
+        {"event": TENTH, "who": [], "why": "count"},
+        {"event": TENTH, "who": ["a", "a"], "why": "count", "count": 0},
+        {"event": TENTH, "who": "pool\n", "why": "count"},
+        {"event": TENTH, "who": "pool", "why": "x" * 500},
+        {"event": TENTH, "who": "pool", "why": "count", "count": 1.5},
+        {"event": TENTH, "who": "pool", "why": "count", "count": True},
+        {"event": TENTH, "who": "pool", "why": "count", "count": -1},
+    ],
+)
+def test_nonsense_is_refused_and_changes_nothing(bad):
+    ledger = new()
+    with pytest.raises(BadInput):
+        ledger.charge(**bad)
+    assert len(ledger) == 0
+
+
+# -- sinks and reading
+
+
+def test_a_ledger_reads_back_as_it_stood(tmp_path):
+    with Ledger.create(FileSink(tmp_path / "a"), TERMS) as ledger:
+        ledger.charge(event=ASK, who="pool", why=Why(phase=1, purpose="ask"))
+        ledger.charge_together({"phase-1": STEP}, count=3, why=Why(phase=1, purpose="train"))
+        stood = ledger.head, ledger.totals(), ledger.entries, ledger.lines_left()
+    with Ledger.open(FileSink(tmp_path / "a", must_exist=True)) as again:
+        assert (again.head, again.totals(), again.entries, again.lines_left()) == stood
+        assert again.terms == TERMS
+
+
+def test_every_prefix_of_a_file_is_read_as_its_whole_lines(tmp_path):
+    with Ledger.create(FileSink(tmp_path / "a"), adaptive(ONE)) as ledger:
+        for _ in range(3):
+            ledger.charge(event=TENTH, who="pool", why="count")
+        hashes = [entry.hash for entry in ledger.entries]
+    data = (tmp_path / "a").read_bytes()
+    ends = [i + 1 for i, byte in enumerate(data) if byte == 10]
+    place = tmp_path / "b"
+    for size in range(len(data) + 1):
+        place.write_bytes(data[:size])
+        whole = sum(end <= size for end in ends)
+        if whole == 0:
+            sink = FileSink(place)
+            assert sink.read() == []
+            sink.close()
+            continue
+        with Ledger.open(FileSink(place)) as ledger:
+            assert [entry.hash for entry in ledger.entries] == hashes[: whole - 1]
+            if size % 50 == 0:  # and it can go on from there
+                ledger.charge(event=TENTH, who="pool", why="after")
+        if size % 50 == 0:
+            with Ledger.open(FileSink(place)) as ledger:
+                assert len(ledger) == whole
+
+
+def test_a_tail_with_holes_is_torn_but_a_changed_line_is_not_forgiven(tmp_path):
+    with Ledger.create(FileSink(tmp_path / "a"), adaptive(ONE)) as ledger:
+        for _ in range(2):
+            ledger.charge(event=TENTH, who="pool", why="count")
+    data = (tmp_path / "a").read_bytes()
+    lines = whole_lines(data)
+    holes = data[: len(data) - 40] + b"\0" * 39 + b"\n"
+    assert whole_lines(holes) == lines[:-1]
+    (tmp_path / "a").write_bytes(data.replace(b'"count":1', b'"count":2'))
+    with pytest.raises(InvalidLedger):
+        Ledger.open(FileSink(tmp_path / "a"))
+
+
+def test_one_writer_at_a_time_and_nobody_else_touches_the_file(tmp_path):
+    place = tmp_path / "a"
+    ledger = Ledger.create(FileSink(place), adaptive(ONE))
+    with pytest.raises(LedgerUnavailable, match="another process"):
+        FileSink(place)
+    place.write_bytes(place.read_bytes() + b"x")
+    with pytest.raises(LedgerUnavailable):
+        ledger.charge(event=TENTH, who="pool", why="count")
+    ledger.close()
+    with Ledger.open(FileSink(place)) as again:
+        again.charge(event=TENTH, who="pool", why="count")
+        place.rename(tmp_path / "b")
+        place.write_bytes(b"")
+        with pytest.raises(LedgerUnavailable):
+            again.charge(event=TENTH, who="pool", why="count")
+    assert place.stat().st_size == 0
+    assert (tmp_path / "b").stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_returns_before_fsync_and_nothing_goes_on_after_it_failed(tmp_path, monkeypatch):
+    order = []
+    write, fsync = os.write, os.fsync
+    monkeypatch.setattr(os, "write", lambda *a: order.append("write") or write(*a))
+    monkeypatch.setattr(os, "fsync", lambda *a: order.append("fsync") or fsync(*a))
+    ledger = Ledger.create(FileSink(tmp_path / "a"), adaptive(ONE))
+    assert order == ["write", "fsync", "fsync"]  # the file, then its directory
+    order.clear()
+    ledger.charge(event=TENTH, who="pool", why="count")
+    assert order == ["write", "fsync"]
+
+    def broken(_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="Input"):
+        ledger.charge(event=TENTH, who="pool", why="count")
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(LedgerUnavailable):
+        ledger.charge(event=TENTH, who="pool", why="count")
+    ledger.close()
+    with Ledger.open(FileSink(tmp_path / "a")) as again:
+        assert len(again) == 2  # the write had landed: it counts as spent
+
+
+def test_a_write_in_pieces_is_one_line(tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:7]))
+    with Ledger.create(FileSink(tmp_path / "a"), adaptive(ONE)) as ledger:
+        ledger.charge(event=TENTH, who="pool", why="count")
+    monkeypatch.undo()
+    with Ledger.open(FileSink(tmp_path / "a")) as again:
+        assert len(again) == 1
+
+
+def rewritten(lines, change):
+    """The lines after ``change``, with every hash made right again: what a forger would do."""
+    forms = change([json.loads(line) for line in lines])
+    made, previous = [], None
+    for number, form in enumerate(forms):
+        form.pop("hash", None)
+        if number:
+            form["previous"], form["sequence"] = previous, number
+        line, previous = sealed(form)
+        made.append(line)
+    return made
+
+
+def test_a_forged_chain_must_still_keep_the_terms():
+    sink = MemorySink()
+    with Ledger.create(sink, adaptive(ONE)) as ledger:
+        for _ in range(10):
+            ledger.charge(event=TENTH, who="pool", why="count")
+    lines = sink.read()
+    assert len(Ledger.open(MemorySink(rewritten(lines, lambda forms: forms)))) == 10
+
+    def dearer(forms):
+        forms[5]["charges"][0]["count"] = 2
+        return forms
+
+    with pytest.raises(InvalidLedger, match="terms do not allow"):
+        Ledger.open(MemorySink(rewritten(lines, dearer)))
+    for swapped in (
+        [*lines[:2], lines[3], lines[2], *lines[4:]],
+        lines[1:],
+        [lines[0], *lines[2:]],
+        lines + lines[-1:],
+    ):
+        with pytest.raises(InvalidLedger):
+            Ledger.open(MemorySink(list(swapped)))
+
+
+@given(st.binary(max_size=200))
+def test_any_line_is_read_or_refused(data):
+    with pytest.raises(InvalidLedger):
+        unsealed(data + b"\n")
