@@ -136,3 +136,14 @@ def test_a_checkpoint_goes_on_in_the_middle(tmp_path):
 def test_a_seed_needs_no_seal():
     with pytest.raises(BadInput, match="seed"):
         SealedPhase(Ledger.create(MemorySink(), TERMS, source=Seeded(1)), phase=0, directory=None)
+
+
+def test_a_key_whose_destruction_was_cut_short_is_no_key(tmp_path):
+    with opened(tmp_path) as ledger:
+        phase = SealedPhase(ledger, phase=2, directory=tmp_path)
+        work(phase)
+        phase.key.path.write_bytes(b"\0" * phase.key.path.stat().st_size)  # overwritten, its name not yet removed
+    with opened(tmp_path) as ledger, SealedPhase(ledger, phase=2, directory=tmp_path) as again:
+        assert not again.redoing
+        work(again)
+        assert len(ledger) == 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ FORMAT = "discreet.key/1"
 def write_secret(path: Path, purpose: str, *, key: bytes, **public: Any) -> None:
     """Store a secret for ``purpose``; durable when it returns. Refuses to replace a file."""
     form = {"format": FORMAT, "purpose": purpose, "key": key.hex(), **public}
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -51,6 +52,11 @@ def read_secret(path: Path, purpose: str) -> dict[str, Any]:
             raise
         raise BadInput(f"reading {path.name}", f"it is not a {purpose} key of ours", "Restore the file") from None
     return {**form, "key": key}
+
+
+def was_destroyed(path: Path) -> bool:
+    """Whether a crash left an overwritten secret whose name was not yet removed."""
+    return path.exists() and not path.read_bytes().strip(b"\0")
 
 
 def destroy(path: Path) -> None:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from discreet.errors import BadInput, LedgerUnavailable
-from discreet.noise.key_files import destroy, read_secret, write_secret
+from discreet.noise.key_files import destroy, read_secret, was_destroyed, write_secret
 from discreet.noise.sources import Call, Source, Streams, label_of
 from discreet.noise.stream import Stream
 from discreet.privacy.events import Event
@@ -34,6 +34,8 @@ class SealedKey(Source):
 
     def __init__(self, path: Path, *, ledger: Ledger, phase: int) -> None:
         self.path, self.simulation = path, ledger.simulation
+        if was_destroyed(path):
+            path.unlink()
         if path.exists():
             stored = read_secret(path, "phase")
             if stored.get("ledger") != ledger.id or stored.get("phase") != phase:
