@@ -36,6 +36,7 @@ docs: $(STAMP)  ## build the documentation into site/
 
 bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/python benchmarks/ledger_and_noise.py
 	$(BIN)/python benchmarks/planning.py
 
 clean:

@@ -62,14 +62,24 @@ def test_the_first_plan_prints_what_the_page_shows(page, capsys):
     assert shown(output) == shown(capsys.readouterr().out)
 
 
-def test_every_verb_and_option_is_documented():
+def verbs_of(command, name="discreet"):
+    """Every verb with its full name, also those below another."""
+    for part, verb in getattr(command, "commands", {}).items():
+        yield f"{name} {part}", verb
+        yield from verbs_of(verb, f"{name} {part}")
+
+
+def test_every_verb_and_option_is_documented_and_has_an_example():
     page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
     import typer
 
-    verbs = typer.main.get_command(app).commands
-    assert verbs
+    verbs = dict(verbs_of(typer.main.get_command(app)))
+    assert {"discreet plan", "discreet verify", "discreet ledger export"} <= set(verbs)
     for name, verb in verbs.items():
-        assert f"discreet {name}" in page
+        assert name in page
+        if not hasattr(verb, "commands"):
+            assert f"Example: {name}" in verb.help
+            assert any("--json" in option.opts for option in verb.params)
         for option in verb.params:
             for form in option.opts:
                 if form.startswith("--"):

@@ -112,7 +112,7 @@ def test_the_exponential_mechanisms_known_answer():
 
 
 def test_the_sparse_vector_answers_by_its_noise():
-    """P[value + Lap(2 lambda) >= threshold + Lap(lambda)], lambda = 2 / eps, by quadrature against 4000 first answers."""
+    """P[value + Lap(2 lambda) >= threshold + Lap(lambda)], lambda = 2 / eps, by quadrature, 4000 first answers."""
     ledger = Ledger.create(MemorySink(), AMPLE, source=Seeded(29))
     runs, epsilon, gap = 4000, 0.5, 3.0
     yes = 0

@@ -63,7 +63,7 @@ MECHANISMS = {
     "exponential": (Pure(epsilon=1), lambda r: exponential([0.0, 1.0], sensitivity=1.0, receipt=r)),
     "sparse-vector": (Pure(epsilon=1), lambda r: SparseVector(receipt=r).above(1e9, 0.0)),
     "mask": (STEP, lambda r: poisson_mask(10, receipt=r)),
-    "key": (Pure(epsilon=1), lambda r: release_key(r)),
+    "key": (Pure(epsilon=1), release_key),
 }
 
 

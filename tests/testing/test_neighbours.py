@@ -37,7 +37,7 @@ def test_a_ten_line_test_of_ones_own_mechanism():
 
 
 def honest_campaign(records, ledger):
-    """Threshold from a noisy histogram, coins, then two training steps on whoever was asked; the null counts nowhere."""
+    """Threshold from a noisy histogram, coins, then two steps on whoever was asked; the null counts nowhere."""
     there = records > 0
     receipt = ledger.charge(event=DiscreteLaplace(epsilon="0.5"), who="pool", why="threshold")
     histogram = discrete_laplace(np.histogram(records[there], bins=4, range=(0, 1))[0], receipt=receipt)

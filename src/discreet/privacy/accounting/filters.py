@@ -28,6 +28,7 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.events import Event, Repeated
 from discreet.privacy.exact import Number, exact_decimal, exact_minus, exact_sum, float_below, rounded_up
 
+MOST_ORDER = 1e7
 UNBOUNDED = Decimal("1e100")
 """Stands for an epsilon that nothing proves."""
 
@@ -53,7 +54,7 @@ class RdpLimit:
     """
 
     def __init__(self, budget: Budget, *, orders: Sequence[float]) -> None:
-        if not all(order > 1 for order in orders) or (not orders and budget.delta > 0):
+        if not all(1 < order <= MOST_ORDER for order in orders) or (not orders and budget.delta > 0):
             raise BadInput("an RDP filter", "it needs orders above 1, fixed beforehand", "Use best_order(...)")
         if budget.delta <= 0 and orders:
             raise BadInput("an RDP filter at delta=0", "RDP proves nothing there", "Give a delta above 0")

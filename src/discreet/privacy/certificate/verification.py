@@ -8,6 +8,7 @@ certificate rewritten consistently, and a ledger whose last entries were removed
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -41,7 +42,7 @@ KEYS = [
     "digest",
     "signature",
 ]
-_BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, AssertionError)
+_BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError, AssertionError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +247,7 @@ def _path_detail(path: Trajectory, *, ok: bool) -> str:
 
 def _kept(path: Trajectory, budget: Budget, accountant: str) -> bool:
     claim = path.epsilon_pld if accountant == "pld" else path.epsilon_rdp
-    return claim is not None and Decimal(repr(float(claim))) <= budget.epsilon
+    return type(claim) in (int, float) and math.isfinite(claim or 0) and Decimal(repr(claim)) <= budget.epsilon
 
 
 def _same(stored: Any, anew: float | None) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,6 +47,7 @@ class FileSink:
         self.path = Path(path)
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (0 if must_exist else os.O_CREAT)
         self._file = os.open(self.path, flags, 0o600)
+        self._closing = weakref.finalize(self, os.close, self._file)  # a forgotten sink must not keep its lock
         self._lines, self._size, self._broken = 0, 0, False
         try:
             _lock(self._file, self.path.name)
@@ -88,9 +90,8 @@ class FileSink:
 
     def close(self) -> None:
         """Close the file, which ends the lock."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._file = -1
+        self._closing()
 
     def _replaced(self) -> bool:
         """Whether the path now names another file: ours would be lost."""
