@@ -11,10 +11,14 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
 	touch $@
 
-demo: $(STAMP)  ## plan a built-in example and draw it
+demo: $(STAMP)  ## plan a built-in example, draw it, commit a ledger to it, certify and verify what it promises
 	mkdir -p out
+	rm -f out/demo.ledger
 	$(BIN)/discreet plan --preset dpal-cifar10 --plot out/plan.png --out out/plan.toml
-	@echo "Drawn: out/plan.png. Stored: out/plan.toml."
+	$(BIN)/discreet ledger create out/demo.ledger --plan out/plan.toml
+	$(BIN)/discreet ledger export out/demo.ledger --out out/certificate.json
+	$(BIN)/discreet verify out/certificate.json --ledger out/demo.ledger
+	@echo "Drawn: out/plan.png. Stored: out/plan.toml, out/demo.ledger, out/certificate.json."
 
 test: $(STAMP)  ## everything quick; under five minutes on two cores
 	$(BIN)/pytest -n 2 -m "not long and not integration"

@@ -18,7 +18,13 @@ print("LOADED", loaded)
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["plan", "--help"], ["plan", "--preset", "dpal-cifar10", "--accountant", "rdp", "--individual-rates"]],
+    [
+        ["--help"],
+        ["plan", "--help"],
+        ["ledger", "--help"],
+        ["verify", "--help"],
+        ["plan", "--preset", "dpal-cifar10", "--accountant", "rdp", "--individual-rates"],
+    ],
 )
 def test_light_commands_import_nothing_heavy(arguments):
     done = subprocess.run(
@@ -28,6 +34,19 @@ def test_light_commands_import_nothing_heavy(arguments):
         check=True,
     )
     assert "LOADED []" in done.stdout
+
+
+def test_a_ledger_is_kept_shown_and_verified_without_anything_heavy(tmp_path):
+    create = ["ledger", "create", "a.ledger", "--epsilon", "1", "--delta", "1e-6"]
+    for arguments in (create, ["ledger", "show", "a.ledger"], ["verify", "a.ledger"]):
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE.format(arguments=arguments, heavy=HEAVY)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        )
+        assert "LOADED []" in done.stdout
 
 
 def test_importing_the_package_is_light():

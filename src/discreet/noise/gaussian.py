@@ -36,8 +36,9 @@ def gaussian(value: Any, *, sensitivity: float, receipt: Receipt, who: str | Non
     steps = sigma * lattice.steps_l2(reach, values.size)
 
     def sampler(streams: Streams) -> Floats:
-        noise = np.rint(streams(0).normals(values.size) * steps).reshape(values.shape)
-        return lattice.plus(values, noise)
+        noise = streams(0).normals(values.size)
+        noise *= steps
+        return lattice.plus(values, np.rint(noise, out=noise).reshape(values.shape))
 
     result = release(
         receipt,
