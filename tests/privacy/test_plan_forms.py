@@ -123,7 +123,7 @@ def test_a_failed_write_keeps_the_older_plan(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.write_text", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="space"):
         write_plan(PLANS["shards"], path)
     monkeypatch.undo()
