@@ -73,7 +73,7 @@ def salted(form, chance):
 @pytest.fixture(scope="module")
 def ledger_lines():
     paths = [
-        Path(name="asked", stays=(Stay(who="pool", last=1, choice="asked"), Stay(who="phase-1"))),
+        Path(name="asked", stays=(Stay(who="pool", last=1, choice="asked"), Stay(who="phase-1", first=1))),
         Path(name="missed", stays=(Stay(who="pool", choice="missed"),)),
     ]
     ask = ThresholdResponse(asked="0.5", missed="0.25")

@@ -33,7 +33,7 @@ def test_shards_have_their_shares_and_belong_to_the_key():
 
 def test_shards_meet_their_ends_exactly():
     key = SecretKey(b"a" * 32)
-    words = key.words(IDS) >> np.uint64(1)
+    words = key.words(IDS, "shards") >> np.uint64(1)
     found = key.shards(IDS, SHARES)
     for end, below in ((Decimal("0.6"), 1), (Decimal("0.9"), 2)):
         assert np.array_equal(words < numerator(end, up=False), found < below)

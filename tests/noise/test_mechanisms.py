@@ -1,7 +1,8 @@
 """The door: what each mechanism demands, what it derives from the receipt, and what it never says."""
 
 import math
-from decimal import Decimal
+import threading
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_every_mechanism_demands_a_receipt_and_refuses_a_spent_one(ledger, name)
         draw(receipt)
 
 
-@pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "key"])
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_refuses_a_receipt_for_something_else(ledger, name):
     event, draw = MECHANISMS[name]
     other = Gaussian(noise_multiplier=1.0) if not isinstance(event, Gaussian) else Laplace(epsilon=1)
@@ -150,6 +151,45 @@ def test_noise_is_a_whole_number_of_steps_whatever_the_value(ledger):
         assert (noisy / step == np.rint(noisy / step)).all()
 
 
+@pytest.mark.parametrize(
+    ("event", "draw"),
+    [
+        (Gaussian(noise_multiplier=1e22), lambda r: gaussian([0.0], sensitivity=1.0, receipt=r)),
+        (Pure(epsilon="1e-20"), lambda r: gamma_direction([0.0, 0.0], sensitivity=1.0, receipt=r)),
+        (Laplace(epsilon="1e-30"), lambda r: laplace([0.0, 0.0], sensitivity=1.0, receipt=r)),
+        (DiscreteLaplace(epsilon="1e-30"), lambda r: discrete_laplace(0, receipt=r)),
+    ],
+)
+def test_noise_beyond_whole_numbers_is_refused_before_it_is_paid(ledger, event, draw):
+    """Beyond 64 bits every draw would be the same number: no noise at all."""
+    receipt = paid(ledger, event)
+    with pytest.raises(BadInput, match="noise"):
+        draw(receipt)
+    assert receipt.used("release", "pool") == 0
+
+
+@pytest.mark.parametrize("value", [1e7, -3e8, 12345678.5])
+def test_ordinary_large_values_keep_their_meaning(ledger, value):
+    assert laplace(value, sensitivity=1.0, receipt=paid(ledger, Laplace(epsilon=8))) == pytest.approx(value, abs=10)
+    noisy = gaussian([value], sensitivity=1.0, receipt=paid(ledger, Gaussian(noise_multiplier=1.0)))
+    assert noisy[0] == pytest.approx(value, abs=15)
+    search = SparseVector(receipt=paid(ledger, Pure(epsilon=2)))
+    assert not search.above(value - 1000, value)
+    assert search.above(value + 1000, value)
+
+
+def test_no_value_however_large_warns_or_fails(ledger):
+    for value in (1e308, -1e308, 10**400, [10**400, 1.0], 5e-324):
+        laplace(value, sensitivity=1.0, receipt=paid(ledger, Laplace(epsilon=1)))
+
+
+def test_one_charge_pays_for_one_release_a_key_or_noise(ledger):
+    receipt = paid(ledger, Pure(epsilon=1))
+    release_key(receipt)
+    with pytest.raises(ReceiptRefused, match="spent"):
+        laplace(1.0, sensitivity=1.0, receipt=receipt)
+
+
 # -- coins
 
 
@@ -171,6 +211,18 @@ def test_the_highest_coin_keeps_both_caps_and_the_next_one_does_not(null, asked,
     assert top == null or kept(top)
     if top < ONE:
         assert not kept(top + 2)
+
+
+def test_caps_do_not_depend_on_the_callers_decimal_context():
+    null, asked, missed = ONE // 2, Decimal(5), Decimal("0.15")
+    truth = highest(null, asked=asked, missed=missed)
+    with localcontext() as context:
+        context.prec = 1
+        assert highest(null, asked=asked, missed=missed) == truth
+    assert math.log((ONE - null) / (ONE - truth)) == pytest.approx(0.15, abs=1e-12)
+    assert highest(ONE // 2, asked=Decimal("1e7"), missed=Decimal("1e7")) == ONE - 1  # never certain
+    assert highest(ONE, asked=Decimal(1), missed=Decimal(1)) == ONE
+    assert highest(0, asked=Decimal("1e7"), missed=Decimal(1)) == 0
 
 
 def test_a_pair_of_coins_that_costs_more_than_was_charged_is_refused(ledger):
@@ -243,6 +295,26 @@ def test_scores_of_any_size_are_chosen_from(ledger, scores):
     assert picks <= set(range(len(scores)))
     if max(scores) > 1:
         assert picks == ({0} if len(scores) == 2 else picks)
+
+
+def test_threads_get_one_yes_for_one_charge(ledger):
+    search = SparseVector(receipt=paid(ledger, Pure(epsilon=100)))
+    barrier, answers = threading.Barrier(4), []
+
+    def ask():
+        barrier.wait()
+        for _ in range(20):
+            try:
+                answers.append(search.above(1000.0, 0.0))
+            except ReceiptRefused:
+                answers.append(False)
+
+    workers = [threading.Thread(target=ask) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert answers.count(True) == 1
 
 
 def test_a_sparse_vector_pays_once_for_many_noes(ledger):

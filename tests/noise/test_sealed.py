@@ -111,7 +111,7 @@ def test_an_entry_is_reissued_to_its_own_key_alone(tmp_path):
             ledger.reissue(plain.entry, source=phase.key)
         first = laplace(1.0, sensitivity=1.0, receipt=receipt)
         again = ledger.reissue(receipt.entry, source=phase.key)
-        with pytest.raises(ReceiptRefused, match="replaced"):
+        with pytest.raises(ReceiptRefused, match="later one"):
             receipt.check()
         assert laplace(1.0, sensitivity=1.0, receipt=again) == first
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.errors import BadInput
+from discreet.errors import BadInput, InvalidEvent
 
 if TYPE_CHECKING:
     from discreet.privacy.events import Event
@@ -128,6 +128,7 @@ def export_command(
         raise BadInput(f"writing {out.name}", "it is no file we can write", "Use a .json or .csv file in a directory")
     if sign and out.suffix == ".csv":
         raise BadInput("signing a table", "only certificates are signed", "Export a .json file")
+    _check_replaced(out, file, sign)
     ledger = read_only(file)
     if out.suffix == ".csv":
         from discreet.cli.ledger_tables import entries_csv
@@ -167,13 +168,25 @@ def keygen_command(
         _line(f"Private key: {file.name} (mode 0600; keep it secret). Public key: {public.name}.")
 
 
+def _check_replaced(out: Path, *sources: Path | None) -> None:
+    """Only an older export may be replaced, never the ledger or the key it is made from."""
+    if not out.exists():
+        return
+    if any(source is not None and source.exists() and out.samefile(source) for source in sources):
+        raise BadInput(f"writing {out.name}", "that is the file it is made from", "Choose another name")
+    start = out.read_bytes()[:200]
+    ours = b"discreet.certificate/" in start if out.suffix == ".json" else start.startswith(b"sequence,at,phase,")
+    if start and not ours:
+        raise BadInput(f"writing {out.name}", "there is another file of that name", "Choose another name")
+
+
 def read_only(file: Path) -> Ledger:
     """The ledger in ``file``, read without a lock; it cannot be charged."""
     from discreet.privacy.ledger import Ledger, MemorySink
     from discreet.privacy.ledger.file_sink import read_lines
 
-    if file.is_dir() or not file.exists():
-        raise BadInput(f"reading {file.name}", "there is no such ledger", "Check the path")
+    if not file.is_file():
+        raise BadInput(f"reading {file.name or file}", "there is no such ledger", "Check the path")
     ledger = Ledger.open(MemorySink(read_lines(file)))
     ledger.close()
     return ledger
@@ -186,9 +199,9 @@ def parse_event(text: str) -> Event:
     if text.lstrip().startswith("{"):
         try:
             return from_json(json.loads(text))
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, BadInput):
-                raise
+        except InvalidEvent as error:
+            raise BadInput("--event", error.fact, "Write it like 'laplace epsilon=0.5'") from None
+        except (ValueError, RecursionError):
             raise BadInput("--event", "it is not valid JSON", "Write it like 'laplace epsilon=0.5'") from None
     kind, *pairs = text.split() or [""]
     known = sorted(name for name, _ in REGISTRY if name not in ("composed", "repeated", "pmf-family"))
@@ -201,8 +214,13 @@ def parse_event(text: str) -> Event:
         name, sign, value = pair.partition("=")
         if not sign:
             raise BadInput(f"--event {text}", f"{pair} is not name=value", "Write it like 'laplace epsilon=0.5'")
+        if name in form and (kind, name) != ("discrete-laplace", "sensitivity"):
+            raise BadInput(f"--event {text}", f"{name} is given twice", "Give each value once")
         form[name] = _number(name, value)
-    return from_json(form)
+    try:
+        return from_json(form)
+    except InvalidEvent as error:
+        raise BadInput(f"--event {text}", error.fact, "Write it like 'laplace epsilon=0.5'") from None
 
 
 def _number(name: str, value: str) -> int | float | str:

@@ -44,6 +44,7 @@ def _form(verdict: Verdict) -> dict[str, Any]:
         "what": verdict.what,
         "ok": verdict.ok,
         "mode": verdict.mode or None,
+        "signed": verdict.signed,
         "claim": verdict.claim,
         "budget": verdict.budget.to_json() if verdict.budget else None,
         "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in verdict.checks],

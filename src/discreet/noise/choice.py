@@ -14,13 +14,14 @@ Proofs: docs/proofs/exponential.md, docs/proofs/sparse-vector.md.
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 import numpy as np
 
 from discreet.errors import BadInput
 from discreet.noise.door import RELEASE, paid_epsilon, positive, private_floats, release
-from discreet.noise.lattice import Lattice
+from discreet.noise.lattice import FINENESS, Lattice
 from discreet.noise.sources import Streams
 from discreet.noise.stream import Integers, Stream
 from discreet.privacy.events import Pure
@@ -28,6 +29,8 @@ from discreet.privacy.ledger.receipts import Receipt, Ticket
 
 _SCORE_FINENESS = 20
 _EPSILON_UNIT = 1 << 24
+_MOST_UNITS = 1 << 34
+"""A charge of more than epsilon 1024 is drawn as one of 1024: sharper than anybody can see."""
 _MOST_GAP = 1 << 12
 """Scores whose gap to the best costs more than this many nats count as being this far: e^-4096 is never drawn."""
 
@@ -40,10 +43,10 @@ def exponential(
     reach, values = positive(sensitivity, "sensitivity"), private_floats(scores)
     if values.ndim != 1 or not values.size:
         raise BadInput("the exponential mechanism", "there is nothing to choose from", "Give a list of scores")
-    units = math.floor(epsilon * _EPSILON_UNIT)
+    units = min(math.floor(epsilon * _EPSILON_UNIT), _MOST_UNITS)
     if units < 1:
         raise BadInput("the exponential mechanism", "its epsilon is below 2^-24", "Charge more, or choose at random")
-    lattice = Lattice(2.0 ** (math.floor(math.log2(reach)) - _SCORE_FINENESS))
+    lattice = Lattice(Lattice.under(reach, "exponential").step * 2.0 ** (FINENESS - _SCORE_FINENESS))
     steps = math.ceil(reach / lattice.step)
     under = _EPSILON_UNIT * steps * (1 if monotone else 2)
     heights = lattice.floored(values)
@@ -82,8 +85,12 @@ class SparseVector:
         self._epsilon = paid_epsilon(receipt, (Pure,), "sparse vector", who)
         self._receipt, self._who, self._reach = receipt, who, positive(sensitivity, "sensitivity")
         self._lattice = Lattice.under(2 * self._reach / float(self._epsilon), "sparse vector")
+        steps = self._lattice.steps_l1(self._reach, 1)
+        self._scale = math.ceil(2 * steps / self._epsilon)
+        self._lattice.check_noise(2 * self._scale, "sparse vector")
         self._epoch: Ticket | None = None
         self._asked = 0
+        self._lock = threading.Lock()
 
     def above(self, value: float, threshold: float) -> bool:
         """Whether ``value`` (private) is above ``threshold`` (public), noisily. A yes ends the epoch."""
@@ -93,26 +100,26 @@ class SparseVector:
         hidden = private_floats(value)
         if hidden.ndim:
             raise BadInput("a sparse vector query", "it is not one number", "Ask one value at a time")
-        if self._epoch is None:
-            self._epoch, self._asked = self._receipt.take(RELEASE, self._who), 0
-        self._asked += 1
-        answer = release(
-            self._receipt,
-            "sparse-vector",
-            lambda streams: self._decide(streams, hidden, threshold),
-            inputs=hidden,
-            measure="linf",
-            sensitivity=self._reach,
-            parameters={"threshold": float(threshold), "asked": self._asked, "sensitivity": self._reach},
-            ticket=self._epoch,
-        )
-        if answer:
-            self._epoch = None
+        with self._lock:  # two threads must not both get the one yes of an epoch
+            if self._epoch is None:
+                self._epoch, self._asked = self._receipt.take(RELEASE, self._who), 0
+            self._asked += 1
+            answer = release(
+                self._receipt,
+                "sparse-vector",
+                lambda streams: self._decide(streams, hidden, threshold),
+                inputs=hidden,
+                measure="linf",
+                sensitivity=self._reach,
+                parameters={"threshold": float(threshold), "asked": self._asked, "sensitivity": self._reach},
+                ticket=self._epoch,
+            )
+            if answer:
+                self._epoch = None
         return answer
 
     def _decide(self, streams: Streams, value: Any, threshold: float) -> bool:
-        steps = self._lattice.steps_l1(self._reach, 1)
-        bar = streams(0).discrete_laplace(math.ceil(2 * steps / self._epsilon), 1, 1)  # the same all through an epoch
-        noise = streams(self._asked).discrete_laplace(math.ceil(4 * steps / self._epsilon), 1, 1)
+        bar = streams(0).discrete_laplace(self._scale, 1, 1)  # the same all through an epoch
+        noise = streams(self._asked).discrete_laplace(2 * self._scale, 1, 1)
         level = self._lattice.floored(np.asarray(threshold, dtype=np.float64))
         return bool(self._lattice.floored(value) + noise[0] >= level + bar[0])

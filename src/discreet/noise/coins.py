@@ -6,7 +6,7 @@ exactly what was checked: no floating point stands between the promise and the d
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
@@ -20,8 +20,11 @@ from discreet.noise.stream import ONE
 from discreet.privacy.events import Event, PoissonSampledGaussian, Pure, ThresholdResponse
 from discreet.privacy.ledger.receipts import Receipt
 
-_PRECISE = Context(prec=60)
-_MARGIN = Decimal("1e-50")
+_PRECISE = Context(prec=60, traps=[InvalidOperation])
+_BELOW = _PRECISE.subtract(Decimal(1), Decimal("1e-50"))
+_ABOVE = _PRECISE.add(Decimal(1), Decimal("1e-50"))
+_ENOUGH = Decimal(100)
+"""e^100 is far above 2^63: a larger epsilon allows no more."""
 MASK = "mask"
 
 
@@ -41,10 +44,11 @@ def highest(null: int, *, asked: Decimal, missed: Decimal) -> int:
     """The largest numerator a record may have when its null has ``null``: p <= e^asked p0 (being asked) and
     1 - p0 <= e^missed (1 - p) (being missed), rounded down.
     """
-    grown = _PRECISE.multiply(_PRECISE.multiply(_PRECISE.exp(asked), 1 - _MARGIN), Decimal(null))
-    kept = _PRECISE.multiply(_PRECISE.multiply(_PRECISE.exp(-missed), 1 + _MARGIN), Decimal(ONE - null))
-    by_asked = int(min(grown, Decimal(ONE)).to_integral_value(ROUND_FLOOR))
-    by_missed = ONE - int(min(kept, Decimal(ONE)).to_integral_value(ROUND_CEILING))
+    grow = _PRECISE.multiply(_PRECISE.exp(min(asked, _ENOUGH)), _BELOW)
+    keep = _PRECISE.multiply(_PRECISE.exp(_PRECISE.minus(min(missed, _ENOUGH))), _ABOVE)
+    by_asked = int(min(_PRECISE.multiply(grow, Decimal(null)), Decimal(ONE)).to_integral_value(ROUND_FLOOR))
+    # being missed keeps some probability, or its absence would tell: rounded up, and never to 0
+    by_missed = ONE - int(_PRECISE.multiply(keep, Decimal(ONE - null)).to_integral_value(ROUND_CEILING))
     return max(null, min(by_asked, by_missed))
 
 

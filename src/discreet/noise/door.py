@@ -114,10 +114,19 @@ def private_floats(value: Any) -> Floats:
     """Private values as floats. One that is not finite counts as 0: an error would say that it was there."""
     try:
         values = np.array(value, dtype=np.float64)
+    except OverflowError:  # a whole number beyond any float, which is as good as infinite
+        values = np.vectorize(_float_or_nan, otypes=[np.float64])(np.array(value, dtype=object))
     except (TypeError, ValueError):
         raise BadInput("a value to hide", "it is not an array of numbers", "Give a number or an array") from None
     values[~np.isfinite(values)] = 0.0
     return values
+
+
+def _float_or_nan(value: Any) -> float:
+    try:
+        return float(value)
+    except (OverflowError, TypeError, ValueError):
+        return np.nan
 
 
 def same_shape(result: Floats, value: Any) -> Any:

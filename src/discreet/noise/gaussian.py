@@ -34,6 +34,7 @@ def gaussian(value: Any, *, sensitivity: float, receipt: Receipt, who: str | Non
     reach, values = positive(sensitivity, "sensitivity"), private_floats(value)
     lattice = Lattice.under(sigma * reach, "Gaussian")
     steps = sigma * lattice.steps_l2(reach, values.size)
+    lattice.check_noise(steps, "Gaussian")
 
     def sampler(streams: Streams) -> Floats:
         noise = streams(0).normals(values.size)
@@ -76,6 +77,7 @@ def gamma_direction(value: Any, *, sensitivity: float, receipt: Receipt, who: st
         raise BadInput("Gamma-length noise", "the value is not a vector", "Give a vector of at least one number")
     lattice = Lattice.under(reach / epsilon, "Gamma-length")
     unit = lattice.steps_l2(reach, values.size) / epsilon
+    lattice.check_noise(unit * values.size, "Gamma-length")
 
     def sampler(streams: Streams) -> Floats:
         length = streams(0).exponentials(values.size).sum()

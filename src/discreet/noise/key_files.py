@@ -60,7 +60,9 @@ def was_destroyed(path: Path) -> bool:
 
 
 def destroy(path: Path) -> None:
-    """Overwrite a secret and remove it; durable when it returns."""
+    """Overwrite a secret and remove it; durable when it returns. What is gone already stays gone."""
+    if not path.exists():
+        return
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.write(b"\0" * size)

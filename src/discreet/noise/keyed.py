@@ -18,15 +18,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput, ReceiptRefused
+from discreet.errors import BadInput
 from discreet.noise.coins import numerator
-from discreet.noise.door import release
+from discreet.noise.door import RELEASE, paid_events, release
 from discreet.noise.key_files import read_secret, write_secret
-from discreet.noise.sources import Source, Streams
+from discreet.noise.sources import Streams
+from discreet.privacy.events import PmfFamily, Pure
 from discreet.privacy.exact import exact_sum
 from discreet.privacy.ledger.receipts import Receipt
-
-KEY_SLOT = "key"
 
 
 class SecretKey:
@@ -57,9 +56,10 @@ class SecretKey:
         """Another key, for one purpose."""
         return SecretKey(hashlib.blake2b(label.encode(), key=self._bytes, digest_size=32, person=b"derive").digest())
 
-    def words(self, ids: Iterable[str]) -> NDArray[np.uint64]:
-        """64 pseudorandom bits for every id."""
-        made = [hashlib.blake2b(i.encode(), key=self._bytes, digest_size=8, person=b"words").digest() for i in ids]
+    def words(self, ids: Iterable[str], use: str = "words") -> NDArray[np.uint64]:
+        """64 pseudorandom bits for every id, unrelated to those of any other ``use`` of the key."""
+        person = use.encode()
+        made = [hashlib.blake2b(i.encode(), key=self._bytes, digest_size=8, person=person).digest() for i in ids]
         return np.frombuffer(b"".join(made), dtype="<u8").astype(np.uint64)
 
     def shards(self, ids: Iterable[str], shares: Sequence[Decimal]) -> NDArray[np.int64]:
@@ -67,11 +67,12 @@ class SecretKey:
         if not shares or exact_sum(shares) != 1 or min(shares) <= 0:
             raise BadInput("cutting into shards", "the shares are not positive with sum 1", "Give shares that sum to 1")
         ends = [numerator(exact_sum(shares[: i + 1]), up=False) for i in range(len(shares) - 1)]
-        return np.asarray(np.searchsorted(np.array(ends, dtype=np.uint64), self.words(ids) >> np.uint64(1), "right"))
+        words = self.words(ids, "shards") >> np.uint64(1)
+        return np.asarray(np.searchsorted(np.array(ends, dtype=np.uint64), words, "right"))
 
     def coins(self, ids: Iterable[str], probability: int) -> NDArray[np.bool_]:
         """A coin of ``probability`` (a numerator over 2^63) for every id."""
-        return np.asarray((self.words(ids) >> np.uint64(1)) < np.uint64(probability))
+        return np.asarray((self.words(ids, "coins") >> np.uint64(1)) < np.uint64(probability))
 
     def __repr__(self) -> str:
         """Never the bytes."""
@@ -88,18 +89,13 @@ def release_key(receipt: Receipt, *, master: SecretKey | None = None, who: str |
     Without a master key it is drawn from the ledger's source. Tossing the same coins for another batch would void the
     promise, so a second call is refused.
     """
-    if type(receipt) is not Receipt:
-        raise ReceiptRefused("deriving a release's key", "there is no receipt for it", "Charge the ledger first")
-    if master is None and not isinstance(receipt.source, Source):
-        raise ReceiptRefused("deriving a release's key", "the ledger has no source of randomness", "Open it with one")
+    paid_events(receipt, (PmfFamily, Pure), "a release's key: keyed", who)
     if master is not None:
-        ticket = receipt.take(KEY_SLOT, who)
-        return master.derive(f"{ticket.ledger}/{ticket.entry.hash}/{ticket.who}/{ticket.index}")
+        ticket = receipt.take(RELEASE, who)
+        return master.derive(f"release/{ticket.ledger}/{ticket.entry.hash}/{ticket.who}/{ticket.index}")
 
     def sampler(streams: Streams) -> bytes:
         return streams(0).words(4).tobytes()
 
-    drawn = release(
-        receipt, "release-key", sampler, inputs=None, measure="none", sensitivity=0.0, who=who, slot=KEY_SLOT
-    )
+    drawn = release(receipt, "release-key", sampler, inputs=None, measure="none", sensitivity=0.0, who=who)
     return SecretKey(drawn)

@@ -28,6 +28,7 @@ def laplace(value: Any, *, sensitivity: float, receipt: Receipt, who: str | None
     lattice = Lattice.under(reach / float(epsilon), "Laplace")
     steps = lattice.steps_l1(reach, values.size)
     scale = math.ceil(steps / epsilon)
+    lattice.check_noise(scale, "Laplace")
 
     def sampler(streams: Streams) -> Floats:
         noise = streams(0).discrete_laplace(scale, 1, values.size).reshape(values.shape)
@@ -55,6 +56,8 @@ def discrete_laplace(counts: Any, *, receipt: Receipt, who: str | None = None) -
         raise BadInput("counts to hide", "they are not whole numbers", "Give integers, or use laplace for real values")
     values = values.astype(np.int64)
     scale = reach / epsilon
+    if scale > 2**40:
+        raise BadInput("discrete Laplace noise", "its scale is above 2^40", "Charge more")
 
     def sampler(streams: Streams) -> Integers:
         noise = streams(0).discrete_laplace(scale.numerator, scale.denominator, values.size)

@@ -103,11 +103,13 @@ class Tape:
 
 
 class Recording(Source):
-    """Passes calls on to ``inner`` and keeps them on a tape, private inputs and all. Never for production data."""
+    """Passes calls on to ``inner`` and keeps them on a tape, private inputs and all: its ledgers are simulations."""
+
+    simulation = True
 
     def __init__(self, inner: Source) -> None:
         self.inner, self.tape = inner, Tape()
-        self.simulation, self.fingerprint = inner.simulation, inner.fingerprint
+        self.fingerprint = inner.fingerprint
 
     def perform(self, call: Call, sampler: Callable[[Streams], T]) -> T:
         """Draw, and remember."""

@@ -17,6 +17,10 @@ from typing import ClassVar
 from discreet.errors import InvalidEvent
 from discreet.privacy.exact import Number, exact_decimal, exact_sum, exact_times
 
+LARGEST = 1e100
+MOST = 10**15
+"""Numbers beyond these are mistakes, and would overflow what is computed from them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
@@ -34,8 +38,8 @@ def _positive(event: Event, name: str) -> None:
     value = getattr(event, name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidEvent(f"{event.kind}.{name}", f"a {type(value).__name__} is not a number", "Give a positive float")
-    if not (math.isfinite(value) and value > 0):
-        raise InvalidEvent(f"{event.kind}.{name}={value}", "it must be positive and finite", "Give a positive float")
+    if not 0 < value <= LARGEST:
+        raise InvalidEvent(f"{event.kind}.{name}", "it must be positive and at most 1e100", "Give a positive float")
     object.__setattr__(event, name, float(value))
 
 
@@ -48,8 +52,8 @@ def _epsilon(event: Event, name: str) -> None:
 
 def _count(event: Event, name: str, least: int = 1) -> None:
     value = getattr(event, name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidEvent(f"{event.kind}.{name}", f"it must be a whole number of at least {least}", "Count again")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
+        raise InvalidEvent(f"{event.kind}.{name}", f"it must be a whole number from {least} to 10^15", "Count again")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,9 +183,9 @@ class PmfFamily(Event):
 
 def _check_pmf(kind: str, row: tuple[float, ...]) -> None:
     numbers = all(isinstance(p, (int, float)) and not isinstance(p, bool) for p in row)
-    if not row or not numbers or not all(math.isfinite(p) and 0 <= p <= 1 for p in row):
+    if not row or not numbers or not all(0 <= p <= 1 for p in row):
         raise InvalidEvent(kind, "a probability is missing or outside [0, 1]", "Give probabilities")
-    if abs(math.fsum(row) - 1) > 1e-9:
+    if abs(math.fsum(row) - 1) > 1e-12:  # rounding, no more: an outcome that is left out would be free
         raise InvalidEvent(kind, "a distribution does not sum to 1", "Give all outcomes, the unseen one too")
 
 

@@ -64,6 +64,11 @@ def share_of(whole: Decimal, parts: int, places: int = 9) -> Decimal:
     return Context(prec=60).divide(whole, Decimal(parts)).quantize(step, rounding=ROUND_FLOOR).normalize()
 
 
+def divided_down(whole: Decimal, parts: int) -> Decimal:
+    """``whole / parts`` rounded down, whatever decimal context the caller has."""
+    return Context(prec=60, rounding=ROUND_FLOOR).divide(whole, Decimal(parts))
+
+
 def float_above(value: Decimal) -> float:
     """The smallest float at or above ``value``."""
     near = float(value)
@@ -93,6 +98,6 @@ def json_number(value: Decimal) -> int | float | str:
 
 def shown_up(value: float, places: int = 4) -> str:
     """``value`` for people: fixed ``places``, rounded up, so that a printed epsilon is never below the claimed one."""
-    if not math.isfinite(value):
-        return str(value)
+    if not math.isfinite(value) or abs(value) >= 1e50:
+        return "unbounded" if value > 0 else str(value)
     return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), rounding=ROUND_CEILING))

@@ -62,9 +62,13 @@ def independence_pvalue(first: Any, second: Any) -> float:
 
 
 def repeats(*samples: Any) -> int:
-    """How many values of continuous samples were seen before: for noise that is never reused, 0."""
-    values = np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in samples])
-    return int(values.size - np.unique(values).size)
+    """How many pairs of neighbouring values were seen before: for noise that is never reused, 0.
+
+    Single values of noise on a lattice meet by chance; two in a row do not.
+    """
+    pairs = [np.column_stack([row[:-1], row[1:]]) for row in (np.asarray(p, dtype=np.float64).ravel() for p in samples)]
+    together = np.concatenate(pairs)
+    return int(len(together) - len(np.unique(together, axis=0)))
 
 
 def discrete_laplace_pmf(rate: float) -> Callable[[Any], Any]:

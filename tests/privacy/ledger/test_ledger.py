@@ -26,6 +26,7 @@ from discreet.privacy.events import (
     DiscreteLaplace,
     Gaussian,
     Laplace,
+    PmfFamily,
     PoissonSampledGaussian,
     Pure,
     Repeated,
@@ -47,6 +48,7 @@ from discreet.privacy.ledger import (
 from discreet.privacy.ledger.entries import Charge, sealed, unsealed
 from discreet.privacy.ledger.file_sink import whole_lines
 from discreet.privacy.ledger.paths import covers
+from discreet.privacy.ledger.receipts import issue
 
 ONE = Budget(epsilon=1, delta="1e-6")
 TENTH = Laplace(epsilon="0.1")
@@ -126,8 +128,8 @@ def test_whatever_an_adaptive_ledger_took_keeps_the_budget(steps):
 # -- paths
 
 PATHS = [
-    Path(name="asked-1", stays=(Stay(who="pool", last=1, choice="asked"), Stay(who="phase-1"))),
-    Path(name="asked-2", stays=(Stay(who="pool", last=2, choice="asked"), Stay(who="phase-2"))),
+    Path(name="asked-1", stays=(Stay(who="pool", last=1, choice="asked"), Stay(who="phase-1", first=1))),
+    Path(name="asked-2", stays=(Stay(who="pool", last=2, choice="asked"), Stay(who="phase-2", first=2))),
     Path(name="missed", stays=(Stay(who="pool", choice="missed"),)),
 ]
 ASK = ThresholdResponse(asked="1", missed="0.25")
@@ -185,7 +187,7 @@ def test_a_committed_ledger_takes_its_lines_cheaper_ones_and_nothing_else():
     ):
         with pytest.raises(BudgetExceeded, match="not committed"):
             ledger.charge(event=event, who="phase-1", why=why)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BadInput):
         ledger.charge(event=STEP, who="phase-2", why=why)  # its training begins in phase 2
     assert len(ledger) == 2
 
@@ -209,6 +211,50 @@ def test_a_mechanism_without_pure_loss_cannot_stand_before_a_branch():
     lines = [Line(who="pool", phase=1, event=Gaussian(noise_multiplier=5.0)), *LINES]
     with pytest.raises(BadInput, match="pure"):
         Ledger.create(MemorySink(), committed(Budget(epsilon=8, delta="1e-5"), lines, paths=PATHS))
+
+
+def test_every_outcome_of_a_choice_needs_a_path():
+    """A claim is the worst of all paths: one that was left out could be the worst."""
+    below = Path(name="low", stays=(Stay(who="pool", last=1, choice="asked-below"),))
+    asked = Path(name="high", stays=(Stay(who="pool", last=1, choice="asked"),))
+    missed = Path(name="missed", stays=(Stay(who="pool", choice="missed"),))
+    line = Line(who="pool", phase=1, event=ThresholdResponse(asked=50, missed=50))
+    for paths in ([below], [asked], [missed], [below, missed], [asked, below]):
+        with pytest.raises(BadInput, match="no declared path"):
+            committed(Budget(epsilon="0.01", delta="1e-6"), [line], paths=paths)
+    committed(Budget(epsilon="0.01", delta="1e-6"), [line], paths=[below, asked, missed])
+
+
+def test_what_may_decide_a_path_must_be_a_pure_loss():
+    """Phase 1 touches everybody and phase 2 chooses by its output: composing it with the path's training would claim
+    (1.5, .135) where the truth is (1.5, .154)."""
+    first = PmfFamily(present=((0.8, 0.2),), absent=((0.2, 0.8),))
+    nothing = ThresholdResponse(asked=0, missed=0)
+    lines = [
+        Line(who="all", phase=1, event=first),
+        Line(who="pool", phase=2, event=nothing),
+        Line(who="a", phase=3, event=PmfFamily(present=((0.6, 0.4),), absent=((0.4, 0.6),))),
+    ]
+    everybody = Stay(who="all")
+    paths = [
+        Path(name="asked", stays=(Stay(who="pool", last=2, choice="asked"), everybody, Stay(who="a", first=3))),
+        Path(name="missed", stays=(Stay(who="pool", choice="missed"), everybody)),
+    ]
+    with pytest.raises(BadInput, match="pure"):
+        committed(Budget(epsilon="1.5", delta="0.2"), lines, paths=paths).trajectories()
+    pure = [Line(who="all", phase=1, event=Pure(epsilon="0.5")), *lines[1:]]
+    asked, missed = committed(Budget(epsilon="1.5", delta="0.2"), pure, paths=paths).trajectories()
+    assert (asked.forward, asked.backward, len(asked.training)) == (Decimal("0.5"), Decimal("0.5"), 1)
+    assert (missed.forward, missed.backward, len(missed.training)) == (Decimal("0.5"), Decimal("0.5"), 0)
+
+
+def test_lines_are_used_up_by_their_equals_first_and_a_charge_may_span_them():
+    loud, quiet = Gaussian(noise_multiplier=10.0), Gaussian(noise_multiplier=20.0)
+    lines = [Line(who="p", event=loud), Line(who="p", event=quiet), Line(who="p", event=quiet)]
+    ledger = new(committed(Budget(epsilon=5, delta="1e-5"), lines))
+    ledger.charge(event=quiet, count=2, who="p", why="quiet")
+    ledger.charge(event=loud, who="p", why="loud")
+    assert [rest for _, rest in ledger.lines_left()] == [0, 0, 0]
 
 
 def test_an_adaptive_ledger_guards_every_path_and_gives_no_choice_for_less():
@@ -257,6 +303,50 @@ def test_receipts_are_issued_by_ledgers_alone_and_cannot_be_copied_or_stored():
     assert ledger.owns(receipt)
     assert not new(source=Seeded(1)).owns(receipt)
     assert "0.1" not in repr(receipt)
+
+
+def test_nobody_can_forge_a_receipt_or_swap_its_randomness():
+    ledger = new(source=OperatingSystem())
+    receipt = ledger.charge(event=TENTH, who="pool", why="count")
+    laplace(0.0, sensitivity=1.0, receipt=receipt)
+    for forged in (issue(ledger=ledger, entry=receipt.entry, source=ledger.source), object.__new__(Receipt)):
+        with pytest.raises((ReceiptRefused, AttributeError)):
+            laplace(0.0, sensitivity=1.0, receipt=forged)
+    for target, name in ((ledger, "source"), (receipt, "source"), (receipt, "entry"), (ledger, "closed")):
+        with pytest.raises(AttributeError):
+            setattr(target, name, None)
+
+
+class Cheap(Laplace):
+    """A subclass that says it costs nothing."""
+
+    def pure_epsilon(self):
+        return Decimal(0)
+
+
+def test_only_events_of_the_registry_that_read_back_are_charged():
+    nested = Pure(epsilon="0.01")
+    for _ in range(20):
+        nested = Repeated(event=nested, count=1)
+    for event in (Cheap(epsilon=5), nested):
+        ledger = new()
+        with pytest.raises(BadInput, match="stored form"):
+            ledger.charge(event=event, who="pool", why="count")
+        with pytest.raises(BadInput):
+            committed(ONE, [Line(who="pool", event=event)])
+
+
+def test_an_over_committed_ledger_is_not_opened_for_drawing():
+    sink = MemorySink()
+    Ledger.create(sink, committed(ONE, [Line(who="pool", event=TENTH)], accountant="rdp")).close()
+
+    def dearer(forms):
+        forms[0]["terms"]["lines"][0][2]["epsilon"] = "1000"
+        return forms
+
+    made = rewritten(sink.read(), dearer)
+    with pytest.raises(BudgetExceeded):
+        Ledger.open(MemorySink(made), source=OperatingSystem())
 
 
 def test_a_receipt_is_worthless_after_its_ledger_closed():

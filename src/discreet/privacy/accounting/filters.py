@@ -26,7 +26,15 @@ from discreet.privacy.accounting.rdp import ORDERS, conversion, epsilon_at, rdp_
 from discreet.privacy.accounting.sampled_gaussian import Array
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Event, Repeated
-from discreet.privacy.exact import Number, exact_decimal, exact_minus, exact_sum, float_below, rounded_up
+from discreet.privacy.exact import (
+    Number,
+    divided_down,
+    exact_decimal,
+    exact_minus,
+    exact_sum,
+    float_below,
+    rounded_up,
+)
 
 MOST_ORDER = 1e7
 UNBOUNDED = Decimal("1e100")
@@ -63,7 +71,7 @@ class RdpLimit:
         self.budget = budget
         self.orders: Array = np.array(sorted(set(orders)), dtype=np.float64)
         # delta is shared out because the order alive at the end is chosen by what happened
-        self._delta = float_below(budget.delta / self.orders.size) if orders else 0.0
+        self._delta = float_below(divided_down(budget.delta, self.orders.size)) if orders else 0.0
         self.nothing = Spending(np.zeros(self.orders.size))
 
     def after(self, spent: Spending, event: Event, count: int = 1) -> Spending:
@@ -146,4 +154,4 @@ class BlockFilter:
         if eps > left or dlt > left_delta:
             short = "a block" if eps > left else f"a block (delta {dlt}, of which {left_delta} remains)"
             raise BudgetExceeded(short, requested=eps, remaining=left, total=self.budget.epsilon)
-        self.epsilon, self.delta = exact_minus(self.epsilon, -eps), exact_minus(self.delta, -dlt)
+        self.epsilon, self.delta = exact_sum((self.epsilon, eps)), exact_sum((self.delta, dlt))

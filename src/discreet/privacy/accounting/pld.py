@@ -37,6 +37,8 @@ CERTIFICATE_INTERVAL = 1e-4
 FINEST_INTERVAL = 1e-5
 MOST_POINTS = 3e7
 MOST_STEPS = 10**8
+MOST_SENSITIVITY = 10**4
+"""Above it discrete Laplace noise is priced as any mechanism of its epsilon: a distribution would need that many atoms."""
 
 
 def rounding(steps: int) -> float:
@@ -152,17 +154,30 @@ def single(event: Event, count: int, *, interval: float, relation: Relation = "z
 
 def _check_size(event: Event, count: int, interval: float) -> None:
     """Refuse what would not fit into memory: an epsilon in the thousands, or steps beyond counting."""
-    sigma = getattr(event, "noise_multiplier", math.inf)
-    pure = event.pure_epsilon()
-    reach = 1 / (2 * sigma * sigma) + 12 / sigma if pure is None else float(pure)
-    if isinstance(event, Gaussian):
-        reach = count / (2 * sigma * sigma) + 12 * math.sqrt(count) / sigma
-    if reach / interval > MOST_POINTS or count > MOST_STEPS:
+    once, mean = _spread(event)
+    reach = once + count * mean + 12 * math.sqrt(2 * count * mean)  # losses have mean below, and spread of, mean
+    if not reach / interval <= MOST_POINTS or count > MOST_STEPS:
         raise UnsupportedEvent(
             f"pricing {count} x {event.kind} by PLD",
             "its losses reach further than a loss distribution can hold",
             "Add noise, or use RDP",
         )
+
+
+def _spread(event: Event) -> tuple[float, float]:
+    """The largest loss that matters of one event, and its divergence of order 2."""
+    if isinstance(event, PmfFamily):
+        return 0.0, 0.0  # checked where its losses are known
+    pure = event.pure_epsilon()
+    if pure is not None:
+        epsilon = min(float(pure), 1e9)
+        return epsilon, min(epsilon, epsilon * epsilon)
+    sigma, rate = getattr(event, "noise_multiplier", math.inf), getattr(event, "sampling_rate", 1.0)
+    if sigma < 1e-3:
+        return math.inf, math.inf
+    square = 1 / sigma / sigma
+    second = square if square > 500 else math.log1p(rate * rate * math.expm1(square))
+    return square / 2 + 12 / sigma, second
 
 
 def _gaussian(sigma: float, rate: float, interval: float, relation: Relation) -> LossPair:
@@ -191,7 +206,7 @@ def _pure_noise(event: Event, interval: float) -> LossPair:
         return _both_directions(pld.identity(value_discretization_interval=interval))
     if isinstance(event, Laplace):
         made = pld.from_laplace_mechanism(1 / float_above(epsilon), value_discretization_interval=interval)
-    elif isinstance(event, DiscreteLaplace):
+    elif isinstance(event, DiscreteLaplace) and event.sensitivity <= MOST_SENSITIVITY:
         made = pld.from_discrete_laplace_mechanism(
             float_above(epsilon) / event.sensitivity,
             sensitivity=event.sensitivity,
@@ -220,6 +235,8 @@ def _envelope(upper: list[Array], lower: list[Array], interval: float) -> Any:
 
     losses = [_finite_losses(p, q) for p, q in zip(upper, lower, strict=True)]
     reach = max((float(np.abs(part).max()) for part in losses if part.size), default=0.0)
+    if reach / interval > MOST_POINTS:
+        raise UnsupportedEvent("pricing a pmf-family event by PLD", "its losses reach too far for a loss distribution")
     top = math.ceil(reach / interval) + 1
     grid: Array = np.arange(-top, top + 1, dtype=np.float64) * interval
     worst = np.zeros(grid.size)

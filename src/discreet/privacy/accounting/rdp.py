@@ -40,7 +40,7 @@ def rdp_curve(event: Event, orders: Array = ORDERS) -> Array:
 def _single(event: Event, orders: Array) -> Array:
     match event:
         case Gaussian():
-            return np.asarray(orders / (2 * event.noise_multiplier**2))
+            return np.asarray(orders / 2 / event.noise_multiplier / event.noise_multiplier)
         case PoissonSampledGaussian():
             return _sampled(event.sampling_rate, event.noise_multiplier, orders.tobytes())
         case Laplace():
@@ -78,7 +78,7 @@ def _laplace(epsilon: float, orders: Array) -> Array:
 def _family(event: PmfFamily, orders: Array) -> Array:
     worst = np.zeros(orders.size)
     for present, absent in zip(event.present, event.absent, strict=True):
-        p, q = np.array(present), np.array(absent)
+        p, q = np.array(present) / math.fsum(present), np.array(absent) / math.fsum(absent)
         for left, right in ((p, q), (q, p)):
             worst = np.maximum(worst, _divergence(left, right, orders))
     return worst

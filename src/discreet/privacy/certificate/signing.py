@@ -8,6 +8,7 @@ SubjectPublicKeyInfo), as `openssl genpkey -algorithm ed25519` makes them.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,16 @@ def signature_holds(form: Form) -> bool:
     from cryptography.exceptions import InvalidSignature
 
     part = form["signature"]
+    if set(part) != {"algorithm", "public_key", "value"} or part["algorithm"] != ALGORITHM:
+        return False
+    if not all(re.fullmatch(r"([0-9a-f]{2})+", str(part[name]), re.ASCII) for name in ("public_key", "value")):
+        return False
     try:
         key = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(part["public_key"]))
         key.verify(bytes.fromhex(part["value"]), signed_bytes(form))
-    except (InvalidSignature, ValueError, KeyError, TypeError):
+    except (InvalidSignature, ValueError, TypeError):
         return False
-    return bool(part["algorithm"] == ALGORITHM and set(part) == {"algorithm", "public_key", "value"})
+    return True
 
 
 def read_public(path: Path) -> str:
@@ -65,6 +70,8 @@ def make_keys(path: Path) -> Path:
     ed25519 = _cryptography()
     from cryptography.hazmat.primitives import serialization as form
 
+    if not path.name or path.is_dir() or not path.absolute().parent.is_dir():
+        raise BadInput("writing a key", "its place is a directory, or in one that does not exist", "Name a file")
     public = path.with_name(path.name + ".pub")
     key = ed25519.Ed25519PrivateKey.generate()
     secret = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())

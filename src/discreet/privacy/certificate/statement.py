@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -41,6 +42,7 @@ Form = dict[str, Any]
 def certify(ledger: Ledger) -> Form:
     """The certificate of ``ledger`` as it stands, unsigned."""
     terms = ledger.terms
+    terms.check_claim()
     paths = committed_paths(terms.trajectories(), terms.budget) if terms.lines else filtered_paths(ledger)
     form: Form = {
         "format": FORMAT,
@@ -67,10 +69,15 @@ def committed_paths(paths: tuple[Trajectory, ...], budget: Budget) -> tuple[Traj
         replace(
             path,
             epsilon_pld=path.pld(delta, min(CERTIFICATE_INTERVAL, path.interval(limit))),
-            epsilon_rdp=path.rdp(delta),
+            epsilon_rdp=_finite(path.rdp(delta)),
         )
         for path in paths
     )
+
+
+def _finite(epsilon: float) -> float | None:
+    """RDP proves nothing of some mechanisms that PLD does price; JSON has no infinity."""
+    return epsilon if math.isfinite(epsilon) else None
 
 
 def filtered_paths(ledger: Ledger) -> tuple[Trajectory, ...]:

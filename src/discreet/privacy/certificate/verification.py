@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -42,7 +43,17 @@ KEYS = [
     "digest",
     "signature",
 ]
-_BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError, AssertionError)
+_BROKEN = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    AssertionError,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +75,7 @@ class Verdict:
     claim: Form | None = None
     budget: Budget | None = None
     mode: str = ""
+    signed: bool = False
 
     @property
     def ok(self) -> bool:
@@ -90,8 +102,8 @@ def verify(path: Path, *, ledger: Path | None = None, public_key: Path | None = 
 
 
 def _read(path: Path) -> bytes:
-    if path.is_dir() or not path.exists():
-        raise BadInput(f"reading {path.name}", "there is no such file", "Check the path")
+    if not path.is_file():
+        raise BadInput(f"reading {path.name or path}", "there is no such file", "Check the path")
     if path.stat().st_size > statement.MOST_BYTES:
         raise BadInput(f"reading {path.name}", "it is larger than anything we write", "Check the path")
     return path.read_bytes()
@@ -160,6 +172,7 @@ def verify_certificate(data: bytes, *, lines: list[bytes] | None = None, public_
         claim=form["claim"] if whole else None,
         budget=Budget.from_json(form["budget"]) if whole else None,
         mode=form["mode"] if whole else "",
+        signed=whole and form["signature"] is not None,
     )
 
 
@@ -182,8 +195,31 @@ def _form_check(form: Form, data: bytes) -> Check:
         plain = list(form) == KEYS and statement.dump_certificate(form).encode("ascii") == data
     except (ValueError, RecursionError):
         plain = False
-    typed = type(form.get("simulation")) is bool and form.get("audience") == "world"
-    return Check(name="form", ok=plain and typed, detail="written in the one way we write" if plain else "edited")
+    ok = plain and _typed(form)
+    return Check(name="form", ok=ok, detail="written in the one way we write" if ok else "not as we write it")
+
+
+def _typed(form: Form) -> bool:
+    """Whether the parts that are only shown are plain words and numbers, fit to be shown."""
+    versions, ledger = form["versions"], form["ledger"]
+    if type(form["simulation"]) is not bool or form["audience"] != "world" or not _plain(form["plan"], empty=True):
+        return False
+    if not isinstance(versions, dict) or not all(_plain(part) for pair in versions.items() for part in pair):
+        return False
+    if not isinstance(ledger, dict) or set(ledger) != {"format", "id", "entries", "head"}:
+        return False
+    if type(ledger["entries"]) is not int or not all(_plain(ledger[name]) for name in ("format", "id", "head")):
+        return False
+    paths = form["trajectories"]
+    named = isinstance(paths, list) and all(isinstance(path, dict) and _plain(path.get("name")) for path in paths)
+    return named and bool(re.fullmatch(r"\d{4}-\d\d-\d\d", str(form["issued"]), re.ASCII))
+
+
+def _plain(value: Any, *, empty: bool = False) -> bool:
+    """A short printable word: what is shown to people must not be able to draw lines of its own."""
+    return isinstance(value, str) and bool(
+        re.fullmatch(r"[A-Za-z0-9 ._:/+()*-]{1,120}", value, re.ASCII) or (empty and not value)
+    )
 
 
 def _digest_check(form: Form) -> Check:
@@ -194,8 +230,8 @@ def _digest_check(form: Form) -> Check:
 def _signature_checks(form: Form, public_key: str | None) -> Iterator[Check]:
     part = form.get("signature")
     if part is None:
-        if public_key is not None:
-            yield Check(name="signature", ok=False, detail="a public key was given, and there is no signature")
+        detail = "none: an edit on purpose cannot be found" if public_key is None else "none, though a key was given"
+        yield Check(name="signature", ok=public_key is None, detail=detail)
         return
     from discreet.privacy.certificate.signing import signature_holds
 

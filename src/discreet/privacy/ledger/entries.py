@@ -11,6 +11,7 @@ not followed by new hashes in all later lines. Entries hold public numbers only.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -18,9 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.errors import BadInput, DiscreetError, InvalidLedger
-from discreet.privacy.event_forms import from_json, to_json
+from discreet.privacy.event_forms import REGISTRY, from_json, to_json
 from discreet.privacy.events import Event
 
+KINDS = frozenset(REGISTRY.values())
 NOTHING_BEFORE = "0" * 64
 MOST_COUNT = 10**12
 MOST_PHASE = 10**9
@@ -69,8 +71,10 @@ class Charge:
     def __post_init__(self) -> None:
         checked_name(self.who, "the group")
         checked_count(self.count, "the count", least=1, most=MOST_COUNT)
-        if not isinstance(self.event, Event):
-            raise BadInput("the event of a charge", "it is not an event", "Use discreet.privacy.events")
+        if type(self.event) not in KINDS or not _storable(self.event):
+            raise BadInput(
+                "the event of a charge", "it has no stored form", "Use the events of discreet.privacy.events"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """A form that reads back to an equal value."""
@@ -100,6 +104,15 @@ class Entry:
     def public(self) -> tuple[Why, tuple[Charge, ...]]:
         """What must be the same whichever record was there: everything but time, key and hashes."""
         return self.why, self.charges
+
+
+@functools.lru_cache(maxsize=4096)
+def _storable(event: Event) -> bool:
+    """Whether the event reads back as it is: a line nobody can read would end its ledger."""
+    try:
+        return bool(from_json(json.loads(canonical(to_json(event)))) == event)
+    except (DiscreetError, ValueError, TypeError, ArithmeticError, RecursionError):
+        return False
 
 
 def canonical(form: Any) -> bytes:

@@ -11,7 +11,8 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -69,14 +70,14 @@ class Ledger:
     """An append-only, hash-chained account of everything that touched private data."""
 
     def __init__(self, sink: Sink, opening: Opening, entries: Sequence[Entry], *, source: Source | None) -> None:
-        self._sink, self.opening, self.source = sink, opening, source
+        self._sink, self._opening, self._source = sink, opening, source
         self._rule = Rule(opening.terms)
         self._standing: Standing = self._rule.start
         self._entries: list[Entry] = []
         self._of_path: list[list[Entry]] = [[] for _ in opening.terms.paths]
         self._receipts: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._lock, self._process = threading.Lock(), os.getpid()
-        self._in_doubt, self.closed = False, False
+        self._in_doubt, self._closed = False, False
         if source is not None and source.simulation != opening.simulation:
             raise BadInput(
                 "opening this ledger with that source of randomness",
@@ -89,21 +90,43 @@ class Ledger:
     @classmethod
     def create(cls, sink: Sink, terms: Terms, *, source: Source | None = None) -> Self:
         """A new ledger in an empty sink. Committed terms are certified first; nothing is written if they fail."""
-        if sink.read():
-            raise LedgerUnavailable("creating a ledger", "there is one already", "Open it, or choose another place")
-        terms.check_claim()
-        simulation = bool(source and source.simulation)
-        line, opening = write_opening(terms, id=secrets.token_hex(16), at=_now(), simulation=simulation)
-        sink.append(0, [line])
-        return cls(sink, opening, [], source=source)
+        with _closed_on_failure(sink):
+            if sink.read():
+                raise LedgerUnavailable("creating a ledger", "there is one already", "Open it, or choose another place")
+            terms.check_claim()
+            simulation = bool(source and source.simulation)
+            line, opening = write_opening(terms, id=secrets.token_hex(16), at=_now(), simulation=simulation)
+            sink.append(0, [line])
+            return cls(sink, opening, [], source=source)
 
     @classmethod
     def open(cls, sink: Sink, *, source: Source | None = None) -> Self:
-        """The ledger a sink holds; every line is checked, and every charge weighed again."""
-        opening, entries = read_ledger(sink.read())
-        return cls(sink, opening, entries, source=source)
+        """The ledger a sink holds; every line is checked, and every charge weighed again.
+
+        To be drawn on (with a ``source``) its committed terms are certified again, too.
+        """
+        with _closed_on_failure(sink):
+            opening, entries = read_ledger(sink.read())
+            if source is not None:
+                opening.terms.check_claim()
+            return cls(sink, opening, entries, source=source)
 
     # -- what it is
+
+    @property
+    def opening(self) -> Opening:
+        """Its first line."""
+        return self._opening
+
+    @property
+    def source(self) -> Source | None:
+        """Where its randomness comes from; fixed when it was opened."""
+        return self._source
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more charges and serves no more receipts."""
+        return self._closed
 
     @property
     def id(self) -> str:
@@ -261,7 +284,7 @@ class Ledger:
 
     def close(self) -> None:
         """Let others write. Receipts that were not used are worthless from now on."""
-        self.closed = True
+        self._closed = True
         self._sink.close()
 
     def __enter__(self) -> Self:
@@ -284,7 +307,7 @@ class Ledger:
                 "one of ledger and source is a simulation and the other is not",
                 "Keep simulations and production in different ledgers",
             )
-        return source or self.source
+        return source or self._source
 
     def _admitted(self, entry: Entry) -> Standing:
         try:
@@ -304,9 +327,6 @@ class Ledger:
         self._entries.append(entry)
 
     def _issue(self, entry: Entry, source: Source | None) -> Receipt:
-        earlier = self._receipts.get(entry.sequence)
-        if earlier is not None:
-            earlier.void()
         receipt = issue(ledger=self, entry=entry, source=source)
         self._receipts[entry.sequence] = receipt
         return receipt
@@ -319,7 +339,7 @@ class Ledger:
         raise BadInput(f"path {path}", "this ledger has no such path", f"Choose one of {names}")
 
     def _check_usable(self) -> None:
-        if self.closed or self._in_doubt or os.getpid() != self._process:
+        if self._closed or self._in_doubt or os.getpid() != self._process:
             fact = "its last write was interrupted" if self._in_doubt else "it is closed, or open in another process"
             raise LedgerUnavailable("charging", fact, "Open the ledger again")
 
@@ -329,6 +349,16 @@ def request(events: Mapping[str, Event], *, count: int = 1, why: Why | str) -> R
     reason = Why(purpose=why) if isinstance(why, str) else why
     charges = tuple(Charge(who=who, event=event, count=count) for who, event in events.items())
     return Request(charges=charges, why=reason)
+
+
+@contextmanager
+def _closed_on_failure(sink: Sink) -> Iterator[None]:
+    """A sink whose ledger could not be made must not stay locked."""
+    try:
+        yield
+    except BaseException:
+        sink.close()
+        raise
 
 
 def _now() -> str:

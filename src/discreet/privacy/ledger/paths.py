@@ -125,38 +125,63 @@ def _no_dearer(name: str, committed: Event, event: Event) -> bool:
 
 def trajectory_of(path: Path, lines: Iterable[Line]) -> Trajectory:
     """``path`` as a trajectory: what these lines do to a record that takes it."""
-    before: list[tuple[Stay, Line]] = []
+    known = list(lines)
+    reading = Reading(path, known)
+    selection: list[Branch] = []
     training: dict[Event, int] = {}
-    for line in lines:
-        stay = path.stay_of(line.who, line.phase)
-        if stay is None:
+    for line in known:
+        if path.stay_of(line.who, line.phase) is None:
             continue
-        if stay.choice is None:
+        if reading.composes(line.who, line.phase):
             training[line.event] = training.get(line.event, 0) + line.count
         else:
-            before.append((stay, line))
+            selection += reading.branches(line)
     return Trajectory(
         name=path.name,
-        selection=tuple(_branches(before)),
+        selection=tuple(selection),
         training=tuple(Repeated(event=event, count=count) for event, count in training.items()),
     )
 
 
-def _branches(before: list[tuple[Stay, Line]]) -> Iterator[Branch]:
-    for stay, line in before:
+class Reading:
+    """How one path reads charges, given all the lines that may be charged: before its branch, or after it."""
+
+    def __init__(self, path: Path, lines: Iterable[Line]) -> None:
+        self._path = path
+        self._responses: dict[int, int] = {}
+        decided = [stay.last for stay in path.stays if stay.choice in ("asked", "asked-below")]
+        for line in lines:
+            stay = path.stay_of(line.who, line.phase)
+            if stay is not None and stay.choice is not None and isinstance(line.event, ThresholdResponse):
+                self._responses[line.phase] = self._responses.get(line.phase, 0) + line.count
+                decided += [line.phase] if stay.choice == "missed" else []
+        self._decided = max(decided, default=-1)
+
+    def composes(self, who: str, phase: int) -> bool:
+        """Whether a charge follows the path's last branch, and so composes.
+
+        What touches the record earlier, in whatever group, must be a pure loss: its output may be what decides. In
+        the deciding phase itself the choice comes first, for groups that are entered then (``Stay.first``).
+        """
+        stay = self._path.stay_of(who, phase)
+        if stay is None or stay.choice is not None:
+            return False
+        return phase > self._decided or (phase == self._decided and stay.first >= phase)
+
+    def branches(self, line: Line) -> Iterator[Branch]:
+        """The pure losses of a charge before the path's last branch."""
+        stay = self._path.stay_of(line.who, line.phase)
         if not isinstance(line.event, ThresholdResponse):
             yield Branch(event=line.event if line.count == 1 else Repeated(event=line.event, count=line.count))
-            continue
-        if stay.choice == "missed" or line.phase < stay.last:
-            yield from (Branch(event=line.event, asked=False) for _ in range(min(line.count, 1)))
+        elif stay is None or stay.choice is None or self._crowded(stay, line.phase):
+            # which of several responses asked it is not known: both caps, in both directions
+            yield Branch(event=Repeated(event=Pure(epsilon=line.event.pure_epsilon()), count=line.count))
+        elif stay.choice == "missed" or line.phase < stay.last:
+            yield Branch(event=line.event, asked=False)
             if line.count > 1:
                 yield Branch(event=Repeated(event=Pure(epsilon=line.event.missed), count=line.count - 1))
-        elif line.count == 1 and _alone(line, before):
+        else:
             yield Branch(event=line.event, asked=True, below=stay.choice == "asked-below")
-        else:  # which of several responses asked it is not known: both caps, in both directions
-            yield Branch(event=Repeated(event=Pure(epsilon=line.event.pure_epsilon()), count=line.count))
 
-
-def _alone(line: Line, before: list[tuple[Stay, Line]]) -> bool:
-    rivals = [other for _, other in before if isinstance(other.event, ThresholdResponse) and other.phase == line.phase]
-    return len(rivals) == 1
+    def _crowded(self, stay: Stay, phase: int) -> bool:
+        return stay.choice != "missed" and phase == stay.last and self._responses.get(phase, 0) > 1

@@ -60,7 +60,7 @@ def _training_lines(plan: Plan) -> Iterator[Line]:
 
 
 def _path_of(cohort: Cohort, terms: SelectionTerms) -> Path:
-    stays = [Stay(who=cohort.label)]
+    stays = [Stay(who=cohort.label, first=cohort.phase)]
     if terms.reads_training_data and not terms.is_free:
         stays.insert(0, Stay(who=EVERYONE_WAITS, choice="missed"))
     elif cohort.phase and not terms.is_free:

@@ -45,15 +45,25 @@ class Ticket:
 class Receipt:
     """Proof that an entry is durable, and a purse of the draws it pays for."""
 
-    __slots__ = ("__weakref__", "_ledger", "_lock", "_process", "_start", "_used", "_void", "entry", "source")
+    __slots__ = ("__weakref__", "_entry", "_ledger", "_lock", "_process", "_source", "_start", "_used")
 
     def __init__(self, issuer: object, *, ledger: Any, entry: Entry, source: Source | None) -> None:
         if issuer is not _ISSUER:
             raise ReceiptRefused("making a receipt", "only a ledger issues receipts", "Call Ledger.charge")
-        self.entry, self.source = entry, source
-        self._ledger, self._process, self._void = ledger, os.getpid(), False
+        self._entry, self._source = entry, source
+        self._ledger, self._process = ledger, os.getpid()
         self._start, self._used = 0, dict[tuple[str, str], int]()
         self._lock = threading.Lock()
+
+    @property
+    def entry(self) -> Entry:
+        """The entry it was issued for."""
+        return self._entry
+
+    @property
+    def source(self) -> Source | None:
+        """Where its draws come from."""
+        return self._source
 
     @property
     def ledger_id(self) -> str:
@@ -126,14 +136,12 @@ class Receipt:
             raise ReceiptRefused(
                 where, "it was issued to another process, which may use it too", "Charge in the process that draws"
             )
-        if self._void:
-            raise ReceiptRefused(where, "it was replaced by a later one for the same entry", "Use the later receipt")
         if self._ledger.closed:
             raise ReceiptRefused(where, "its ledger is closed", "Draw before closing the ledger")
-
-    def void(self) -> None:
-        """Make this receipt worthless: another was issued for the same entry."""
-        self._void = True
+        if not self._ledger.owns(self):
+            raise ReceiptRefused(
+                where, "its ledger did not issue it, or replaced it by a later one", "Use the receipt `charge` returned"
+            )
 
     def __repr__(self) -> str:
         """Public facts only."""

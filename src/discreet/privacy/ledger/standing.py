@@ -15,12 +15,11 @@ import numpy as np
 from discreet.errors import BudgetExceeded, UnsupportedEvent
 from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, Spending
 from discreet.privacy.accounting.rdp import ORDERS, epsilon_at, rdp_curve, rdp_epsilon
-from discreet.privacy.events import Event, Repeated, ThresholdResponse
-from discreet.privacy.exact import exact_minus, exact_sum, exact_times, float_below, rounded_up
+from discreet.privacy.events import Event, Repeated
+from discreet.privacy.exact import exact_minus, exact_sum, float_below, rounded_up
 from discreet.privacy.ledger.entries import Charge, Why
-from discreet.privacy.ledger.paths import Line, Path, covers
+from discreet.privacy.ledger.paths import Line, Path, Reading, covers
 from discreet.privacy.ledger.terms import Terms
-from discreet.privacy.trajectories import Branch
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,7 @@ class Rule:
         self._lines: dict[tuple[str, int], list[int]] = {}
         for number, line in enumerate(terms.lines):
             self._lines.setdefault((line.who, line.phase), []).append(number)
+        self._readings = {path.name: Reading(path, terms.lines) for path in terms.paths}
         nothing = self._limit.nothing if self._limit else Spending(np.zeros(ORDERS.size))
         self.start = Standing(tuple(PathTotal(nothing) for _ in terms.paths), {})
 
@@ -76,17 +76,19 @@ class Rule:
         return Standing(tuple(totals), left)
 
     def _take(self, left: dict[int, int], charge: Charge, why: Why) -> None:
-        """Use up a committed line that covers ``charge``."""
-        remaining = Decimal(0)
-        for number in self._lines.get((charge.who, why.phase), []):
-            line = self.terms.lines[number]
-            if not covers(line.event, charge.event):
-                continue
-            rest = left.get(number, line.count)
-            if rest >= charge.count:
-                left[number] = rest - charge.count
-                return
-            remaining = max(remaining, self.alone(line.event, rest))
+        """Use up committed lines that cover ``charge``: equal ones first, then the cheapest."""
+        lines = self.terms.lines
+        fitting = [n for n in self._lines.get((charge.who, why.phase), []) if covers(lines[n].event, charge.event)]
+        if len(fitting) > 1:
+            fitting.sort(key=lambda n: (lines[n].event != charge.event, self.alone(lines[n].event, 1)))
+        rests = {number: left.get(number, lines[number].count) for number in fitting}
+        wanted = charge.count
+        if sum(rests.values()) >= wanted:
+            for number, rest in rests.items():
+                left[number] = rest - min(rest, wanted)
+                wanted -= min(rest, wanted)
+            return
+        remaining = max((self.alone(lines[n].event, rest) for n, rest in rests.items()), default=Decimal(0))
         raise BudgetExceeded(
             f"{why.purpose}, {charge.count} x {charge.event.kind} to {charge.who} in phase {why.phase}",
             requested=self.alone(charge.event, charge.count),
@@ -100,17 +102,15 @@ class Rule:
     def _added(self, total: PathTotal, path: Path, charge: Charge, phase: int) -> PathTotal:
         if self._limit:
             return replace(total, spending=self._limit.after(total.spending, charge.event, charge.count))
-        stay = path.stay_of(charge.who, phase)
-        if stay is None or stay.choice is None:
+        reading = self._readings[path.name]
+        if reading.composes(charge.who, phase):
             return replace(total, spending=_composed(total.spending, charge))
-        asked = None
-        if isinstance(charge.event, ThresholdResponse):
-            asked = stay.choice != "missed" and phase == stay.last
-        branch = Branch(event=charge.event, asked=asked, below=bool(asked) and stay.choice == "asked-below")
+        line = Line(who=charge.who, phase=phase, event=charge.event, count=charge.count)
+        branches = list(reading.branches(line))
         return replace(
             total,
-            forward=exact_sum((total.forward, exact_times(branch.forward, charge.count))),
-            backward=exact_sum((total.backward, exact_times(branch.backward, charge.count))),
+            forward=exact_sum((total.forward, *(branch.forward for branch in branches))),
+            backward=exact_sum((total.backward, *(branch.backward for branch in branches))),
         )
 
     def epsilon(self, total: PathTotal) -> Decimal:

@@ -22,10 +22,10 @@ from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, best_order
 from discreet.privacy.accounting.rdp import ORDERS
 from discreet.privacy.budget import Budget
 from discreet.privacy.event_forms import from_json, to_json
-from discreet.privacy.events import Event
+from discreet.privacy.events import Event, ThresholdResponse
 from discreet.privacy.exact import exact_minus
 from discreet.privacy.ledger.entries import BROKEN, Charge, Why, canonical
-from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, trajectory_of
+from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, Stay, trajectory_of
 from discreet.privacy.plan import Accountant, Plan
 from discreet.privacy.trajectories import Trajectory
 
@@ -64,7 +64,9 @@ class Terms:
         for line in self.lines:
             Charge(who=line.who, event=line.event, count=line.count)
             Why(phase=line.phase, purpose="check")
-            self.touched(line.who, line.phase)
+            touched = [self.paths[i].stay_of(line.who, line.phase) for i in self.touched(line.who, line.phase)]
+            if isinstance(line.event, ThresholdResponse):
+                _check_outcomes(line, [stay for stay in touched if stay is not None])
 
     def touched(self, who: str, phase: int) -> tuple[int, ...]:
         """Positions of the paths that a charge to ``who`` in ``phase`` touches; refuses one that touches none."""
@@ -131,6 +133,19 @@ class Terms:
         if canonical(terms.to_json()) != canonical(form):
             raise InvalidLedger("reading a ledger's terms", "they are not in the one form we write", BROKEN)
         return terms
+
+
+def _check_outcomes(line: Line, stays: list[Stay]) -> None:
+    """One-sided prices are proven for the worst of *all* outcomes: a path that was left out could be the worst."""
+    choosing = [stay for stay in stays if stay.choice is not None]
+    asked = any(stay.choice == "asked" and stay.last == line.phase for stay in choosing)
+    missed = any(stay.choice == "missed" or stay.last > line.phase for stay in choosing)
+    if choosing and not (asked and missed):
+        raise BadInput(
+            f"a choice among {line.who} in phase {line.phase}",
+            f"no declared path is {'missed' if asked else 'asked (from above)'} there",
+            "Declare a path for every outcome: asked, and missed",
+        )
 
 
 def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
