@@ -79,6 +79,30 @@ def test_a_redo_that_charges_otherwise_is_refused(tmp_path):
         assert len(ledger) == 2
 
 
+def test_a_redo_with_another_scale_is_refused(tmp_path):
+    """Equal noise at two scales: 2 f(1) - f(2) would be the exact value."""
+    with opened(tmp_path) as ledger:
+        receipt = SealedPhase(ledger, phase=2, directory=tmp_path).charge(event=COUNT, who="pool", purpose="count")
+        first = laplace(123.456, sensitivity=1.0, receipt=receipt)
+    with opened(tmp_path) as ledger:
+        receipt = SealedPhase(ledger, phase=2, directory=tmp_path).charge(event=COUNT, who="pool", purpose="count")
+        with pytest.raises(LedgerUnavailable, match="other parameters"):
+            laplace(123.456, sensitivity=2.0, receipt=receipt)
+    with opened(tmp_path) as ledger:
+        receipt = SealedPhase(ledger, phase=2, directory=tmp_path).charge(event=COUNT, who="pool", purpose="count")
+        assert laplace(123.456, sensitivity=1.0, receipt=receipt) == first
+
+
+def test_a_phase_may_be_ended_by_hand(tmp_path):
+    with opened(tmp_path) as ledger, SealedPhase(ledger, phase=2, directory=tmp_path) as phase:
+        work(phase)
+        phase.end()
+        phase.end()
+    assert {path.suffix for path in tmp_path.iterdir()} == {".ledger"}
+    with opened(tmp_path) as ledger, pytest.raises(BadInput, match="directory"):
+        SealedPhase(ledger, phase=2, directory=tmp_path / "missing")
+
+
 def test_the_key_is_private_bound_to_its_ledger_and_never_shown(tmp_path):
     with opened(tmp_path) as ledger:
         phase = SealedPhase(ledger, phase=2, directory=tmp_path)

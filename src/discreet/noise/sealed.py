@@ -20,7 +20,7 @@ from typing import Self, TypeVar
 
 from discreet.errors import BadInput, LedgerUnavailable
 from discreet.noise.key_files import destroy, read_secret, was_destroyed, write_secret
-from discreet.noise.sources import Call, Source, Streams, label_of
+from discreet.noise.sources import Call, Source, Streams, label_of, place_of
 from discreet.noise.stream import Stream
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import Ledger, Receipt, Why
@@ -36,6 +36,8 @@ class SealedKey(Source):
         self.path, self.simulation = path, ledger.simulation
         if was_destroyed(path):
             path.unlink()
+        if not path.exists():
+            path.with_suffix(".draws").unlink(missing_ok=True)
         if path.exists():
             stored = read_secret(path, "phase")
             if stored.get("ledger") != ledger.id or stored.get("phase") != phase:
@@ -44,15 +46,45 @@ class SealedKey(Source):
         else:
             self._key = os.urandom(32)
             write_secret(path, "phase", key=self._key, ledger=ledger.id, phase=phase)
+        self._draws = DrawnBefore(path.with_suffix(".draws"))
         self.fingerprint = f"key-{hashlib.sha256(b'fingerprint' + self._key).hexdigest()[:16]}"
 
     def perform(self, call: Call, sampler: Callable[[Streams], T]) -> T:
-        """Draw from the sealed key and the entry that pays."""
+        """Draw from the sealed key and the entry that pays; the same draw has the same parameters, or is refused."""
+        self._draws.check(call)
         return sampler(lambda part: Stream(self._key, label_of(call.ticket, part)))
 
     def __repr__(self) -> str:
         """Never the key."""
         return "SealedKey(...)"
+
+
+class DrawnBefore:
+    """What was drawn with a sealed key, by public parameters alone: a line a draw, in a file beside the key.
+
+    Equal noise at two scales would give the value away, so a redo that asks for a draw with other parameters is refused.
+    The file survives the process; it is not synced, so after a power failure its last lines may be missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text(encoding="ascii", errors="replace").splitlines() if path.exists() else []
+        self._known = dict(line.split(" ") for line in lines if line.count(" ") == 1)
+
+    def check(self, call: Call) -> None:
+        """Remember this draw, or refuse it if it was made with other parameters."""
+        drawn = place_of(call.ticket, call.parameters.get("asked", 0))
+        place = hashlib.sha256(drawn).hexdigest()[:24]
+        public = repr((call.mechanism, sorted(call.parameters.items())))
+        what = hashlib.sha256(public.encode()).hexdigest()[:24]
+        if self._known.setdefault(place, what) != what:
+            raise LedgerUnavailable(
+                f"repeating a {call.mechanism} draw",
+                "it was made with other parameters before",
+                "Run the same code again, or end the phase and charge anew",
+            )
+        with self._path.open("a", encoding="ascii") as file:
+            file.write(f"{place} {what}\n")
 
 
 class SealedPhase:
@@ -66,6 +98,8 @@ class SealedPhase:
         Why(phase=phase, purpose="check")
         if ledger.simulation:
             raise BadInput("a sealed phase in a simulation", "a seed repeats its draws by itself", "Use Seeded")
+        if not Path(directory).is_dir():
+            raise BadInput("a sealed phase", "the directory for its key does not exist", "Create it, for you alone")
         self._ledger, self.phase = ledger, phase
         self.key = SealedKey(directory / f"phase-{phase}-{ledger.id[:8]}.key", ledger=ledger, phase=phase)
         self._earlier = [entry for entry in ledger.entries if entry.key == self.key.fingerprint]
@@ -99,6 +133,7 @@ class SealedPhase:
     def end(self) -> None:
         """Destroy the key: nobody can repeat or reconstruct these draws any more."""
         destroy(self.key.path)
+        self.key.path.with_suffix(".draws").unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self

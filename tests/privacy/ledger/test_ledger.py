@@ -489,7 +489,7 @@ def test_every_prefix_of_a_file_is_read_as_its_whole_lines(tmp_path):
             ledger.charge(event=TENTH, who="pool", why="count")
         hashes = [entry.hash for entry in ledger.entries]
     data = (tmp_path / "a").read_bytes()
-    ends = [i + 1 for i, byte in enumerate(data) if byte == 10]
+    ends = [i for i, byte in enumerate(data) if byte == 10]  # a line that lacks only its newline is whole
     place = tmp_path / "b"
     for size in range(len(data) + 1):
         place.write_bytes(data[:size])
@@ -521,12 +521,58 @@ def test_a_tail_with_holes_is_torn_but_a_changed_line_is_not_forgiven(tmp_path):
         Ledger.open(FileSink(tmp_path / "a"))
 
 
+@pytest.mark.parametrize("content", [b"three years of work without newline", b"line one\nline two", b"{}", b"\n"])
+def test_a_file_that_is_no_ledger_is_left_as_it_is(tmp_path, content):
+    place = tmp_path / "thesis.txt"
+    place.write_bytes(content)
+    with pytest.raises(InvalidLedger):
+        Ledger.open(FileSink(place))
+    with pytest.raises(LedgerUnavailable):
+        Ledger.create(FileSink(place), adaptive(ONE))
+    assert place.read_bytes() == content
+
+
+def test_a_lost_newline_loses_no_entry(tmp_path):
+    with Ledger.create(FileSink(tmp_path / "a"), adaptive(ONE)) as ledger:
+        for _ in range(3):
+            ledger.charge(event=TENTH, who="pool", why="count")
+    (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes().rstrip(b"\n"))
+    with Ledger.open(FileSink(tmp_path / "a")) as ledger:
+        assert len(ledger) == 3
+        ledger.charge(event=TENTH, who="pool", why="count")
+    with Ledger.open(FileSink(tmp_path / "a")) as ledger:
+        assert len(ledger) == 4
+
+
+def test_a_failed_start_and_a_living_child_hold_no_lock(tmp_path):
+    place = tmp_path / "a"
+    with pytest.raises(BudgetExceeded):
+        Ledger.create(FileSink(place), committed(ONE, [Line(who="p", event=Pure(epsilon=2))], accountant="rdp"))
+    ledger = Ledger.create(FileSink(place), adaptive(ONE))
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:  # a worker that lives on
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    with pytest.raises(LedgerUnavailable):
+        FileSink(place)
+    ledger.charge(event=TENTH, who="pool", why="count")
+    ledger.close()
+    with Ledger.open(FileSink(place)) as again:
+        assert len(again) == 1
+    os.close(write)
+    os.close(read)
+    os.waitpid(child, 0)
+
+
 def test_one_writer_at_a_time_and_nobody_else_touches_the_file(tmp_path):
     place = tmp_path / "a"
     ledger = Ledger.create(FileSink(place), adaptive(ONE))
     with pytest.raises(LedgerUnavailable, match="another process"):
         FileSink(place)
-    place.write_bytes(place.read_bytes() + b"x")
+    with place.open("ab") as file:
+        file.write(b"x")
     with pytest.raises(LedgerUnavailable):
         ledger.charge(event=TENTH, who="pool", why="count")
     ledger.close()

@@ -38,7 +38,7 @@ FINEST_INTERVAL = 1e-5
 MOST_POINTS = 3e7
 MOST_STEPS = 10**8
 MOST_SENSITIVITY = 10**4
-"""Above it discrete Laplace noise is priced as any mechanism of its epsilon: a distribution would need that many atoms."""
+"""Above it discrete Laplace noise is priced as any mechanism of its epsilon: it has too many atoms."""
 
 
 def rounding(steps: int) -> float:

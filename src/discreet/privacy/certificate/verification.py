@@ -127,7 +127,7 @@ def _names(data: bytes) -> Any:
 def verify_ledger(data: bytes) -> Verdict:
     """Check a ledger file: bytes, hashes, order, and that its terms allow every entry and keep the promise."""
     lines = whole_lines(data)
-    torn = len(data) - sum(map(len, lines))
+    torn = max(0, len(data) - sum(map(len, lines)))
     try:
         ledger = Ledger.open(MemorySink(lines))
     except InvalidLedger as error:

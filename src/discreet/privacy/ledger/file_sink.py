@@ -1,7 +1,7 @@
 """A ledger as a file of JSON lines.
 
 Guarantee: when `append` returns, the lines were handed to the disk (`fsync`, and of the directory for a new file). A
-process killed at any instruction leaves the lines that returned and at most one torn tail, which the next writer cuts
+process killed at any instruction leaves the lines that returned and at most one torn tail, which the next append cuts
 off: no receipt was ever issued for it. One writer at a time (an advisory lock that ends with the process). After an
 error of the disk the sink takes nothing more: whether the last write landed is unknown until the file is read again.
 
@@ -18,19 +18,33 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from discreet.errors import InvalidLedger, LedgerUnavailable
+from discreet.privacy.ledger.entries import unsealed
 from discreet.privacy.ledger.sinks import not_the_end
 
 MOST_BYTES = 1 << 32
+_FIRST = b'{"at":"'
+"""How the first line of every ledger begins: a torn file that begins otherwise is not ours to cut."""
 
 
 def whole_lines(data: bytes) -> list[bytes]:
     """The lines of ``data`` without a torn tail: bytes after the last newline, or a last line with holes (a page that
-    never reached the disk reads as zeros).
+    never reached the disk reads as zeros). A tail that lacks nothing but its newline is a line.
     """
-    lines = [part + b"\n" for part in data.split(b"\n")[:-1]]
+    *ended, tail = data.split(b"\n")
+    lines = [part + b"\n" for part in ended]
+    if tail and _complete(tail + b"\n"):
+        lines.append(tail + b"\n")
     if lines and b"\0" in lines[-1]:
         lines.pop()
     return lines
+
+
+def _complete(line: bytes) -> bool:
+    try:
+        unsealed(line)
+    except InvalidLedger:
+        return False
+    return True
 
 
 def read_lines(path: Path) -> list[bytes]:
@@ -41,36 +55,43 @@ def read_lines(path: Path) -> list[bytes]:
 
 
 class FileSink:
-    """Appends to ``path``; creates it, readable by its owner alone, unless it must exist."""
+    """Appends to ``path``; creates it, readable by its owner alone, unless it must exist.
+
+    Opening changes nothing. A torn tail is cut off by the first append, when a ledger has read the lines before it.
+    """
 
     def __init__(self, path: Path | str, *, must_exist: bool = False) -> None:
         self.path = Path(path)
+        if self.path.exists() and not self.path.is_file():
+            raise LedgerUnavailable(f"opening {self.path.name or path}", "it is not an ordinary file", "Name a file")
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (0 if must_exist else os.O_CREAT)
         self._file = os.open(self.path, flags, 0o600)
-        self._closing = weakref.finalize(self, os.close, self._file)  # a forgotten sink must not keep its lock
-        self._lines, self._size, self._broken = 0, 0, False
+        self._closing = weakref.finalize(self, _close, self._file)  # a forgotten sink must not keep its lock
+        _open_sinks.add(self)
+        self._broken = False
         try:
             _lock(self._file, self.path.name)
-            self._recover()
+            data = self._data()
         except BaseException:
             self.close()
             raise
+        lines = whole_lines(data)
+        self._lines, self._size = len(lines), len(data)
+        self._kept = b"".join(lines)
+        self._torn = self._kept != data
+        self._foreign = self._torn and not lines and not _FIRST.startswith(data[: len(_FIRST)].rstrip(b"\0"))
 
-    def _recover(self) -> None:
-        lines = self.read()
-        self._lines, self._size = len(lines), sum(map(len, lines))
-        if os.fstat(self._file).st_size != self._size:
-            os.ftruncate(self._file, self._size)
-            os.fsync(self._file)
-
-    def read(self) -> list[bytes]:
-        """Every whole line, oldest first."""
-        self._check_open()
+    def _data(self) -> bytes:
         parts, offset = [], 0
         while chunk := os.pread(self._file, 1 << 22, offset):
             parts.append(chunk)
             offset += len(chunk)
-        return whole_lines(b"".join(parts))
+        return b"".join(parts)
+
+    def read(self) -> list[bytes]:
+        """Every whole line, oldest first."""
+        self._check_open()
+        return whole_lines(self._data())
 
     def append(self, at: int, lines: Sequence[bytes]) -> None:
         """Write and fsync ``lines`` after the first ``at``."""
@@ -79,6 +100,8 @@ class FileSink:
             raise not_the_end()
         data = b"".join(lines)
         self._broken = True  # until the disk has said otherwise
+        if self._torn:
+            self._mend()
         written = 0
         while written < len(data):
             written += os.write(self._file, data[written:])
@@ -88,9 +111,25 @@ class FileSink:
         self._lines, self._size = at + len(lines), self._size + len(data)
         self._broken = False
 
+    def _mend(self) -> None:
+        """Cut a torn tail off, or give a whole one the newline it lacks."""
+        if self._foreign:
+            self._broken = False
+            raise LedgerUnavailable(
+                f"writing {self.path.name}", "it holds something that is not a ledger", "Choose another name"
+            )
+        kept = len(self._kept)
+        if kept > self._size:
+            os.write(self._file, b"\n")
+        else:
+            os.ftruncate(self._file, kept)
+        os.fsync(self._file)
+        self._size, self._torn, self._kept = kept, False, b""
+
     def close(self) -> None:
         """Close the file, which ends the lock."""
         self._file = -1
+        _open_sinks.discard(self)
         self._closing()
 
     def _replaced(self) -> bool:
@@ -108,6 +147,32 @@ class FileSink:
                 "its last write may not have landed" if self._broken else "it is closed",
                 "Open the ledger again; what was written counts as spent",
             )
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: let go of the file without ending the parent's lock."""
+        if self._closing.detach() is not None:
+            os.close(self._file)
+        self._file = -1
+
+
+_open_sinks: weakref.WeakSet[FileSink] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for sink in list(_open_sinks):
+        sink._leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _close(file: int) -> None:
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_UN)  # a child that inherited the file must not keep the lock
+    os.close(file)
 
 
 def _lock(file: int, name: str) -> None:
