@@ -87,6 +87,18 @@ def test_export_writes_a_certificate_or_a_table(place, capsys):
     assert rows[0]["event"] == "laplace epsilon=0.1"
 
 
+def test_an_export_never_replaces_what_it_is_made_from(place, capsys):
+    (place / "a.ledger").rename(place / "a.json")
+    said(capsys, "ledger", "keygen", "key.json")
+    (place / "other.json").write_text("{}")
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    for arguments in (["--out", "a.json"], ["--out", "key.json", "--sign", "key.json"], ["--out", "other.json"]):
+        assert "Choose another name" in said(capsys, "ledger", "export", "a.json", *arguments, code=2).err
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+    said(capsys, "ledger", "export", "a.json", "--out", "c.json")
+    said(capsys, "ledger", "export", "a.json", "--out", "c.json")  # an older certificate may be replaced
+
+
 def test_a_ledger_can_be_read_while_it_is_written_and_not_written_twice(place, capsys):
     with open_ledger("a.ledger"):
         assert form(capsys, "ledger", "show", "a.ledger")["count"] == 3
@@ -145,6 +157,13 @@ NONSENSE = [
     ["ledger", "export", "a.ledger", "--out", "c.csv", "--sign", "a.ledger"],
     ["ledger", "keygen", "a.ledger"],
     ["ledger", "keygen", "missing/key.pem"],
+    ["ledger", "keygen", "."],
+    ["ledger", "keygen", ""],
+    ["ledger", "price", "a.ledger", "--event", "laplace epsilon=1 epsilon=2", "--who", "pool"],
+    ["ledger", "price", "a.ledger", "--event", "gaussian noise_multiplier=1e308", "--who", "pool"],
+    ["ledger", "price", "a.ledger", "--event", "discrete-laplace epsilon=1 sensitivity=" + "9" * 400, "--who", "pool"],
+    ["ledger", "create", "/dev/full", "--epsilon", "1", "--delta", "1e-6"],
+    ["verify", "/dev/zero"],
     ["verify", "missing"],
     ["verify", "."],
     ["verify", "empty"],

@@ -1,5 +1,7 @@
 """Every mechanism has the distribution it names; the tests that say so reject a scale 10% off and reused noise."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -75,6 +77,56 @@ def test_the_contract_rejects_a_wrong_scale_and_a_source_that_repeats_itself():
         check_source(lambda: Scaled(0.9))
     with pytest.raises(AssertionError, match="contract"):
         check_source(lambda: Scaled(repeat=True))
+
+
+class Lazy(Seeded):
+    """A source with one bug of those below."""
+
+    def __init__(self, bug):
+        super().__init__(3)
+        self.bug = bug
+
+    def perform(self, call, sampler):
+        ticket = call.ticket
+        if self.bug == "parts":
+            return super().perform(call, lambda streams: sampler(lambda _: streams(0)))
+        if self.bug == "groups":
+            call = dataclasses.replace(call, ticket=dataclasses.replace(ticket, who="*"))
+        if self.bug == "scalars" and call.mechanism == "laplace" and call.inputs.ndim == 0:
+            return call.inputs
+        if self.bug == "masks" and call.mechanism == "poisson-mask":
+            return np.ones(call.parameters["slots"], dtype=bool)
+        if self.bug == "search" and call.mechanism == "sparse-vector":
+            return bool(call.inputs >= call.parameters["threshold"])
+        if self.bug == "keys" and call.mechanism == "release-key":
+            return bytes(32)
+        return super().perform(call, sampler)
+
+
+@pytest.mark.parametrize("bug", ["parts", "groups", "scalars", "masks", "search", "keys"])
+def test_the_contract_rejects_a_source_with_a_planted_bug(bug):
+    with pytest.raises(AssertionError, match="contract"):
+        check_source(lambda: Lazy(bug))
+
+
+class Constant(OperatingSystem):
+    """The same key in every process."""
+
+    def __init__(self):
+        super().__init__()
+        self._key = bytes(32)
+
+
+def test_two_production_sources_never_draw_the_same():
+    class Fixed(Constant):
+        def perform(self, call, sampler):
+            from discreet.noise.sources import place_of
+            from discreet.noise.stream import Stream
+
+            return sampler(lambda part: Stream(self._key, place_of(call.ticket, part)))
+
+    with pytest.raises(AssertionError, match="contract"):
+        check_source(Fixed)
 
 
 def test_known_moments():

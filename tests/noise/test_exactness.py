@@ -119,6 +119,17 @@ def test_discrete_laplace_by_many_draws(over, under):
     assert chi_square_pvalue(drawn, discrete_laplace_pmf(under / over)) > SURELY
 
 
+def test_far_tails_have_more_words_than_values():
+    """A 63-bit tail alone has fewer words than lattice steps beyond 6.9 sigma; small tails take a second word."""
+    stream = Stream(b"k" * 32, b"tails")
+    stream._rest = np.concatenate([np.full(500, 6 << 1, dtype=np.uint64), Stream(b"j" * 32, b"").words(20)])
+    far = stream.normals(500)
+    assert len(np.unique(far)) == 500
+    assert far.min() > 8.5
+    stream._rest = np.array([0, 0, 0], dtype=np.uint64)
+    assert 9 < stream.normals(1)[0] < 14
+
+
 def test_a_stream_is_the_same_however_it_is_read():
     whole = Stream(b"k" * 32, b"label").words(3000)
     parts = Stream(b"k" * 32, b"label")

@@ -183,6 +183,12 @@ def test_no_value_however_large_warns_or_fails(ledger):
         laplace(value, sensitivity=1.0, receipt=paid(ledger, Laplace(epsilon=1)))
 
 
+def test_counts_beyond_64_bits_are_counts(ledger):
+    for count in (2**63, 2**64, -(10**30), [1, 10**25]):
+        noisy = discrete_laplace(count, receipt=paid(ledger, DiscreteLaplace(epsilon=1)))
+        assert np.abs(np.asarray(noisy)).max() < 2**62
+
+
 def test_one_charge_pays_for_one_release_a_key_or_noise(ledger):
     receipt = paid(ledger, Pure(epsilon=1))
     release_key(receipt)

@@ -14,7 +14,7 @@ def test_the_file_sink_keeps_its_contract(tmp_path):
 
 def test_the_memory_sink_keeps_its_contract():
     lines, ledger = [], []
-    check_sink(lambda: MemorySink(lines))
+    check_sink(lambda: MemorySink(lines), outlives_process=False)
     check_ledger_in(lambda: MemorySink(ledger))
 
 
@@ -51,11 +51,43 @@ class Deaf(MemorySink):
         pass
 
 
-@pytest.mark.parametrize("broken", [Forgetful, Trusting, Reordering, Trimming, Late, Deaf])
+class ShortMemory(MemorySink):
+    def append(self, at, lines):
+        super().append(at, lines)
+        self._lines[:] = [b"gone\n"] * max(0, len(self._lines) - 8) + self._lines[-8:]
+
+
+class Buffering(FileSink):
+    """Writes when it is closed."""
+
+    def append(self, at, lines):
+        if not hasattr(self, "later"):
+            self.later = list(super().read())
+        if at != len(self.later) or self._file < 0:
+            raise LedgerUnavailable("appending", "not the end", "")
+        self.later += lines
+
+    def read(self):
+        return getattr(self, "later", None) or super().read()
+
+    def close(self):
+        kept = len(super().read()) if self._file >= 0 else 0
+        later, self.later = getattr(self, "later", []), []
+        if later[kept:]:
+            super().append(kept, later[kept:])
+        super().close()
+
+
+def test_a_sink_that_writes_late_fails_the_contract(tmp_path):
+    with pytest.raises(AssertionError, match="durable"):
+        check_sink(lambda: Buffering(tmp_path / "lines"))
+
+
+@pytest.mark.parametrize("broken", [Forgetful, Trusting, Reordering, Trimming, Late, Deaf, ShortMemory])
 def test_a_sink_with_a_planted_bug_fails_the_contract(broken):
     lines = []
     with pytest.raises(AssertionError, match="contract"):
-        check_sink(lambda: broken(lines))
+        check_sink(lambda: broken(lines), outlives_process=False)
 
 
 def test_a_sink_without_a_method_fails_the_contract():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import secrets
 
 import numpy as np
 import pytest
@@ -161,7 +162,53 @@ def coins_that_look_at_others(records, ledger):
     return threshold_coins(above, high=numerator(0.4, up=False), low=numerator(0.2, up=True), receipt=receipt)
 
 
+CACHE = []
+
+
+def one_object_for_both_runs(records, ledger):
+    noisy_sum(records, ledger)
+    CACHE[:] = records
+    return CACHE
+
+
+class Agreeable:
+    """Says it equals everything."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+def an_object_that_equals_everything(records, ledger):
+    noisy_sum(records, ledger)
+    return Agreeable(float(records.sum()))
+
+
+def a_hidden_attribute(records, ledger):
+    answer = Answer(noisy=noisy_sum(records, ledger), exact=0.0)
+    answer.extra = float(records.max())
+    return answer
+
+
+def the_sign_of_zero(records, ledger):
+    noisy_sum(records, ledger)
+    return -0.0 if records.min() > 0 else 0.0
+
+
+def entropy_of_the_operating_system(records, ledger):
+    return round(noisy_sum(records, ledger) / 1e6 + secrets.randbelow(2) / 1e9, 3)
+
+
 BUGS = {
+    one_object_for_both_runs: "output",
+    an_object_that_equals_everything: "output",
+    a_hidden_attribute: "output",
+    the_sign_of_zero: "output",
+    entropy_of_the_operating_system: "unpaid-randomness",
     doubled_sensitivity: "sensitivity",
     private_parameter: "parameter",
     private_price: "charge",

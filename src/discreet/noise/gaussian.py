@@ -7,8 +7,8 @@
 drawn as a length from Gamma(d, sensitivity / epsilon) in a uniform direction. Pure epsilon.
 
 Both floor the value to a lattice first and add a whole number of steps (docs/proofs/gaussian.md), so there are no holes
-that depend on the value. The steps themselves are rounded floats: the tail ends at 9.1 sigma, and the distribution is
-that of a Gaussian to about 1e-15 of each probability near the middle, less in the tail (docs/pitfalls.md).
+that depend on the value. The steps themselves are rounded floats: the tail ends at 13 sigma, and each step has its
+probability to about one part in 10^7 (docs/proofs/gaussian.md, docs/pitfalls.md).
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ from discreet.noise.stream import Floats, Integers
 from discreet.privacy.events import DiscreteLaplace, Laplace, Pure
 from discreet.privacy.ledger.receipts import Receipt
 
+_MOST_COUNT = 1 << 61
+
 
 def laplace(value: Any, *, sensitivity: float, receipt: Receipt, who: str | None = None) -> Any:
     """``value`` with Laplace noise of scale sensitivity / epsilon; epsilon is what the receipt was charged for."""
@@ -47,14 +49,24 @@ def laplace(value: Any, *, sensitivity: float, receipt: Receipt, who: str | None
     return same_shape(result, value)
 
 
+def _whole(counts: Any) -> Integers:
+    """Private whole numbers within +-2^61; one beyond is moved there, for an error would tell that it was there."""
+    values = counts if isinstance(counts, np.ndarray) else np.array(counts, dtype=object)
+    if values.dtype == object and all(type(v) is int or isinstance(v, np.integer) for v in values.ravel().tolist()):
+        clipped = [min(max(int(v), -_MOST_COUNT), _MOST_COUNT) for v in values.ravel().tolist()]
+        values = np.array(clipped, dtype=np.int64).reshape(values.shape)
+    if values.dtype.kind not in "iu":
+        raise BadInput("counts to hide", "they are not whole numbers", "Give integers, or use laplace for real values")
+    if values.dtype.kind == "u":
+        return np.asarray(np.minimum(values, _MOST_COUNT).astype(np.int64))
+    return np.asarray(np.clip(values.astype(np.int64), -_MOST_COUNT, _MOST_COUNT))
+
+
 def discrete_laplace(counts: Any, *, receipt: Receipt, who: str | None = None) -> Any:
     """Whole ``counts`` with two-sided geometric noise; epsilon and sensitivity are what the receipt was charged for."""
     epsilon = paid_epsilon(receipt, (DiscreteLaplace,), "discrete Laplace", who)
     reach = paid_event(receipt, DiscreteLaplace, "discrete Laplace", who).sensitivity
-    values = np.asarray(counts)
-    if values.dtype.kind not in "iu" or values.dtype == np.uint64:
-        raise BadInput("counts to hide", "they are not whole numbers", "Give integers, or use laplace for real values")
-    values = values.astype(np.int64)
+    values = _whole(counts)
     scale = reach / epsilon
     if scale > 2**40:
         raise BadInput("discrete Laplace noise", "its scale is above 2^40", "Charge more")

@@ -62,8 +62,8 @@ class SealedKey(Source):
 class DrawnBefore:
     """What was drawn with a sealed key, by public parameters alone: a line a draw, in a file beside the key.
 
-    Equal noise at two scales would give the value away, so a redo that asks for a draw with other parameters is refused.
-    The file survives the process; it is not synced, so after a power failure its last lines may be missing.
+    Equal noise at two scales would give the value away, so a redo that draws with other parameters is refused. The
+    file survives the process; it is not synced, so after a power failure its last lines may be missing.
     """
 
     def __init__(self, path: Path) -> None:

@@ -25,6 +25,7 @@ BLOCK_WORDS = 512
 ONE = 1 << 63
 """Probabilities are whole numerators over this."""
 _CHUNK = 1 << 14
+_ROOM = np.uint64(1 << 52)
 _INT64_SCALE = 1 << 52
 """Up to this scale products with the small counters of the samplers stay below 2^63."""
 
@@ -131,19 +132,30 @@ class Stream:
     # -- floats
 
     def normals(self, count: int) -> Floats:
-        """Standard Gaussians: a sign, and the inverse distribution at a 63-bit tail, so tails reach 9.1 sigma."""
+        """Standard Gaussians: a sign, and the inverse distribution at a tail of 63 bits; of 127 bits, where the tail is
+        small, so that far out there are still many words for every value. Tails reach 13 sigma.
+        """
         from scipy.special import ndtri
 
         found = np.empty(count)
         for start in range(0, count, _CHUNK):  # in pieces that stay in the processor's cache
             drawn = self.words(min(_CHUNK, count - start))
-            tail = (drawn >> np.uint64(1)).astype(np.float64)
-            tail += 0.5
-            tail *= 2.0**-64
+            tail = self._tails(drawn >> np.uint64(1))
             piece = ndtri(tail, out=found[start : start + tail.size])
             piece *= 2.0 * (drawn & np.uint64(1)).astype(np.float64) - 1.0
         return found
 
     def exponentials(self, count: int) -> Floats:
         """Standard exponentials."""
-        return np.asarray(-np.log((self.words(count).astype(np.float64) + 0.5) * 2.0**-64))
+        return np.asarray(-np.log(self._tails(self.words(count))))
+
+    def _tails(self, words: Words) -> Floats:
+        """(word + fraction) / 2^64, the fraction drawn where a float has room for it and 1/2 elsewhere."""
+        tails = words.astype(np.float64)
+        small = np.flatnonzero(words < _ROOM)
+        tails += 0.5
+        if small.size:
+            fraction = (self.words(small.size).astype(np.float64) + 0.5) * 2.0**-64
+            tails[small] = words[small].astype(np.float64) + fraction
+        tails *= 2.0**-64
+        return tails

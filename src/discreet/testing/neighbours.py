@@ -8,6 +8,9 @@ code runs on D' (one record replaced by its null) with the outputs frozen to the
 - the inputs of each differ by at most the sensitivity that was declared,
 - and what the code returns is *identical*, because it is computed from frozen outputs alone.
 
+Not seen: what the code writes to files, sends away or keeps in globals; noise from a generator made before the run
+whose effect does not reach the result.
+
 Then it is done the other way round, D' recorded and D replayed. The kit proves nothing (it sees the neighbours it was
 given, and the outputs that were drawn); it finds the bugs that proofs on paper do not: docs/howto/test-a-mechanism.md.
 """
@@ -15,6 +18,7 @@ given, and the outputs that were drawn); it finds the bugs that proofs on paper 
 from __future__ import annotations
 
 import copy
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -198,7 +202,8 @@ def _run(mechanism: Mechanism, data: Any, terms: Terms, source: Source) -> _Run:
     error: Exception | None = None
     with _watching() as stray:
         try:
-            output = mechanism(copy.deepcopy(data), ledger)
+            # a copy, so that one object both runs write to is not compared with itself
+            output = copy.deepcopy(mechanism(copy.deepcopy(data), ledger))
         except Exception as failed:  # noqa: BLE001 - whatever it is, that it depends on the record is the finding
             error = failed
     return _Run(output, ledger, stray(), error)
@@ -206,7 +211,10 @@ def _run(mechanism: Mechanism, data: Any, terms: Terms, source: Source) -> _Run:
 
 @contextmanager
 def _watching() -> Iterator[Callable[[], bool]]:
-    """Whether randomness was drawn from a global generator, or a new one made, meanwhile."""
+    """Whether randomness was drawn from a global generator or the operating system, or a generator made, meanwhile.
+
+    A generator that was made before and is hidden in an object is not seen here, only by what it changes.
+    """
     made: list[int] = []
     ordinary = np.random.default_rng
 
@@ -214,13 +222,20 @@ def _watching() -> Iterator[Callable[[], bool]]:
         made.append(1)
         return ordinary(*arguments, **options)
 
-    before = _global_states()
+    before, entropy = _global_states(), os.urandom
     changed: list[bool] = []
-    np.random.default_rng = noticed
+
+    def drawn(size: int) -> bytes:
+        made.append(1)
+        return entropy(size)
+
+    np.random.default_rng, os.urandom = noticed, drawn
+    random._urandom = drawn  # type: ignore[attr-defined] # what SystemRandom and secrets draw from
     try:
         yield lambda: bool(made) or changed[0]
     finally:
-        np.random.default_rng = ordinary
+        np.random.default_rng, os.urandom = ordinary, entropy
+        random._urandom = entropy  # type: ignore[attr-defined]
         changed.append(not same(before, _global_states()))
 
 

@@ -16,9 +16,29 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import ReceiptRefused
-from discreet.noise import coins, discrete_laplace, exponential, gamma_direction, gaussian, laplace, numerator
+from discreet.noise import (
+    SparseVector,
+    coins,
+    discrete_laplace,
+    exponential,
+    gamma_direction,
+    gaussian,
+    laplace,
+    numerator,
+    poisson_mask,
+    release_key,
+)
+from discreet.noise.door import release
 from discreet.noise.sources import Source
-from discreet.privacy.events import DiscreteLaplace, Event, Gaussian, Laplace, Pure, ThresholdResponse
+from discreet.privacy.events import (
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Laplace,
+    PoissonSampledGaussian,
+    Pure,
+    ThresholdResponse,
+)
 from discreet.privacy.ledger import Ledger, MemorySink, Receipt, adaptive
 from discreet.testing.neighbours import AMPLE
 from discreet.testing.statistics import (
@@ -49,7 +69,52 @@ def check_source(make_source: Callable[[], Source], *, draws: int = ENOUGH) -> N
         _holds(repeats(drawn[name], again[name]) == 0, f"no {name} draw is used twice")
         _holds(independence_pvalue(drawn[name], again[name]) > SURELY, f"{name} draws of two receipts are unrelated")
         _holds(independence_pvalue(drawn[name][:-1], drawn[name][1:]) > SURELY, f"{name} draws in a row are unrelated")
+    _small_draws(ledger)
+    _unrelated_streams(ledger)
     _spent_is_refused(ledger)
+    if not source.simulation:
+        other = Ledger.create(MemorySink(), adaptive(AMPLE), source=make_source())
+        first, second = (
+            _scalars(each, 4) for each in (Ledger.create(MemorySink(), adaptive(AMPLE), source=source), other)
+        )
+        _holds(len({*first, *second}) == 8, "two sources never draw the same")
+
+
+def _scalars(ledger: Ledger, count: int) -> list[float]:
+    receipt = _paid(ledger, Laplace(epsilon="0.5"), count)
+    return [laplace(0.0, sensitivity=3.0, receipt=receipt) for _ in range(count)]
+
+
+def _small_draws(ledger: Ledger, draws: int = 2000) -> None:
+    """One number at a time, a mask, a sparse vector: what a source that knows only long arrays would miss."""
+    from scipy import stats
+
+    fit = ks_pvalue(_scalars(ledger, draws), stats.laplace(scale=6.0).cdf)
+    _holds(fit > SURELY, f"single numbers have their distribution too (p={fit:.2g})")
+    step = _paid(ledger, PoissonSampledGaussian(sampling_rate=0.3, noise_multiplier=2.0))
+    taken = int(poisson_mask(draws, receipt=step).sum())
+    _holds(coin_pvalue(taken, draws, 0.3) > SURELY, "a Poisson mask has its rate")
+    yes = sum(SparseVector(receipt=_paid(ledger, Pure(epsilon=1))).above(5.0, 5.0) for _ in range(draws // 4))
+    _holds(coin_pvalue(yes, draws // 4, 0.5) > SURELY, "a sparse vector at its threshold says yes half the time")
+
+
+def _unrelated_streams(ledger: Ledger, draws: int = 2000) -> None:
+    """Groups, kinds and parts of a draw, and keys, share no words."""
+    both = ledger.charge(event=Gaussian(noise_multiplier=2.0), who=["a", "b"], why="contract")
+    first, second = (gaussian(np.zeros(draws), sensitivity=1.0, receipt=both, who=who) for who in ("a", "b"))
+    _holds(independence_pvalue(first, second) > SURELY, "two groups of one receipt have unrelated draws")
+    receipt = _paid(ledger, Pure(epsilon=1))
+    parts = release(
+        receipt,
+        "contract",
+        lambda streams: [tuple(streams(part).words(4).tolist()) for part in (0, 1, 2)],
+        inputs=None,
+        measure="none",
+        sensitivity=0.0,
+    )
+    _holds(len(set(parts)) == 3, "the parts of one draw share no words")
+    keys = {int(release_key(_paid(ledger, Pure(epsilon=1))).words(["id"])[0]) for _ in range(8)}
+    _holds(len(keys) == 8, "every release has a key of its own")
 
 
 def _paid(ledger: Ledger, event: Event, count: int = 1) -> Receipt:
@@ -66,7 +131,7 @@ def _real_samples(ledger: Ledger, draws: int) -> dict[str, Any]:
 
 def samples(ledger: Ledger, draws: int = ENOUGH) -> dict[str, Any]:
     """A sample of every mechanism, at scales that are not 1."""
-    few = max(draws // 10, 500)
+    few = max(draws // 5, 500)
     lengths, choices = _paid(ledger, Pure(epsilon="0.5"), few), _paid(ledger, Pure(epsilon="1"), few)
     counts = _paid(ledger, DiscreteLaplace(epsilon="0.3", sensitivity=2))
     asked = _paid(ledger, ThresholdResponse(asked="3", missed="3"))

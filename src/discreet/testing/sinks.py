@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 
@@ -17,8 +18,11 @@ from discreet.privacy.events import Laplace
 from discreet.privacy.ledger import Ledger, Sink, adaptive
 
 
-def check_sink(open_sink: Callable[[], Sink]) -> None:
-    """Raise AssertionError with the first line of the contract that ``open_sink`` does not keep."""
+def check_sink(open_sink: Callable[[], Sink], *, outlives_process: bool = True) -> None:
+    """Raise AssertionError with the first line of the contract that ``open_sink`` does not keep.
+
+    ``outlives_process``: lines survive a process that dies right after `append` returned (not so in memory).
+    """
     sink = open_sink()
     _holds(isinstance(sink, Sink), "it has read, append and close")
     _holds(sink.read() == [], "a new sink is empty")
@@ -34,11 +38,34 @@ def check_sink(open_sink: Callable[[], Sink]) -> None:
     _refused(partial(sink.append, 4, [b"late\n"]), "a closed sink takes nothing")
     again = open_sink()
     _holds(again.read() == [b"one\n", b"two\n", b"three\n", wide], "lines outlive the sink that took them")
-    _two_writers(again, open_sink)
+    many = [b"line %d\n" % number for number in range(300)]
+    for number, line in enumerate(many):
+        again.append(4 + number, [line])
+    _holds(again.read()[4:] == many, "hundreds of lines are kept, the oldest too")
+    again.close()
+    if outlives_process and hasattr(os, "fork"):
+        _dies_after_append(open_sink, 304)
+    _two_writers(open_sink(), open_sink, second_first=False)
+    _two_writers(open_sink(), open_sink, second_first=True)
 
 
-def _two_writers(first: Sink, open_sink: Callable[[], Sink]) -> None:
-    """A second writer is refused when it opens or when it appends; never do both win."""
+def _dies_after_append(open_sink: Callable[[], Sink], kept: int) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            open_sink().append(kept, [b"last words\n"])
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    sink = open_sink()
+    _holds(
+        sink.read()[kept:] == [b"last words\n"], "a line is durable when append returns, not when the sink is closed"
+    )
+    sink.close()
+
+
+def _two_writers(first: Sink, open_sink: Callable[[], Sink], *, second_first: bool) -> None:
+    """A second writer is refused when it opens or when it appends, or it wins and the first is; never do both win."""
     kept = len(first.read())
     try:
         second = open_sink()
@@ -46,8 +73,9 @@ def _two_writers(first: Sink, open_sink: Callable[[], Sink]) -> None:
         first.append(kept, [b"four\n"])
         first.close()
         return
-    first.append(kept, [b"four\n"])
-    _refused(partial(second.append, kept, [b"other four\n"]), "two writers cannot both win one position")
+    winner, loser = (second, first) if second_first else (first, second)
+    winner.append(kept, [b"four\n"])
+    _refused(partial(loser.append, kept, [b"other four\n"]), "two writers cannot both win one position")
     first.close()
     second.close()
 

@@ -15,8 +15,8 @@ from discreet.privacy.certificate import certify, verify, write_certificate
 from discreet.privacy.certificate.signing import make_keys, signed
 from discreet.privacy.certificate.statement import digest_of, dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate, verify_ledger
-from discreet.privacy.events import Laplace, PoissonSampledGaussian, Pure
-from discreet.privacy.ledger import FileSink, Ledger, MemorySink, Why, adaptive, terms_of
+from discreet.privacy.events import Laplace, PmfFamily, PoissonSampledGaussian, Pure
+from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Why, adaptive, committed, terms_of
 
 STEP = PoissonSampledGaussian(sampling_rate=0.05, noise_multiplier=3.0)
 
@@ -223,6 +223,45 @@ def test_a_rewritten_history_is_found_against_the_head(campaign):
     assert failed(verify_certificate(text_of(form), lines=rewritten)) == ["head"]
 
 
+@pytest.mark.parametrize(
+    "name", ["p\nok      signature: by the given key", "\x1b[2J", "\ud800", "", ["p"], None, "x" * 500]
+)
+def test_a_name_cannot_draw_lines_of_its_own(filtered, name):
+    _, form = filtered
+    made = copy.deepcopy(form)
+    made["trajectories"][0]["name"] = name
+    made["digest"] = digest_of(made)
+    verdict = verify_certificate(text_of(made))
+    assert failed(verdict) == ["form"]
+    assert verdict.claim is None
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"ledger": None}, {"ledger": "x"}, {"versions": [[]]}, {"issued": {}}, {"plan": "\n"}, {"simulation": 0}],
+)
+def test_what_is_only_shown_is_checked_too(filtered, parts):
+    assert failed(verify_certificate(text_of(edited(filtered[1], **parts)))) == ["form"]
+
+
+def test_a_missing_signature_is_said_to_be_missing(filtered):
+    verdict = verify_certificate(text_of(filtered[1]))
+    assert verdict.ok
+    assert not verdict.signed
+    (line,) = [check.detail for check in verdict.checks if check.name == "signature"]
+    assert "an edit on purpose cannot be found" in line
+
+
+def test_a_mechanism_that_rdp_cannot_price_is_certified_by_pld():
+    """Two outcomes, one impossible without the record: PLD has it at delta, RDP at infinity."""
+    event = PmfFamily(present=((1 - 1e-6, 1e-6),), absent=((1.0, 0.0),))
+    ledger = Ledger.create(MemorySink(), committed(Budget(epsilon=1, delta="1e-5"), [Line(who="pool", event=event)]))
+    ledger.charge(event=event, who="pool", why="gate")
+    form = certify(ledger)
+    assert form["trajectories"][0]["epsilon_rdp"] is None
+    assert failed(verify_certificate(text_of(form))) == []
+
+
 # -- signatures
 
 
@@ -248,6 +287,8 @@ def test_with_a_signature_any_edit_is_found(filtered, keys, tmp_path):
         ours | {"signature": None},
         ours | {"signature": ours["signature"] | {"algorithm": "none"}},
         ours | {"signature": ours["signature"] | {"value": "00" * 64}},
+        ours | {"signature": {"public_key": "00", "value": "00"}},
+        ours | {"signature": ours["signature"] | {"public_key": ours["signature"]["public_key"] + "\n"}},
         ours | {"signature": "signed"},
         signed(form, keys / "theirs.pem"),
     ):

@@ -225,6 +225,24 @@ def test_every_outcome_of_a_choice_needs_a_path():
     committed(Budget(epsilon="0.01", delta="1e-6"), [line], paths=[below, asked, missed])
 
 
+def test_a_choice_is_never_composed_with_what_it_decides():
+    """Stays left open would put the selection into each path's PLD, whose worst is no bound (true delta 1.10e-5)."""
+    ask, lost = ThresholdResponse(asked=2, missed=2), 0.999e-5
+    lines = [
+        Line(who="pool", phase=1, event=ask),
+        Line(who="pool", phase=2, event=ask),
+        Line(who="c1", phase=1, event=Gaussian(noise_multiplier=0.75956)),
+        Line(who="c2", phase=2, event=PmfFamily(present=((1 - lost, lost),), absent=((1.0, 0.0),))),
+    ]
+    paths = [
+        Path(name="one", stays=(Stay(who="pool", last=1), Stay(who="c1", first=1))),
+        Path(name="two", stays=(Stay(who="pool", last=2), Stay(who="c2", first=2))),
+        Path(name="never", stays=(Stay(who="pool"),)),
+    ]
+    with pytest.raises(BadInput, match="does not say how it was chosen"):
+        committed(Budget(epsilon=8, delta="1e-5"), lines, paths=paths)
+
+
 def test_what_may_decide_a_path_must_be_a_pure_loss():
     """Phase 1 touches everybody and phase 2 chooses by its output: composing it with the path's training would claim
     (1.5, .135) where the truth is (1.5, .154)."""

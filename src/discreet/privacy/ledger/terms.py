@@ -66,7 +66,7 @@ class Terms:
             Why(phase=line.phase, purpose="check")
             touched = [self.paths[i].stay_of(line.who, line.phase) for i in self.touched(line.who, line.phase)]
             if isinstance(line.event, ThresholdResponse):
-                _check_outcomes(line, [stay for stay in touched if stay is not None])
+                _check_outcomes(line, [stay for stay in touched if stay is not None], alone=len(self.paths) == 1)
 
     def touched(self, who: str, phase: int) -> tuple[int, ...]:
         """Positions of the paths that a charge to ``who`` in ``phase`` touches; refuses one that touches none."""
@@ -135,8 +135,17 @@ class Terms:
         return terms
 
 
-def _check_outcomes(line: Line, stays: list[Stay]) -> None:
-    """One-sided prices are proven for the worst of *all* outcomes: a path that was left out could be the worst."""
+def _check_outcomes(line: Line, stays: list[Stay], *, alone: bool) -> None:
+    """One-sided prices are proven for the worst of *all* outcomes: a path that was left out could be the worst.
+
+    And never may a response that decides between paths compose with what follows it (docs/proofs/trajectories.md).
+    """
+    if not alone and any(stay.choice is None for stay in stays):
+        raise BadInput(
+            f"a choice among {line.who} in phase {line.phase}",
+            "a path that stays there does not say how it was chosen",
+            "Give its stay a choice: asked, asked-below or missed",
+        )
     choosing = [stay for stay in stays if stay.choice is not None]
     asked = any(stay.choice == "asked" and stay.last == line.phase for stay in choosing)
     missed = any(stay.choice == "missed" or stay.last > line.phase for stay in choosing)
