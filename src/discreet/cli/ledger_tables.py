@@ -71,9 +71,9 @@ def _entries(entries: Sequence[Entry], of: int) -> Table:
     return table
 
 
-def described(charge: Charge) -> str:
-    """A charge in words."""
-    parts = " ".join(f"{name}={_short(value)}" for name, value in _numbers(charge.event).items())
+def described(charge: Charge, *, exact: bool = False) -> str:
+    """A charge in words, its numbers shortened for people unless they are wanted exactly."""
+    parts = " ".join(f"{name}={value if exact else _short(value)}" for name, value in _numbers(charge.event).items())
     return f"{f'{charge.count} x ' if charge.count > 1 else ''}{charge.event.kind} {parts}"
 
 
@@ -130,7 +130,7 @@ def entries_csv(ledger: Ledger) -> str:
     rows.writerow(["sequence", "at", "phase", "purpose", "who", "event", "count", "hash"])
     for entry in ledger.entries:
         for charge in entry.charges:
-            what = described(Charge(who=charge.who, event=charge.event))
+            what = described(Charge(who=charge.who, event=charge.event), exact=True)
             start = [entry.sequence, entry.at, entry.why.phase, entry.why.purpose]
             rows.writerow([*start, charge.who, what, charge.count, entry.hash])
     return buffer.getvalue()
