@@ -60,7 +60,9 @@ def test_an_interrupt_is_clean(command):
     started = subprocess.Popen(
         [command, "plan", "--preset", "dpal-cifar10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(2.5)
+    deadline = time.monotonic() + 60
+    while "pypocketfft" not in Path(f"/proc/{started.pid}/maps").read_text() and time.monotonic() < deadline:
+        time.sleep(0.02)  # until it is in the middle of its work: distributions are being convolved
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=60)
     assert started.returncode in (0, 130)  # 0: it had just finished

@@ -2,7 +2,7 @@
 
 A p-value below `SURELY` is a rejection; a true null is rejected about once in a million runs. The samples the noise
 contract takes are large enough that a scale off by 10% is rejected all but surely (docs/proofs/statistics.md has the
-arithmetic, `tests/statistics` the measurement).
+arithmetic and the measurement).
 """
 
 from __future__ import annotations
