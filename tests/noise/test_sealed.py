@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 
 from discreet.errors import BadInput, LedgerUnavailable, ReceiptRefused
-from discreet.noise import OperatingSystem, SealedPhase, Seeded, gaussian, laplace, poisson_mask
+from discreet.noise import (
+    OperatingSystem,
+    SealedPhase,
+    SecretKey,
+    Seeded,
+    SparseVector,
+    exponential,
+    gaussian,
+    laplace,
+    poisson_mask,
+    release_key,
+)
 from discreet.privacy.budget import Budget
-from discreet.privacy.events import Laplace, PoissonSampledGaussian
+from discreet.privacy.events import Laplace, PoissonSampledGaussian, Pure
 from discreet.privacy.ledger import FileSink, Ledger, MemorySink, Why, adaptive
 
 TERMS = adaptive(Budget(epsilon=50, delta="1e-6"))
@@ -91,6 +102,26 @@ def test_a_redo_with_another_scale_is_refused(tmp_path):
     with opened(tmp_path) as ledger:
         receipt = SealedPhase(ledger, phase=2, directory=tmp_path).charge(event=COUNT, who="pool", purpose="count")
         assert laplace(123.456, sensitivity=1.0, receipt=receipt) == first
+
+
+def test_a_redo_cannot_make_a_second_release(tmp_path):
+    def again(draw):
+        with opened(tmp_path) as ledger:
+            phase = SealedPhase(ledger, phase=2, directory=tmp_path)
+            return draw(phase.charge(event=Pure(epsilon="0.5"), who=["a", "b"], purpose="count"))
+
+    first = again(lambda receipt: laplace(1.0, sensitivity=1.0, receipt=receipt))
+    for other in (
+        lambda receipt: laplace(1.0, sensitivity=1.0, receipt=receipt, who="a"),
+        lambda receipt: SparseVector(receipt=receipt).above(1.0, 0.0),
+        lambda receipt: exponential([1.0, 2.0], sensitivity=1.0, receipt=receipt),
+        lambda receipt: release_key(receipt, master=SecretKey(bytes(32))),
+    ):
+        with pytest.raises(LedgerUnavailable, match="before"):
+            again(other)
+    (draws,) = tmp_path.glob("*.draws")
+    draws.write_bytes(draws.read_bytes()[:-10])  # torn by a crash: an honest redo goes on
+    assert again(lambda receipt: laplace(1.0, sensitivity=1.0, receipt=receipt)) == first
 
 
 def test_a_phase_may_be_ended_by_hand(tmp_path):

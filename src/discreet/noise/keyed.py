@@ -52,6 +52,11 @@ class SecretKey:
         """Store the key, readable by its owner alone; an existing file is never overwritten."""
         write_secret(path, "master", key=self._bytes)
 
+    @property
+    def fingerprint(self) -> str:
+        """Names the key without giving it away."""
+        return hashlib.blake2b(b"", key=self._bytes, digest_size=8, person=b"fingerprint").hexdigest()
+
     def derive(self, label: str) -> SecretKey:
         """Another key, for one purpose."""
         return SecretKey(hashlib.blake2b(label.encode(), key=self._bytes, digest_size=32, person=b"derive").digest())
@@ -89,13 +94,22 @@ def release_key(receipt: Receipt, *, master: SecretKey | None = None, who: str |
     Without a master key it is drawn from the ledger's source. Tossing the same coins for another batch would void the
     promise, so a second call is refused.
     """
-    paid_events(receipt, (PmfFamily, Pure), "a release's key: keyed", who)
-    if master is not None:
-        ticket = receipt.take(RELEASE, who)
-        return master.derive(f"release/{ticket.ledger}/{ticket.entry.hash}/{ticket.who}/{ticket.index}")
+    paid_events(receipt, (PmfFamily, Pure), "keyed", who)
+    ticket = receipt.take(RELEASE, who)
 
     def sampler(streams: Streams) -> bytes:
-        return streams(0).words(4).tobytes()
+        if master is None:
+            return streams(0).words(4).tobytes()
+        return master.derive(f"release/{ticket.ledger}/{ticket.entry.hash}/{ticket.who}/{ticket.index}")._bytes
 
-    drawn = release(receipt, "release-key", sampler, inputs=None, measure="none", sensitivity=0.0, who=who)
+    drawn = release(
+        receipt,
+        "release-key",
+        sampler,
+        inputs=None,
+        measure="none",
+        sensitivity=0.0,
+        parameters={"master": "" if master is None else master.fingerprint},
+        ticket=ticket,
+    )
     return SecretKey(drawn)

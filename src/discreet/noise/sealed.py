@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,7 @@ from typing import Self, TypeVar
 
 from discreet.errors import BadInput, LedgerUnavailable
 from discreet.noise.key_files import destroy, read_secret, was_destroyed, write_secret
-from discreet.noise.sources import Call, Source, Streams, label_of, place_of
+from discreet.noise.sources import Call, Source, Streams, label_of
 from discreet.noise.stream import Stream
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import Ledger, Receipt, Why
@@ -60,31 +61,48 @@ class SealedKey(Source):
 
 
 class DrawnBefore:
-    """What was drawn with a sealed key, by public parameters alone: a line a draw, in a file beside the key.
+    """What was drawn with a sealed key, by public facts alone: a line a draw, in a file beside the key.
 
-    Equal noise at two scales would give the value away, so a redo that draws with other parameters is refused. The
-    file survives the process; it is not synced, so after a power failure its last lines may be missing.
+    Equal noise at two scales would give the value away, and other noise would be a second release, so a redo that draws
+    by another mechanism, for other groups or with other parameters is refused. The file survives the process; it is not
+    synced, so after a power failure its last lines may be missing.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        lines = path.read_text(encoding="ascii", errors="replace").splitlines() if path.exists() else []
-        self._known = dict(line.split(" ") for line in lines if line.count(" ") == 1)
+        text = path.read_text(encoding="ascii", errors="replace") if path.exists() else ""
+        self._known = dict(row.split(" ") for row in text.splitlines() if _ROW.fullmatch(row))
+        if text and not text.endswith("\n"):
+            self._write("")
 
     def check(self, call: Call) -> None:
-        """Remember this draw, or refuse it if it was made with other parameters."""
-        drawn = place_of(call.ticket, call.parameters.get("asked", 0))
-        place = hashlib.sha256(drawn).hexdigest()[:24]
-        public = repr((call.mechanism, sorted(call.parameters.items())))
-        what = hashlib.sha256(public.encode()).hexdigest()[:24]
-        if self._known.setdefault(place, what) != what:
-            raise LedgerUnavailable(
-                f"repeating a {call.mechanism} draw",
-                "it was made with other parameters before",
-                "Run the same code again, or end the phase and charge anew",
-            )
+        """Remember this draw, or refuse it if another was made in its place."""
+        ticket, query = call.ticket, call.parameters.get("asked", 0)
+        groups = [charge.who for charge in ticket.entry.charges] if ticket.who == "*" else [ticket.who]
+        rows = [(group, 0, (call.mechanism, ticket.who)) for group in groups]
+        rows.append((ticket.who, 1 + query, (call.mechanism, sorted(call.parameters.items()))))
+        made = []
+        for group, part, fact in rows:
+            place = _digest(repr((ticket.entry.hash, ticket.slot, group, ticket.index, part)))
+            if self._known.setdefault(place, _digest(repr(fact))) != _digest(repr(fact)):
+                raise LedgerUnavailable(
+                    f"repeating a {call.mechanism} draw",
+                    "it was made for other groups, by another mechanism or with other parameters before",
+                    "Run the same code again, or end the phase and charge anew",
+                )
+            made.append(f"{place} {self._known[place]}")
+        self._write("\n".join(made))
+
+    def _write(self, rows: str) -> None:
         with self._path.open("a", encoding="ascii") as file:
-            file.write(f"{place} {what}\n")
+            file.write(f"{rows}\n")
+
+
+_ROW = re.compile(r"[0-9a-f]{24} [0-9a-f]{24}", re.ASCII)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 class SealedPhase:

@@ -155,7 +155,7 @@ def test_paths_pay_once_for_being_asked_and_each_time_for_being_missed():
 
 def test_running_totals_of_a_committed_ledger_end_at_the_committed_trajectories():
     ledger = new(TERMS)
-    for line in LINES:
+    for line in sorted(LINES, key=lambda line: line.phase):
         ledger.charge(event=line.event, count=line.count, who=line.who, why=Why(phase=line.phase, purpose="run"))
     for total, path in zip(ledger.totals(), TERMS.trajectories(), strict=True):
         assert (total.forward, total.backward) == (path.forward, path.backward)
@@ -241,6 +241,97 @@ def test_a_choice_is_never_composed_with_what_it_decides():
     ]
     with pytest.raises(BadInput, match="does not say how it was chosen"):
         committed(Budget(epsilon=8, delta="1e-5"), lines, paths=paths)
+
+
+def test_phases_go_forward_and_choices_come_before_training():
+    """Charged backwards, a record missed at 3 and 2 and asked at 1 would be on a path whose price knows no misses."""
+    ledger = new(TERMS)
+    ledger.charge(event=ASK, who="pool", why=Why(phase=1, purpose="ask"))
+    ledger.charge(event=STEP, count=5, who="phase-1", why=Why(phase=1, purpose="train"))
+    with pytest.raises(BadInput, match="Choose first"):
+        ledger.charge(event=ASK, who="pool", why=Why(phase=1, purpose="ask"))
+    ledger.charge(event=ASK, who="pool", why=Why(phase=2, purpose="ask"))
+    with pytest.raises(BadInput, match="after phase 2"):
+        ledger.charge(event=STEP, who="phase-1", why=Why(phase=1, purpose="train"))
+    ledger.charge(event=STEP, who="phase-1", why=Why(phase=2, purpose="train"))
+    assert len(ledger) == 4
+    sites = [Path(name=name, stays=(Stay(who=name),)) for name in ("north", "south")]
+    lines = [Line(who="north", phase=2, event=TENTH), Line(who="south", phase=1, event=TENTH)]
+    apart = new(committed(ONE, lines, paths=sites))
+    for line in lines:  # where nothing is chosen there is no order to keep
+        apart.charge(event=line.event, who=line.who, why=Why(phase=line.phase, purpose="count"))
+
+
+def test_a_forged_order_is_not_read():
+    sink = MemorySink()
+    with Ledger.create(sink, TERMS) as ledger:
+        for phase in (1, 2):
+            ledger.charge(event=ASK, who="pool", why=Why(phase=phase, purpose="ask"))
+
+    def swapped(forms):
+        forms[1]["phase"], forms[2]["phase"] = 2, 1
+        return forms
+
+    with pytest.raises(InvalidLedger, match="terms do not allow"):
+        Ledger.open(MemorySink(rewritten(sink.read(), swapped)))
+
+
+def test_every_combination_of_outcomes_needs_a_path():
+    """Asked in both pools loses 4 where each declared path loses 2."""
+    lines = [
+        Line(who=who, phase=phase, event=ThresholdResponse(asked=2, missed=1)) for phase, who in ((1, "a"), (2, "b"))
+    ]
+
+    def path(first, second):
+        stays = [
+            Stay(who=who, last=n, choice="asked") if was == "asked" else Stay(who=who, choice="missed")
+            for n, who, was in ((1, "a", first), (2, "b", second))
+        ]
+        return Path(name=f"{first}-{second}", stays=tuple(stays))
+
+    ways = [("asked", "missed"), ("missed", "asked"), ("asked", "asked"), ("missed", "missed")]
+    for count in (1, 2, 3):
+        with pytest.raises(BadInput, match="no declared path"):
+            committed(Budget(epsilon=2, delta="1e-6"), lines, paths=[path(*way) for way in ways[:count]])
+    whole = committed(Budget(epsilon=2, delta="1e-6"), lines, paths=[path(*way) for way in ways])
+    with pytest.raises(BudgetExceeded, match="asked-asked"):
+        whole.check_claim()
+
+
+def test_a_choice_by_any_mechanism_decides_a_missed_path():
+    """What came before a choice by Laplace noise must be pure on the path that was missed, too (true delta 1.3e-3)."""
+    lines = [
+        Line(who="all", phase=0, event=Gaussian(noise_multiplier=3.0)),
+        Line(who="pool", phase=1, event=Laplace(epsilon="0.1")),
+        Line(who="a", phase=1, event=STEP),
+        Line(who="b", phase=1, event=STEP),
+    ]
+    everybody = Stay(who="all")
+    paths = [
+        Path(name="asked", stays=(Stay(who="pool", last=1, choice="asked"), everybody, Stay(who="a", first=1))),
+        Path(name="missed", stays=(Stay(who="pool", choice="missed"), everybody, Stay(who="b", first=1))),
+    ]
+    for budget in (Budget(epsilon=6, delta="1e-3"),):
+        with pytest.raises(BadInput, match="pure"):
+            committed(budget, lines, paths=paths).trajectories()
+    asked, missed = committed(Budget(epsilon=6, delta="1e-3"), lines[1:], paths=paths).trajectories()
+    assert asked.forward == missed.forward == Decimal("0.1")
+
+
+@pytest.mark.parametrize("wrapped", [Repeated(event=ASK, count=1), Composed(events=(ASK,))])
+def test_a_response_cannot_hide_in_another_event(wrapped):
+    with pytest.raises(BadInput, match="wraps"):
+        new().charge(event=wrapped, who="pool", why="ask")
+    with pytest.raises(BadInput, match="wraps"):
+        committed(Budget(epsilon=5, delta="1e-5"), [Line(who="pool", phase=1, event=wrapped)], paths=PATHS)
+
+
+def test_a_sum_a_hair_above_the_budget_is_refused():
+    hair = Pure(epsilon="0.3000000000000000000001")
+    choice = [Path(name="p", stays=(Stay(who="pool", choice="touched"),))]
+    for paths in (choice, [Path(name="p", stays=(Stay(who="pool"),))]):
+        with pytest.raises(BudgetExceeded):
+            new(committed(Budget(epsilon="0.3", delta="1e-6"), [Line(who="pool", event=hair)], paths=paths))
 
 
 def test_what_may_decide_a_path_must_be_a_pure_loss():

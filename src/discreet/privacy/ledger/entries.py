@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.errors import BadInput, DiscreetError, InvalidLedger
-from discreet.privacy.event_forms import REGISTRY, from_json, to_json
-from discreet.privacy.events import Event
+from discreet.privacy.event_forms import REGISTRY, flatten, from_json, to_json
+from discreet.privacy.events import Event, ThresholdResponse
 
 KINDS = frozenset(REGISTRY.values())
 NOTHING_BEFORE = "0" * 64
@@ -71,6 +71,8 @@ class Charge:
     def __post_init__(self) -> None:
         checked_name(self.who, "the group")
         checked_count(self.count, "the count", least=1, most=MOST_COUNT)
+        if isinstance(self.event, Event) and not isinstance(self.event, ThresholdResponse) and _chooses(self.event):
+            raise BadInput("the event of a charge", "it wraps a threshold response", "Charge the response by itself")
         if type(self.event) not in KINDS or not _storable(self.event):
             raise BadInput(
                 "the event of a charge", "it has no stored form", "Use the events of discreet.privacy.events"
@@ -104,6 +106,12 @@ class Entry:
     def public(self) -> tuple[Why, tuple[Charge, ...]]:
         """What must be the same whichever record was there: everything but time, key and hashes."""
         return self.why, self.charges
+
+
+@functools.lru_cache(maxsize=4096)
+def _chooses(event: Event) -> bool:
+    """Whether a threshold response is inside, where nobody would see that it decides a path."""
+    return any(isinstance(part, ThresholdResponse) for part, _ in flatten(event))
 
 
 @functools.lru_cache(maxsize=4096)

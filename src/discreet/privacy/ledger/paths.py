@@ -16,10 +16,11 @@ from typing import Any, Literal, get_args
 
 from discreet.errors import BadInput, InvalidLedger
 from discreet.privacy.events import Event, Pure, Repeated, ThresholdResponse
+from discreet.privacy.exact import exact_times
 from discreet.privacy.ledger.entries import BROKEN, MOST_PHASE, checked_count, checked_name
 from discreet.privacy.trajectories import Branch, Trajectory
 
-Choice = Literal["asked", "asked-below", "missed"]
+Choice = Literal["asked", "asked-below", "missed", "touched"]
 ANYONE = "*"
 """A stay in every group: what the one path of a ledger without declared paths has."""
 
@@ -29,7 +30,8 @@ class Stay:
     """A record's time in the group ``who``, from phase ``first`` to phase ``last``.
 
     ``choice``: *asked* leaves at ``last`` by being asked, *asked-below* the same from below the threshold, *missed*
-    was never asked. None: the path is decided, and what touches it here composes.
+    was not asked, *touched* pays what happens here without being chosen by it. None: the path is decided, and what
+    touches it here composes.
     """
 
     who: str
@@ -152,9 +154,12 @@ class Reading:
         decided = [stay.last for stay in path.stays if stay.choice in ("asked", "asked-below")]
         for line in lines:
             stay = path.stay_of(line.who, line.phase)
-            if stay is not None and stay.choice is not None and isinstance(line.event, ThresholdResponse):
+            if stay is None or stay.choice is None:
+                continue
+            if isinstance(line.event, ThresholdResponse):
                 self._responses[line.phase] = self._responses.get(line.phase, 0) + line.count
-                decided += [line.phase] if stay.choice == "missed" else []
+            if stay.choice == "missed":  # by whatever mechanism: its outcome is what keeps the record here
+                decided.append(line.phase)
         self._decided = max(decided, default=-1)
 
     def composes(self, who: str, phase: int) -> bool:
@@ -173,15 +178,14 @@ class Reading:
         stay = self._path.stay_of(line.who, line.phase)
         if not isinstance(line.event, ThresholdResponse):
             yield Branch(event=line.event if line.count == 1 else Repeated(event=line.event, count=line.count))
-        elif stay is None or stay.choice is None or self._crowded(stay, line.phase):
+        elif stay is None or stay.choice in (None, "touched") or self._crowded(stay, line.phase):
             # which of several responses asked it is not known: both caps, in both directions
             yield Branch(event=Repeated(event=Pure(epsilon=line.event.pure_epsilon()), count=line.count))
         elif stay.choice == "missed" or line.phase < stay.last:
-            yield Branch(event=line.event, asked=False)
-            if line.count > 1:
-                yield Branch(event=Repeated(event=Pure(epsilon=line.event.missed), count=line.count - 1))
+            missed = exact_times(line.event.missed, line.count)
+            yield Branch(event=ThresholdResponse(asked=line.event.asked, missed=missed), asked=False)
         else:
             yield Branch(event=line.event, asked=True, below=stay.choice == "asked-below")
 
     def _crowded(self, stay: Stay, phase: int) -> bool:
-        return stay.choice != "missed" and phase == stay.last and self._responses.get(phase, 0) > 1
+        return stay.choice in ("asked", "asked-below") and phase == stay.last and self._responses.get(phase, 0) > 1

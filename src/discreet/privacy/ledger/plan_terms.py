@@ -19,10 +19,10 @@ EVERYONE_WAITS = "everyone"
 
 
 def terms_of(plan: Plan) -> Terms:
-    """The committed terms under which ``plan`` is executed."""
+    """The committed terms under which ``plan`` is executed, its lines in the order they will be charged."""
     return committed(
         plan.budget,
-        [*_selection_lines(plan.selection), *_training_lines(plan)],
+        sorted([*_selection_lines(plan.selection), *_training_lines(plan)], key=lambda line: line.phase),
         paths=[*(_path_of(cohort, plan.selection) for cohort in plan.cohorts), *_never_asked(plan.selection)],
         accountant=plan.accountant,
         plan=plan_digest(plan),
@@ -61,16 +61,16 @@ def _training_lines(plan: Plan) -> Iterator[Line]:
 
 def _path_of(cohort: Cohort, terms: SelectionTerms) -> Path:
     stays = [Stay(who=cohort.label, first=cohort.phase)]
-    if terms.reads_training_data and not terms.is_free:
-        stays.insert(0, Stay(who=EVERYONE_WAITS, choice="missed"))
-    elif cohort.phase and not terms.is_free:
+    if terms.reads_training_data and not terms.is_free:  # queries touch it after it was asked, too
+        stays.insert(0, Stay(who=EVERYONE_WAITS, first=cohort.phase + 1, choice="touched"))
+    if cohort.phase and not terms.is_free:
         choice: Choice = "asked-below" if cohort.part == "low" else "asked"
         stays.insert(0, Stay(who=pool_of(terms, cohort.phase), first=1, last=cohort.phase, choice=choice))
     return Path(name=cohort.label, stays=tuple(stays))
 
 
 def _never_asked(terms: SelectionTerms) -> list[Path]:
-    if terms.kind == "shards" and not terms.is_free:
+    if terms.kind == "shards" and terms.queries and not terms.is_free:
         return [
             Path(name=f"{NEVER_ASKED}/shard-{j}", stays=(Stay(who=f"shard-{j}", choice="missed"),))
             for j in range(1, terms.queries + 1)

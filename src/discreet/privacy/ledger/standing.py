@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from discreet.errors import BudgetExceeded, UnsupportedEvent
+from discreet.errors import BadInput, BudgetExceeded, UnsupportedEvent
 from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, Spending
 from discreet.privacy.accounting.rdp import ORDERS, epsilon_at, rdp_curve, rdp_epsilon
 from discreet.privacy.events import Event, Repeated
@@ -34,10 +34,13 @@ class PathTotal:
 
 @dataclass(frozen=True)
 class Standing:
-    """All paths, and what is left of each committed line."""
+    """All paths, what is left of each committed line, and how far the phases have come."""
 
     totals: tuple[PathTotal, ...]
     left: dict[int, int]
+    phase: int = 0
+    trained: bool = False
+    """Whether something that follows a choice was charged in this phase."""
 
 
 class Rule:
@@ -50,13 +53,16 @@ class Rule:
         self._lines: dict[tuple[str, int], list[int]] = {}
         for number, line in enumerate(terms.lines):
             self._lines.setdefault((line.who, line.phase), []).append(number)
+        self._chosen = not self._limit and any(stay.choice for path in terms.paths for stay in path.stays)
         self._readings = {path.name: Reading(path, terms.lines) for path in terms.paths}
         nothing = self._limit.nothing if self._limit else Spending(np.zeros(ORDERS.size))
         self.start = Standing(tuple(PathTotal(nothing) for _ in terms.paths), {})
 
     def weigh(self, standing: Standing, charges: Iterable[Charge], why: Why) -> Standing:
         """The standing after ``charges``, or `BudgetExceeded`."""
+        charges = tuple(charges)
         totals, left = list(standing.totals), dict(standing.left) if self.terms.lines else {}
+        trained = self._in_order(standing, charges, why)
         touched: set[int] = set()
         for charge in charges:
             paths = self.terms.touched(charge.who, why.phase)
@@ -73,7 +79,37 @@ class Rule:
                 refusal = self._limit.refusal(what, before, after)
                 if refusal:
                     raise refusal
-        return Standing(tuple(totals), left)
+        return Standing(tuple(totals), left, max(standing.phase, why.phase), trained)
+
+    def _in_order(self, standing: Standing, charges: tuple[Charge, ...], why: Why) -> bool:
+        """Whether something that follows a choice was charged in this phase; refuses what comes too late.
+
+        Where paths are chosen, a path's price holds for what happens in the order of the phases, and within a phase
+        for the choice before the training: an output that came earlier could decide the path.
+        """
+        if not self._chosen:
+            return False
+        if why.phase < standing.phase:
+            raise BadInput(
+                f"charging phase {why.phase} after phase {standing.phase}",
+                "a committed ledger's paths are proven in the order of their phases",
+                "Charge phases in their order",
+            )
+        trained = standing.trained and why.phase == standing.phase
+        for charge in charges:
+            paths = [self.terms.paths[number] for number in self.terms.touched(charge.who, why.phase)]
+            follows = [self._readings[path.name].composes(charge.who, why.phase) for path in paths]
+            if trained and not all(follows):
+                raise BadInput(
+                    f"charging {charge.who} in phase {why.phase}",
+                    "the training of this phase has begun, and its choices come before it",
+                    "Choose first, then train",
+                )
+        return trained or any(
+            self._readings[self.terms.paths[number].name].composes(charge.who, why.phase)
+            for charge in charges
+            for number in self.terms.touched(charge.who, why.phase)
+        )
 
     def _take(self, left: dict[int, int], charge: Charge, why: Why) -> None:
         """Use up committed lines that cover ``charge``: equal ones first, then the cheapest."""

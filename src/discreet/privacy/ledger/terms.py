@@ -25,7 +25,7 @@ from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import Event, ThresholdResponse
 from discreet.privacy.exact import exact_minus
 from discreet.privacy.ledger.entries import BROKEN, Charge, Why, canonical
-from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, Stay, trajectory_of
+from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, trajectory_of
 from discreet.privacy.plan import Accountant, Plan
 from discreet.privacy.trajectories import Trajectory
 
@@ -64,9 +64,8 @@ class Terms:
         for line in self.lines:
             Charge(who=line.who, event=line.event, count=line.count)
             Why(phase=line.phase, purpose="check")
-            touched = [self.paths[i].stay_of(line.who, line.phase) for i in self.touched(line.who, line.phase)]
-            if isinstance(line.event, ThresholdResponse):
-                _check_outcomes(line, [stay for stay in touched if stay is not None], alone=len(self.paths) == 1)
+            self.touched(line.who, line.phase)
+        _check_outcomes(self.paths, self.lines)
 
     def touched(self, who: str, phase: int) -> tuple[int, ...]:
         """Positions of the paths that a charge to ``who`` in ``phase`` touches; refuses one that touches none."""
@@ -96,9 +95,8 @@ class Terms:
             return
         budget = self.budget
         for path in self.trajectories():
-            claim = claimed(path, budget, by_pld=self.accountant == "pld")
-            if claim > float(budget.epsilon):
-                needed = Decimal(repr(claim)) if math.isfinite(claim) else UNBOUNDED
+            needed = cost_of(path, budget, by_pld=self.accountant == "pld")
+            if needed > budget.epsilon:
                 raise BudgetExceeded(
                     f"committing path {path.name}",
                     requested=needed,
@@ -135,26 +133,42 @@ class Terms:
         return terms
 
 
-def _check_outcomes(line: Line, stays: list[Stay], *, alone: bool) -> None:
-    """One-sided prices are proven for the worst of *all* outcomes: a path that was left out could be the worst.
-
-    And never may a response that decides between paths compose with what follows it (docs/proofs/trajectories.md).
+def _check_outcomes(paths: Sequence[Path], lines: Sequence[Line]) -> None:
+    """A claim is the worst of *all* paths: for every path, and every choice on it, there must be a path that went the
+    same way until then and the other way there. And a response that decides between paths never composes with what
+    follows it (docs/proofs/trajectories.md): each stay it touches says how it was chosen.
     """
-    if not alone and any(stay.choice is None for stay in stays):
-        raise BadInput(
-            f"a choice among {line.who} in phase {line.phase}",
-            "a path that stays there does not say how it was chosen",
-            "Give its stay a choice: asked, asked-below or missed",
-        )
-    choosing = [stay for stay in stays if stay.choice is not None]
-    asked = any(stay.choice == "asked" and stay.last == line.phase for stay in choosing)
-    missed = any(stay.choice == "missed" or stay.last > line.phase for stay in choosing)
-    if choosing and not (asked and missed):
-        raise BadInput(
-            f"a choice among {line.who} in phase {line.phase}",
-            f"no declared path is {'missed' if asked else 'asked (from above)'} there",
-            "Declare a path for every outcome: asked, and missed",
-        )
+    occasions = sorted({(line.phase, line.who) for line in lines})
+    histories = {path.name: [_outcome(path, who, phase) for phase, who in occasions] for path in paths}
+    for line in lines:
+        stays = [stay for stay in (path.stay_of(line.who, line.phase) for path in paths) if stay is not None]
+        if isinstance(line.event, ThresholdResponse) and len(paths) > 1 and any(s.choice is None for s in stays):
+            raise BadInput(
+                f"a choice among {line.who} in phase {line.phase}",
+                "a path that stays there does not say how it was chosen",
+                "Give its stay a choice: asked, asked-below or missed",
+            )
+    for name, history in histories.items():
+        for place, outcome in enumerate(history):
+            for needed in _OTHERS.get(outcome, ()):
+                if not any(other[: place + 1] == [*history[:place], needed] for other in histories.values()):
+                    phase, who = occasions[place]
+                    raise BadInput(
+                        f"a choice among {who} in phase {phase}",
+                        f"no declared path goes the way of {name} until then and is {needed} there",
+                        "Declare a path for every outcome: the one left out could be the worst",
+                    )
+
+
+_OTHERS: dict[str, tuple[str, ...]] = {"asked": ("missed",), "asked-below": ("asked", "missed"), "missed": ("asked",)}
+
+
+def _outcome(path: Path, who: str, phase: int) -> str:
+    """What a choice among ``who`` in ``phase`` did to ``path``: nothing, or asked, asked-below, missed."""
+    stay = path.stay_of(who, phase)
+    if stay is None or stay.choice in (None, "touched"):
+        return ""
+    return "missed" if stay.choice == "missed" or phase < stay.last else str(stay.choice)
 
 
 def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
@@ -176,10 +190,13 @@ def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
     )
 
 
-def claimed(path: Trajectory, budget: Budget, *, by_pld: bool) -> float:
-    """What ``path`` costs by one accountant, at the budget's delta."""
+def cost_of(path: Trajectory, budget: Budget, *, by_pld: bool) -> Decimal:
+    """What ``path`` costs by one accountant, at the budget's delta; exactly, where it is a sum of pure losses."""
+    if not path.training:
+        return max(path.forward, path.backward)
     delta = float(budget.delta)
-    return path.pld(delta, path.interval(float(budget.epsilon))) if by_pld else path.rdp(delta)
+    claim = path.pld(delta, path.interval(float(budget.epsilon))) if by_pld else path.rdp(delta)
+    return Decimal(repr(claim)) if math.isfinite(claim) else UNBOUNDED
 
 
 def committed(
