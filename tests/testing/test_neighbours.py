@@ -1,8 +1,12 @@
 """The kit passes honest code and catches planted bugs, each by its name."""
 
+import collections
 import dataclasses
+import os
 import random
-import secrets
+import threading
+import types
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -127,7 +131,7 @@ def draw_without_charge(records, ledger):
 
 
 def noise_from_numpy(records, ledger):
-    return noisy_sum(records, ledger) + float(np.random.default_rng(7).laplace())
+    return noisy_sum(records, ledger) + float(np.random.default_rng().laplace())
 
 
 def noise_from_a_global(records, ledger):
@@ -200,7 +204,7 @@ def the_sign_of_zero(records, ledger):
 
 
 def entropy_of_the_operating_system(records, ledger):
-    return round(noisy_sum(records, ledger) / 1e6 + secrets.randbelow(2) / 1e9, 3)
+    return round(noisy_sum(records, ledger) / 1e6 + os.urandom(1)[0] / 1e12, 3)
 
 
 BUGS = {
@@ -232,6 +236,59 @@ def test_planted_bugs_are_caught_by_name(bug):
     with pytest.raises(NotPrivate) as caught:
         check_neighbours(bug, RECORDS, null=0.0)
     assert BUGS[bug] in {finding.kind for finding in caught.value.findings}
+
+
+def closure_over_the_data(records, ledger):
+    noisy_sum(records, ledger)
+
+    def answer():
+        return records
+
+    answer.public = 1
+    return answer
+
+
+class Tail(collections.deque):
+    pass
+
+
+def contents_beside_an_attribute(records, ledger):
+    noisy_sum(records, ledger)
+    tail = Tail(records.tolist())
+    tail.public = 1
+    return tail
+
+
+def a_set_of_zeros(records, ledger):
+    noisy_sum(records, ledger)
+    return {0.0 if records.min() > 0 else -0.0}
+
+
+@pytest.mark.parametrize("bug", [closure_over_the_data, contents_beside_an_attribute, a_set_of_zeros])
+def test_results_are_looked_into(bug):
+    with pytest.raises(NotPrivate, match="output"):
+        check_neighbours(bug, RECORDS, null=0.0)
+
+
+def honest_odds_and_ends(records, ledger):
+    start = float(np.random.RandomState(0).rand() + np.random.default_rng(0).random())  # public seeds
+    loop = [noisy_sum(records, ledger), start, float("nan"), Decimal("NaN"), {float("nan")}, float, len]
+    loop.append(loop)
+    masked = np.ma.masked_array([1.0, 2.0], mask=[True, False])
+    return loop, masked, types.SimpleNamespace(kind=float), collections.OrderedDict(a=1), {1, "a"}, range(3), slice(2)
+
+
+def test_ordinary_results_are_no_alarm():
+    assert check_neighbours(honest_odds_and_ends, RECORDS, null=0.0).releases == 1
+
+
+def test_what_cannot_be_looked_into_is_refused():
+    def locked(records, ledger):
+        noisy_sum(records, ledger)
+        return threading.Lock()
+
+    with pytest.raises(BadInput, match="result"):
+        check_neighbours(locked, RECORDS, null=0.0)
 
 
 def test_findings_hold_no_data():

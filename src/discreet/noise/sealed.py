@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from discreet.errors import BadInput, LedgerUnavailable
 from discreet.noise.key_files import destroy, read_secret, was_destroyed, write_secret
@@ -79,7 +79,7 @@ class DrawnBefore:
         """Remember this draw, or refuse it if another was made in its place."""
         ticket, query = call.ticket, call.parameters.get("asked", 0)
         groups = [charge.who for charge in ticket.entry.charges] if ticket.who == "*" else [ticket.who]
-        rows = [(group, 0, (call.mechanism, ticket.who)) for group in groups]
+        rows: list[tuple[str, int, Any]] = [(group, 0, (call.mechanism, ticket.who)) for group in groups]
         rows.append((ticket.who, 1 + query, (call.mechanism, sorted(call.parameters.items()))))
         made = []
         for group, part, fact in rows:

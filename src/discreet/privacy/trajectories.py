@@ -173,9 +173,15 @@ class Trajectory:
             epsilon_pld=data.get("epsilon_pld"),
             epsilon_rdp=data.get("epsilon_rdp"),
         )
+        if not all(_epsilon_or_none(claim) for claim in (path.epsilon_pld, path.epsilon_rdp)):
+            raise InvalidPlan("a stored trajectory", "an epsilon is not a finite number", "Restore the file")
         if [json_number(path.forward), json_number(path.backward)] != [data["forward"], data["backward"]]:
             raise InvalidPlan("a stored trajectory", "its losses do not follow from its events", "Restore the file")
         return path
+
+
+def _epsilon_or_none(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and abs(value) < math.inf)
 
 
 def _scaler(factor: float) -> Callable[[Repeated], Repeated]:

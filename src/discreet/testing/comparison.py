@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import types
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -16,64 +17,78 @@ _ROUNDING = 1e-9
 """Inputs are sums in floating point; this much more than the declared sensitivity is rounding."""
 
 
+_NAMED = (type, types.BuiltinFunctionType, types.ModuleType, types.MethodDescriptorType, np.ufunc, np.dtype)
+_PLAIN = (bool, int, str, bytes, Decimal, Fraction, range, slice)
+
+
 def same(left: Any, right: Any) -> bool:
-    """Equal in every bit that a reader could see, signs of zero and hidden attributes too; NaN equals itself."""
+    """Equal in every bit that a reader could see: signs of zero, contents and attributes; NaN equals itself."""
+    try:
+        return _same(left, right, set())
+    except RecursionError:
+        raise BadInput("comparing two results", "they nest too deep", "Return flatter results") from None
+
+
+def _same(left: Any, right: Any, seen: set[tuple[int, int]]) -> bool:
     if type(left) is not type(right):
         return False
-    if left is None or isinstance(left, (bool, int, str, bytes, Decimal, Fraction)):
-        return bool(left == right) and _same_attributes(left, right)
-    if isinstance(left, (float, np.generic)):
+    if (id(left), id(right)) in seen:  # a structure that contains itself
+        return True
+    seen = seen | {(id(left), id(right))}
+    if left is None or isinstance(left, _NAMED):
+        return left is right or bool(left == right)
+    if isinstance(left, _PLAIN) and type(left) in _PLAIN:
+        return repr(left) == repr(right)
+    if isinstance(left, (float, complex, np.generic)) and not hasattr(left, "__dict__"):
         return np.asarray(left).tobytes() == np.asarray(right).tobytes()
-    if isinstance(left, np.ndarray):
-        return _same_array(left, right) and _same_attributes(left, right)
-    if isinstance(left, dict):
-        return same(list(left), list(right)) and all(same(left[key], right[key]) for key in left)
-    if isinstance(left, (set, frozenset)):
-        return bool(left == right)
-    if isinstance(left, (list, tuple)):
-        return len(left) == len(right) and all(map(same, left, right)) and _same_attributes(left, right)
+    if isinstance(left, np.ndarray) and left.dtype != object and type(left) is np.ndarray:
+        return bool(left.shape == right.shape and left.dtype == right.dtype and left.tobytes() == right.tobytes())
+    if isinstance(left, types.FunctionType):
+        return _same(_function_parts(left), _function_parts(right), seen)
     if hasattr(left, "numpy") and hasattr(left, "detach"):  # a torch tensor, without importing torch
-        return same(left.detach().cpu().numpy(), right.detach().cpu().numpy())
-    return _same_object(left, right)
+        return bool(left.dtype == right.dtype) and _same(_tensor_bytes(left), _tensor_bytes(right), seen)
+    if type(left) in (list, tuple):
+        return len(left) == len(right) and all(_same(a, b, seen) for a, b in zip(left, right, strict=True))
+    if type(left) is dict:
+        return _same(list(left.items()), list(right.items()), seen)
+    if type(left) in (set, frozenset):
+        return sorted(map(_bits, left)) == sorted(map(_bits, right))
+    return _same(_parts(left), _parts(right), seen)
 
 
-def _same_attributes(left: Any, right: Any) -> bool:
-    ours, theirs = _attributes(left), _attributes(right)
-    return same(ours, theirs) if ours or theirs else True
+def _bits(value: Any) -> tuple[str, bytes]:
+    return type(value).__name__, pickle.dumps(value, 2)
 
 
-def _attributes(value: Any) -> dict[str, Any]:
-    """What an object carries beside its value: its ``__dict__`` and slots."""
-    found = dict(getattr(value, "__dict__", {}))
-    for cls in type(value).__mro__:
-        slots = cls.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                found[name] = getattr(value, name)
-    return found
+def _function_parts(function: types.FunctionType) -> list[Any]:
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [function.__qualname__, function.__code__.co_code, cells, function.__defaults__, function.__dict__]
 
 
-def _same_object(left: Any, right: Any) -> bool:
-    """Objects are the same if all they carry is; those that carry nothing we can see, if they pickle the same."""
-    ours, theirs = _attributes(left), _attributes(right)
-    if ours or theirs:
-        return same(ours, theirs)
+def _tensor_bytes(tensor: Any) -> list[Any]:
+    plain = tensor.detach().cpu().contiguous()
+    return [list(plain.shape), bytes(plain.reshape(-1).view(_torch_bytes()).numpy().tobytes())]
+
+
+def _torch_bytes() -> Any:
+    import sys
+
+    return sys.modules["torch"].uint8
+
+
+def _parts(value: Any) -> list[Any]:
+    """What it takes to make an object again: its class, arguments, state, items."""
     try:
-        return pickle.dumps(left) == pickle.dumps(right)
-    except Exception:  # noqa: BLE001 - anything may go wrong in a stranger's pickling
+        made = value.__reduce_ex__(2)
+    except Exception:  # noqa: BLE001 - anything may go wrong in a stranger's object
         raise BadInput(
-            f"comparing two results of type {type(left).__name__}",
+            f"comparing two results of type {type(value).__name__}",
             "there is no way to look into them",
             "Return arrays, numbers, text or dataclasses",
         ) from None
-
-
-def _same_array(left: Any, right: Any) -> bool:
-    if left.shape != right.shape or left.dtype != right.dtype:
-        return False
-    if left.dtype == object:
-        return all(map(same, left.ravel().tolist(), right.ravel().tolist()))
-    return bool(np.ascontiguousarray(left).tobytes() == np.ascontiguousarray(right).tobytes())
+    if isinstance(made, str):
+        return [made]
+    return [list(part) if place in (3, 4) and part is not None else part for place, part in enumerate(made)]
 
 
 def excess(left: Call, right: Call) -> str:

@@ -202,16 +202,27 @@ def _run(mechanism: Mechanism, data: Any, terms: Terms, source: Source) -> _Run:
     error: Exception | None = None
     with _watching() as stray:
         try:
-            # a copy, so that one object both runs write to is not compared with itself
-            output = copy.deepcopy(mechanism(copy.deepcopy(data), ledger))
+            output = mechanism(copy.deepcopy(data), ledger)
         except Exception as failed:  # noqa: BLE001 - whatever it is, that it depends on the record is the finding
             error = failed
-    return _Run(output, ledger, stray(), error)
+    return _Run(_snapshot(output), ledger, stray(), error)
+
+
+def _snapshot(output: Any) -> Any:
+    """A copy, so that one object both runs write to is not compared with itself."""
+    try:
+        return copy.deepcopy(output)
+    except Exception:  # noqa: BLE001 - anything may go wrong in a stranger's copying
+        raise BadInput(
+            f"comparing results of type {type(output).__name__}",
+            "they cannot be copied",
+            "Return arrays, numbers, text or dataclasses",
+        ) from None
 
 
 @contextmanager
 def _watching() -> Iterator[Callable[[], bool]]:
-    """Whether randomness was drawn from a global generator or the operating system, or a generator made, meanwhile.
+    """Whether randomness was drawn from a global generator or the operating system, or an unseeded one made, meanwhile.
 
     A generator that was made before and is hidden in an object is not seen here, only by what it changes.
     """
@@ -219,7 +230,8 @@ def _watching() -> Iterator[Callable[[], bool]]:
     ordinary = np.random.default_rng
 
     def noticed(*arguments: Any, **options: Any) -> Any:
-        made.append(1)
+        if not arguments and not options:  # a fixed seed is public, and draws the same in every run
+            made.append(1)
         return ordinary(*arguments, **options)
 
     before, entropy = _global_states(), os.urandom
@@ -230,12 +242,10 @@ def _watching() -> Iterator[Callable[[], bool]]:
         return entropy(size)
 
     np.random.default_rng, os.urandom = noticed, drawn
-    random._urandom = drawn  # type: ignore[attr-defined] # what SystemRandom and secrets draw from
     try:
         yield lambda: bool(made) or changed[0]
     finally:
         np.random.default_rng, os.urandom = ordinary, entropy
-        random._urandom = entropy  # type: ignore[attr-defined]
         changed.append(not same(before, _global_states()))
 
 

@@ -37,6 +37,7 @@ CERTIFICATE_INTERVAL = 1e-4
 FINEST_INTERVAL = 1e-5
 MOST_POINTS = 3e7
 MOST_STEPS = 10**8
+MOST_PARTS = 1000
 MOST_SENSITIVITY = 10**4
 """Above it discrete Laplace noise is priced as any mechanism of its epsilon: it has too many atoms."""
 
@@ -106,6 +107,7 @@ def pld_pair(
     event: Event, *, interval: float = CERTIFICATE_INTERVAL, relation: Relation = "zero-out"
 ) -> LossPair | None:
     """The loss distributions of ``event``, or None when it touches nothing."""
+    _check_total(event, interval)
     return compose(single(part, count, interval=interval, relation=relation) for part, count in flatten(event))
 
 
@@ -154,12 +156,28 @@ def single(event: Event, count: int, *, interval: float, relation: Relation = "z
 
 def _check_size(event: Event, count: int, interval: float) -> None:
     """Refuse what would not fit into memory: an epsilon in the thousands, or steps beyond counting."""
-    once, mean = _spread(event)
-    reach = once + count * mean + 12 * math.sqrt(2 * count * mean)  # losses have mean below, and spread of, mean
-    if not reach / interval <= MOST_POINTS or count > MOST_STEPS:
+    if not _reach(event, count) / interval <= MOST_POINTS or count > MOST_STEPS:
         raise UnsupportedEvent(
             f"pricing {count} x {event.kind} by PLD",
             "its losses reach further than a loss distribution can hold",
+            "Add noise, or use RDP",
+        )
+
+
+def _reach(event: Event, count: int) -> float:
+    """How far losses of ``count`` times ``event`` reach: their mean is below, and their spread that of, ``mean``."""
+    once, mean = _spread(event)
+    return once + count * mean + 12 * math.sqrt(2 * count * mean)
+
+
+def _check_total(event: Event, interval: float) -> None:
+    """Refuse a composition that is too large as a whole, though each of its parts would do."""
+    parts = list(flatten(event))
+    reach = sum(_reach(part, count) for part, count in parts)
+    if not reach / interval <= MOST_POINTS or len(parts) > MOST_PARTS:
+        raise UnsupportedEvent(
+            f"pricing {len(parts)} mechanisms together by PLD",
+            "their losses reach further than a loss distribution can hold",
             "Add noise, or use RDP",
         )
 
@@ -235,7 +253,7 @@ def _envelope(upper: list[Array], lower: list[Array], interval: float) -> Any:
 
     losses = [_finite_losses(p, q) for p, q in zip(upper, lower, strict=True)]
     reach = max((float(np.abs(part).max()) for part in losses if part.size), default=0.0)
-    if reach / interval > MOST_POINTS:
+    if reach / interval * max(len(upper), 10) > 10 * MOST_POINTS:
         raise UnsupportedEvent("pricing a pmf-family event by PLD", "its losses reach too far for a loss distribution")
     top = math.ceil(reach / interval) + 1
     grid: Array = np.arange(-top, top + 1, dtype=np.float64) * interval

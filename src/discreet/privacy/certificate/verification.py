@@ -211,6 +211,10 @@ def _typed(form: Form) -> bool:
     if type(ledger["entries"]) is not int or not all(_plain(ledger[name]) for name in ("format", "id", "head")):
         return False
     paths = form["trajectories"]
+    if not isinstance(paths, list) or len({str(path.get("name")) for path in paths if isinstance(path, dict)}) != len(
+        paths
+    ):
+        return False
     named = isinstance(paths, list) and all(isinstance(path, dict) and _plain(path.get("name")) for path in paths)
     return named and bool(re.fullmatch(r"\d{4}-\d\d-\d\d", str(form["issued"]), re.ASCII))
 
@@ -283,6 +287,8 @@ def _path_detail(path: Trajectory, *, ok: bool) -> str:
 
 def _kept(path: Trajectory, budget: Budget, accountant: str) -> bool:
     claim = path.epsilon_pld if accountant == "pld" else path.epsilon_rdp
+    if not path.training and max(path.forward, path.backward) > budget.epsilon:
+        return False
     return type(claim) in (int, float) and math.isfinite(claim or 0) and Decimal(repr(claim)) <= budget.epsilon
 
 

@@ -22,8 +22,6 @@ from discreet.privacy.ledger.entries import unsealed
 from discreet.privacy.ledger.sinks import not_the_end
 
 MOST_BYTES = 1 << 32
-_FIRST = b'{"at":"'
-"""How the first line of every ledger begins: a torn file that begins otherwise is not ours to cut."""
 
 
 def whole_lines(data: bytes) -> list[bytes]:
@@ -64,6 +62,8 @@ class FileSink:
         self.path = Path(path)
         if self.path.exists() and not self.path.is_file():
             raise LedgerUnavailable(f"opening {self.path.name or path}", "it is not an ordinary file", "Name a file")
+        if must_exist and not self.path.exists():
+            raise LedgerUnavailable(f"opening {self.path.name}", "there is no such ledger", "Check the path")
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (0 if must_exist else os.O_CREAT)
         self._file = os.open(self.path, flags, 0o600)
         self._closing = weakref.finalize(self, _close, self._file)  # a forgotten sink must not keep its lock
@@ -77,9 +77,9 @@ class FileSink:
             raise
         lines = whole_lines(data)
         self._lines, self._size = len(lines), len(data)
-        self._kept = b"".join(lines)
-        self._torn = self._kept != data
-        self._foreign = self._torn and not lines and not _FIRST.startswith(data[: len(_FIRST)].rstrip(b"\0"))
+        self._kept = sum(map(len, lines))
+        self._torn = self._kept != len(data)
+        self._foreign = bool(data) and not lines  # not ours to cut, not even if it was to be one of ours
 
     def _data(self) -> bytes:
         parts, offset = [], 0
@@ -116,15 +116,16 @@ class FileSink:
         if self._foreign:
             self._broken = False
             raise LedgerUnavailable(
-                f"writing {self.path.name}", "it holds something that is not a ledger", "Choose another name"
+                f"writing {self.path.name}",
+                "it holds something that is not a ledger",
+                "Remove it, or choose another name",
             )
-        kept = len(self._kept)
-        if kept > self._size:
+        if self._kept > self._size:
             os.write(self._file, b"\n")
         else:
-            os.ftruncate(self._file, kept)
+            os.ftruncate(self._file, self._kept)
         os.fsync(self._file)
-        self._size, self._torn, self._kept = kept, False, b""
+        self._size, self._torn = self._kept, False
 
     def close(self) -> None:
         """Close the file, which ends the lock."""
