@@ -262,6 +262,14 @@ def test_phases_go_forward_and_choices_come_before_training():
         apart.charge(event=line.event, who=line.who, why=Why(phase=line.phase, purpose="count"))
 
 
+def test_an_adaptive_ledger_goes_forward_where_records_move_on():
+    """A record asked in a phase 1 that came after phase 2 was in the pool in both; its path knows of one."""
+    ledger = new(adaptive(Budget(epsilon=1, delta="1e-6"), paths=PATHS))
+    ledger.charge(event=TENTH, who="pool", why=Why(phase=2, purpose="ask"))
+    with pytest.raises(BadInput, match="after phase 2"):
+        ledger.charge(event=TENTH, who="pool", why=Why(phase=1, purpose="ask"))
+
+
 def test_a_forged_order_is_not_read():
     sink = MemorySink()
     with Ledger.create(sink, TERMS) as ledger:

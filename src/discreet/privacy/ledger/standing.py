@@ -17,7 +17,7 @@ from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, Spending
 from discreet.privacy.accounting.rdp import ORDERS, epsilon_at, rdp_curve, rdp_epsilon
 from discreet.privacy.events import Event, Repeated
 from discreet.privacy.exact import exact_minus, exact_sum, float_below, rounded_up
-from discreet.privacy.ledger.entries import Charge, Why
+from discreet.privacy.ledger.entries import MOST_PHASE, Charge, Why
 from discreet.privacy.ledger.paths import Line, Path, Reading, covers
 from discreet.privacy.ledger.terms import Terms
 
@@ -53,7 +53,9 @@ class Rule:
         self._lines: dict[tuple[str, int], list[int]] = {}
         for number, line in enumerate(terms.lines):
             self._lines.setdefault((line.who, line.phase), []).append(number)
-        self._chosen = not self._limit and any(stay.choice for path in terms.paths for stay in path.stays)
+        stays = [stay for path in terms.paths for stay in path.stays]
+        self._chosen = not self._limit and any(stay.choice for stay in stays)
+        self._ordered = any(stay.choice or stay.first > 0 or stay.last < MOST_PHASE for stay in stays)
         self._readings = {path.name: Reading(path, terms.lines) for path in terms.paths}
         nothing = self._limit.nothing if self._limit else Spending(np.zeros(ORDERS.size))
         self.start = Standing(tuple(PathTotal(nothing) for _ in terms.paths), {})
@@ -87,14 +89,14 @@ class Rule:
         Where paths are chosen, a path's price holds for what happens in the order of the phases, and within a phase
         for the choice before the training: an output that came earlier could decide the path.
         """
-        if not self._chosen:
-            return False
-        if why.phase < standing.phase:
+        if self._ordered and why.phase < standing.phase:
             raise BadInput(
                 f"charging phase {why.phase} after phase {standing.phase}",
-                "a committed ledger's paths are proven in the order of their phases",
+                "records have moved on, and their paths are priced in the order of the phases",
                 "Charge phases in their order",
             )
+        if not self._chosen:
+            return False
         trained = standing.trained and why.phase == standing.phase
         for charge in charges:
             paths = [self.terms.paths[number] for number in self.terms.touched(charge.who, why.phase)]
