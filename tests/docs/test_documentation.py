@@ -105,3 +105,40 @@ def test_tests_and_files_that_pages_cite_exist():
             r"`((?:tests|src|benchmarks|docs)/[\w/.-]+\.(?:py|md))`", page.read_text(encoding="utf-8")
         ):
             assert (ROOT / path).exists(), (page, path)
+
+
+def certificates():
+    """One of each kind: committed to a plan, priced by PLD alone, adaptive and signed."""
+    from discreet import Budget, plan
+    from discreet.privacy.certificate import certify
+    from discreet.privacy.events import Laplace, PmfFamily
+    from discreet.privacy.ledger import Ledger, Line, MemorySink, adaptive, committed, terms_of
+
+    shape = {"epsilon": 4, "delta": "1e-5", "initial": 1000, "queries": [200], "batch": 100, "epochs": 3}
+    made = plan(**shape, selection_epsilon=1, individual_rates=True, accountant="rdp")
+    yield certify(Ledger.create(MemorySink(), terms_of(made)))
+    rare = PmfFamily(present=((1 - 1e-6, 1e-6),), absent=((1.0, 0.0),))
+    terms = committed(Budget(epsilon=1, delta="1e-5"), [Line(who="pool", event=rare)])
+    yield certify(Ledger.create(MemorySink(), terms))
+    ledger = Ledger.create(MemorySink(), adaptive(Budget(epsilon=1, delta=0)))
+    ledger.charge(event=Laplace(epsilon="0.1"), who="pool", why="count")
+    signature = {"algorithm": "ed25519", "public_key": "00" * 32, "value": "00" * 64}
+    yield certify(ledger) | {"signature": signature}
+
+
+def test_the_schema_of_certificates_is_the_one_on_the_page_and_fits_what_we_write():
+    import json
+
+    import jsonschema
+
+    text = (ROOT / "docs/reference/certificate.schema.json").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/certificate-format.md").read_text(encoding="utf-8")
+    shown = [json.loads(found[3]) for found in BLOCK.finditer(page) if found[2] == "json"]
+    assert json.loads(text) in shown
+    checker = jsonschema.Draft202012Validator(json.loads(text))
+    checker.check_schema(json.loads(text))
+    for form in certificates():
+        checker.validate(form)
+        for name in ("claim", "budget", "trajectories", "ledger", "digest"):
+            assert not checker.is_valid({key: value for key, value in form.items() if key != name})
+        assert not checker.is_valid(form | {"extra": 1})
