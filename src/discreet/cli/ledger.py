@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from discreet.errors import BadInput, InvalidEvent
 
 if TYPE_CHECKING:
+    from discreet.privacy.budget import Unit
     from discreet.privacy.events import Event
     from discreet.privacy.ledger import Ledger, Terms
 
@@ -244,7 +245,7 @@ def _terms(plan: Path | None, *, epsilon: str | None, delta: str | None, unit: s
         return terms_of(read_plan(plan, certify=False))
     if epsilon is None or delta is None:
         raise BadInput("discreet ledger create", "it needs --plan, or --epsilon and --delta", "Give one of the two")
-    budget = Budget(epsilon=epsilon, delta=delta, unit=unit)  # type: ignore[arg-type]
+    budget = Budget(epsilon=epsilon, delta=delta, unit=cast("Unit", unit))  # checked there
     return adaptive(budget, expect=parse_event(expect) if expect else None)
 
 

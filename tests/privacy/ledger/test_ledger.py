@@ -250,6 +250,8 @@ def test_phases_go_forward_and_choices_come_before_training():
     ledger.charge(event=STEP, count=5, who="phase-1", why=Why(phase=1, purpose="train"))
     with pytest.raises(BadInput, match="Choose first"):
         ledger.charge(event=ASK, who="pool", why=Why(phase=1, purpose="ask"))
+    with pytest.raises(BadInput, match="Choose first"):  # in one entry nobody could tell which came first
+        ledger.charge_together({"pool": ASK, "phase-1": STEP}, why=Why(phase=2, purpose="both"))
     ledger.charge(event=ASK, who="pool", why=Why(phase=2, purpose="ask"))
     with pytest.raises(BadInput, match="after phase 2"):
         ledger.charge(event=STEP, who="phase-1", why=Why(phase=1, purpose="train"))

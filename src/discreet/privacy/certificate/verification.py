@@ -211,12 +211,10 @@ def _typed(form: Form) -> bool:
     if type(ledger["entries"]) is not int or not all(_plain(ledger[name]) for name in ("format", "id", "head")):
         return False
     paths = form["trajectories"]
-    if not isinstance(paths, list) or len({str(path.get("name")) for path in paths if isinstance(path, dict)}) != len(
-        paths
-    ):
+    if not isinstance(paths, list) or not all(isinstance(path, dict) and _plain(path.get("name")) for path in paths):
         return False
-    named = isinstance(paths, list) and all(isinstance(path, dict) and _plain(path.get("name")) for path in paths)
-    return named and bool(re.fullmatch(r"\d{4}-\d\d-\d\d", str(form["issued"]), re.ASCII))
+    different = len({path["name"] for path in paths}) == len(paths)
+    return different and bool(re.fullmatch(r"\d{4}-\d\d-\d\d", str(form["issued"]), re.ASCII))
 
 
 def _plain(value: Any, *, empty: bool = False) -> bool:

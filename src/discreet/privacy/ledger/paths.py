@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from discreet.errors import BadInput, InvalidLedger
 from discreet.privacy.events import Event, Pure, Repeated, ThresholdResponse
@@ -90,7 +90,7 @@ class Path:
         for row in form["stays"]:
             if not isinstance(row, list) or len(row) != 4 or not (row[3] is None or isinstance(row[3], str)):
                 raise InvalidLedger("reading a ledger", "a stay is not in the one form we write", BROKEN)
-            stays.append(Stay(who=row[0], first=row[1], last=row[2], choice=row[3]))  # type: ignore[arg-type]
+            stays.append(Stay(who=row[0], first=row[1], last=row[2], choice=cast("Choice | None", row[3])))
         return cls(name=form["name"], stays=tuple(stays))
 
 

@@ -98,20 +98,22 @@ class Rule:
         if not self._chosen:
             return False
         trained = standing.trained and why.phase == standing.phase
-        for charge in charges:
-            paths = [self.terms.paths[number] for number in self.terms.touched(charge.who, why.phase)]
-            follows = [self._readings[path.name].composes(charge.who, why.phase) for path in paths]
-            if trained and not all(follows):
+        follows = [self._follows(charge.who, why.phase) for charge in charges]
+        for place, (every, _) in enumerate(follows):
+            others = follows[:place] + follows[place + 1 :]
+            if not every and (trained or any(some for _, some in others)):
                 raise BadInput(
-                    f"charging {charge.who} in phase {why.phase}",
-                    "the training of this phase has begun, and its choices come before it",
-                    "Choose first, then train",
+                    f"charging {charges[place].who} in phase {why.phase}",
+                    "what follows the choices of this phase has begun, and they come before it",
+                    "Choose first, by a charge of its own, then train",
                 )
-        return trained or any(
-            self._readings[self.terms.paths[number].name].composes(charge.who, why.phase)
-            for charge in charges
-            for number in self.terms.touched(charge.who, why.phase)
-        )
+        return trained or any(some for _, some in follows)
+
+    def _follows(self, who: str, phase: int) -> tuple[bool, bool]:
+        """Whether a charge follows the last branch of every path it touches, and of some."""
+        paths = [self.terms.paths[number] for number in self.terms.touched(who, phase)]
+        after = [self._readings[path.name].composes(who, phase) for path in paths]
+        return all(after), any(after)
 
     def _take(self, left: dict[int, int], charge: Charge, why: Why) -> None:
         """Use up committed lines that cover ``charge``: equal ones first, then the cheapest."""
