@@ -275,6 +275,28 @@ def test_a_step_needs_its_masks_first_and_each_once(ledger):
         poisson_mask(4000, receipt=receipt, who="initial")
 
 
+def test_threads_get_no_noise_beyond_their_masks(ledger):
+    receipt = paid(ledger, STEP, 50)
+    for _ in range(10):
+        poisson_mask(5, receipt=receipt)
+    done = []
+
+    def draw():
+        for _ in range(10):
+            try:
+                gaussian([0.0], sensitivity=1.0, receipt=receipt)
+                done.append(1)
+            except ReceiptRefused:
+                pass
+
+    workers = [threading.Thread(target=draw) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(done) == 10
+
+
 def test_groups_of_one_sum_share_one_noise(ledger):
     louder = PoissonSampledGaussian(sampling_rate=0.3, noise_multiplier=3.0)
     receipt = ledger.charge_together({"initial": STEP, "phase-1": louder}, why="train")

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput, ReceiptRefused
-from discreet.noise.door import RELEASE, paid_event, paid_events, release
+from discreet.errors import BadInput
+from discreet.noise.door import paid_event, paid_events, release
 from discreet.noise.sources import Streams
 from discreet.noise.stream import ONE
 from discreet.privacy.events import Event, PoissonSampledGaussian, Pure, ThresholdResponse
@@ -150,14 +150,10 @@ def poisson_mask(slots: int, *, receipt: Receipt, who: str | None = None) -> NDA
     )
 
 
-def check_masks(receipt: Receipt, who: str | None) -> None:
-    """Refuse the noise of a step whose masks were not drawn: its price is that of a sampled batch."""
-    for charge in receipt.entry.charges:
-        if who not in (None, charge.who) or not isinstance(charge.event, PoissonSampledGaussian):
-            continue
-        if receipt.used(MASK, charge.who) <= receipt.used(RELEASE, charge.who):
-            raise ReceiptRefused(
-                f"Gaussian noise on receipt {receipt.entry.sequence}",
-                f"no Poisson mask was drawn for {charge.who} in this step, and the charge is for a sampled batch",
-                "Draw poisson_mask first, or charge a Gaussian that touches everybody",
-            )
+def masked_groups(receipt: Receipt, who: str | None) -> list[str]:
+    """The groups whose step is priced as a sampled batch: its noise comes after their masks."""
+    return [
+        charge.who
+        for charge in receipt.entry.charges
+        if who in (None, charge.who) and isinstance(charge.event, PoissonSampledGaussian)
+    ]

@@ -6,7 +6,7 @@ mechanism, the arguments make sense; then the draw is taken, then noise is drawn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -84,10 +84,11 @@ def release(
     parameters: Mapping[str, Any] | None = None,
     who: str | None = None,
     slot: str = RELEASE,
+    after: tuple[str, Sequence[str]] = ("", ()),
     ticket: Ticket | None = None,
 ) -> T:
     """Take a draw off ``receipt`` and let its source make the output."""
-    taken = receipt.take(slot, who) if ticket is None else ticket
+    taken = receipt.take(slot, who, after=after) if ticket is None else ticket
     call = Call(
         mechanism=mechanism,
         ticket=taken,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import BadInput, ReceiptRefused
-from discreet.noise.coins import check_masks
+from discreet.noise.coins import MASK, masked_groups
 from discreet.noise.door import paid_epsilon, paid_events, positive, private_floats, release, same_shape
 from discreet.noise.lattice import Lattice
 from discreet.noise.sources import Streams
@@ -30,7 +30,6 @@ from discreet.privacy.ledger.receipts import Receipt
 def gaussian(value: Any, *, sensitivity: float, receipt: Receipt, who: str | None = None) -> Any:
     """``value`` with Gaussian noise; the noise multiplier is what the receipt was charged for."""
     sigma = _one_multiplier(receipt, who)
-    check_masks(receipt, who)
     reach, values = positive(sensitivity, "sensitivity"), private_floats(value)
     lattice = Lattice.under(sigma * reach, "Gaussian")
     steps = sigma * lattice.steps_l2(reach, values.size)
@@ -50,6 +49,7 @@ def gaussian(value: Any, *, sensitivity: float, receipt: Receipt, who: str | Non
         sensitivity=reach,
         parameters={"sensitivity": reach, "noise_multiplier": sigma, "shape": values.shape},
         who=who,
+        after=(MASK, masked_groups(receipt, who)),
     )
     return same_shape(result, value)
 

@@ -53,6 +53,20 @@ class Spending:
     curve: Array
     pure: Decimal | None = Decimal(0)
 
+    def plus(self, event: Event, count: int, orders: Array) -> Spending:
+        """This and ``count`` of ``event``; every addition is rounded up."""
+        done = Repeated(event=event, count=count)
+        added = rdp_curve(done, orders) if orders.size else self.curve
+        pure = done.pure_epsilon()
+        total = None if pure is None or self.pure is None else exact_sum((self.pure, pure))
+        return Spending(np.asarray(np.nextafter(self.curve + added, np.inf)), total)
+
+    def epsilon(self, delta: float, orders: Array) -> Decimal:
+        """What it proves: the better of the exact sum and the orders; `UNBOUNDED` when neither proves any."""
+        by_orders = epsilon_at(self.curve, delta, orders) if orders.size else np.inf
+        found = Decimal(repr(rounded_up(float(by_orders)))) if np.isfinite(by_orders) else UNBOUNDED
+        return found if self.pure is None else min(found, self.pure)
+
 
 class RdpLimit:
     """The rule of an RDP filter, without its state: what a spending costs, and what it would cost after one event.
@@ -75,18 +89,12 @@ class RdpLimit:
         self.nothing = Spending(np.zeros(self.orders.size))
 
     def after(self, spent: Spending, event: Event, count: int = 1) -> Spending:
-        """``spent`` and ``count`` of ``event``; every addition is rounded up."""
-        done = Repeated(event=event, count=count)
-        added = rdp_curve(done, self.orders) if self.orders.size else self.nothing.curve
-        pure = done.pure_epsilon()
-        total = None if pure is None or spent.pure is None else exact_sum((spent.pure, pure))
-        return Spending(np.asarray(np.nextafter(spent.curve + added, np.inf)), total)
+        """``spent`` and ``count`` of ``event``."""
+        return spent.plus(event, count, self.orders)
 
     def epsilon(self, spent: Spending) -> Decimal:
-        """What ``spent`` proves: the better of the exact sum and the orders; `UNBOUNDED` when neither proves any."""
-        by_orders = epsilon_at(spent.curve, self._delta, self.orders) if self.orders.size else np.inf
-        found = Decimal(repr(rounded_up(float(by_orders)))) if np.isfinite(by_orders) else UNBOUNDED
-        return found if spent.pure is None else min(found, spent.pure)
+        """What ``spent`` proves at each order's share of delta."""
+        return spent.epsilon(self._delta, self.orders)
 
     def refusal(self, what: str, spent: Spending, after: Spending) -> BudgetExceeded | None:
         """Why ``after`` is too much, or None when it fits."""

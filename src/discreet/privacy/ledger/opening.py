@@ -17,7 +17,6 @@ from discreet.privacy.ledger.entries import (
     BROKEN,
     NOTHING_BEFORE,
     Entry,
-    canonical,
     checked_time,
     read_entry,
     sealed,
@@ -95,6 +94,3 @@ def read_ledger(lines: Sequence[bytes]) -> tuple[Opening, list[Entry]]:
         entries.append(entry)
         previous = entry.hash
     return opening, entries
-
-
-__all__ = ["FORMAT", "Opening", "canonical", "read_ledger", "read_opening", "write_opening"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
@@ -90,8 +91,11 @@ class Receipt:
         """The events paid for: of one group, or of all."""
         return tuple(c.event for c in self.entry.charges) if who is None else (self.charge_of(who).event,)
 
-    def take(self, slot: str, who: str | None = None) -> Ticket:
-        """Use up one draw of kind ``slot``, for one group or for all at once. Refuses the one too many."""
+    def take(self, slot: str, who: str | None = None, *, after: tuple[str, Sequence[str]] = ("", ())) -> Ticket:
+        """Use up one draw of kind ``slot``, for one group or for all at once. Refuses the one too many.
+
+        ``after`` names another kind that must have been drawn first, this time, for each of these groups.
+        """
         with self._lock:
             self.check()
             groups = [charge.who for charge in self.entry.charges] if who is None else [self.charge_of(who).who]
@@ -109,6 +113,13 @@ class Receipt:
                     f"it is spent: {index} were charged for",
                     "Charge again before drawing again",
                 )
+            for group in after[1]:
+                if self.used(after[0], group) <= index:
+                    raise ReceiptRefused(
+                        f"draw {index + 1} on receipt {self.entry.sequence}",
+                        f"no {after[0]} was drawn for {group} this time, which the charge is for",
+                        f"Draw the {after[0]} first",
+                    )
             for group in groups:
                 self._used[slot, group] = index + 1
             return Ticket(ledger=self.ledger_id, entry=self.entry, slot=slot, who=who or "*", index=index)

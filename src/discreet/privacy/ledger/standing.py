@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet.errors import BadInput, BudgetExceeded, UnsupportedEvent
 from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, Spending
-from discreet.privacy.accounting.rdp import ORDERS, epsilon_at, rdp_curve, rdp_epsilon
+from discreet.privacy.accounting.rdp import ORDERS, rdp_epsilon
 from discreet.privacy.events import Event, Repeated
 from discreet.privacy.exact import exact_minus, exact_sum, float_below, rounded_up
 from discreet.privacy.ledger.entries import MOST_PHASE, Charge, Why
@@ -144,7 +144,7 @@ class Rule:
             return replace(total, spending=self._limit.after(total.spending, charge.event, charge.count))
         reading = self._readings[path.name]
         if reading.composes(charge.who, phase):
-            return replace(total, spending=_composed(total.spending, charge))
+            return replace(total, spending=total.spending.plus(charge.event, charge.count, ORDERS))
         line = Line(who=charge.who, phase=phase, event=charge.event, count=charge.count)
         branches = list(reading.branches(line))
         return replace(
@@ -157,10 +157,7 @@ class Rule:
         """An odometer: epsilon of what a path was charged so far, rounded up."""
         if self._limit:
             return self._limit.epsilon(total.spending)
-        spent = total.spending
-        by_orders = rounded_up(epsilon_at(spent.curve, self._delta))
-        found = Decimal(repr(by_orders)) if np.isfinite(by_orders) else UNBOUNDED
-        composed = found if spent.pure is None else min(found, spent.pure)
+        composed = total.spending.epsilon(self._delta, ORDERS)
         return exact_sum((max(total.forward, total.backward), composed))
 
     def alone(self, event: Event, count: int) -> Decimal:
@@ -170,7 +167,7 @@ class Rule:
         done = Repeated(event=event, count=count)
         pure = done.pure_epsilon()
         try:
-            by_rdp = rounded_up(rdp_epsilon(event, self._delta) if count == 1 else rdp_epsilon(done, self._delta))
+            by_rdp = rounded_up(rdp_epsilon(done, self._delta))
         except UnsupportedEvent:
             by_rdp = float("inf")
         found = Decimal(repr(by_rdp)) if np.isfinite(by_rdp) else UNBOUNDED
@@ -183,10 +180,3 @@ class Rule:
     def remaining(self, total: PathTotal) -> Decimal:
         """The budget less the odometer; never below 0."""
         return max(Decimal(0), exact_minus(self.terms.budget.epsilon, self.epsilon(total)))
-
-
-def _composed(spent: Spending, charge: Charge) -> Spending:
-    done = Repeated(event=charge.event, count=charge.count)
-    pure = done.pure_epsilon()
-    total = None if pure is None or spent.pure is None else exact_sum((spent.pure, pure))
-    return Spending(np.asarray(np.nextafter(spent.curve + rdp_curve(done), np.inf)), total)
