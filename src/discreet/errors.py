@@ -7,7 +7,8 @@ DiscreetError
 │   ├── InvalidPlan                    a stored plan that is not one
 │   ├── InfeasiblePlan                 a plan nobody can make; names the nearest one
 │   ├── InvalidLedger                  a stored ledger that is not one, or was changed
-│   └── InvalidCertificate             a stored certificate, key or signature that is not one
+│   ├── InvalidCertificate             a stored certificate, key or signature that is not one
+│   └── InvalidCheckpoint              a stored model or checkpoint that is not one, or belongs to something else
 ├── BudgetExceeded (ValueError)        a spend the filter refused; nothing was spent
 ├── LedgerUnavailable (RuntimeError)   a ledger in use elsewhere, or whose last write is in doubt
 ├── ReceiptRefused (RuntimeError)      a draw without a valid receipt: none, spent, foreign, or for something else
@@ -66,6 +67,10 @@ class InvalidLedger(BadInput):
 
 class InvalidCertificate(BadInput):
     """A stored certificate, signing key or signature that cannot be read."""
+
+
+class InvalidCheckpoint(BadInput):
+    """A stored model or mid-phase checkpoint that cannot be read, or was made for something else."""
 
 
 class BudgetExceeded(DiscreetError, ValueError):

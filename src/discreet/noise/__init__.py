@@ -6,6 +6,7 @@ from discreet.noise.gaussian import gamma_direction, gaussian
 from discreet.noise.keyed import SecretKey, release_key
 from discreet.noise.laplace import discrete_laplace, laplace
 from discreet.noise.sealed import SealedPhase
+from discreet.noise.seeds import step_seal, step_seed
 from discreet.noise.sources import OperatingSystem, Recording, Replaying, Seeded, Source
 
 __all__ = [
@@ -27,5 +28,7 @@ __all__ = [
     "numerator",
     "poisson_mask",
     "release_key",
+    "step_seal",
+    "step_seed",
     "threshold_coins",
 ]

@@ -86,6 +86,7 @@ class Ledger:
             )
         for entry in entries:
             self._keep(entry, self._admitted(entry))
+        self._earlier = {entry.sequence for entry in entries}
 
     @classmethod
     def create(cls, sink: Sink, terms: Terms, *, source: Source | None = None) -> Self:
@@ -152,6 +153,11 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """Every entry, oldest first."""
         return tuple(self._entries)
+
+    @property
+    def earlier(self) -> tuple[Entry, ...]:
+        """Entries made before this ledger was opened whose draws were not taken up again since."""
+        return tuple(entry for entry in self._entries if entry.sequence in self._earlier)
 
     def __len__(self) -> int:
         """The number of entries."""
@@ -221,6 +227,7 @@ class Ledger:
                     "the entry was not made with this key",
                     "Charge again: fresh draws are a second release",
                 )
+            self._earlier.discard(entry.sequence)
             return self._issue(entry, source)
 
     def price(self, *, event: Event, count: int = 1, who: str | Sequence[str], why: Why | str = "pricing") -> Price:

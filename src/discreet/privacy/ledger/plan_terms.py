@@ -1,29 +1,41 @@
 """A plan as the terms of a ledger: its groups, the paths of a record through them, and every charge it will make.
 
 Groups: the initial cohort and one (part of a) cohort a query, by their labels; `pool`, or `shard-j` where the pool is
-cut; `everyone`, when scores read training records. Query j belongs to phase j, as does the training that follows it.
+cut; `everyone`, when scores read training records; `held-out`, where evaluation is paid for. Query j belongs to phase
+j, as does the training that follows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from discreet.privacy.events import DiscreteLaplace, Laplace, PoissonSampledGaussian, ThresholdResponse
+from discreet.privacy.events import DiscreteLaplace, Event, Laplace, ThresholdResponse
 from discreet.privacy.ledger.paths import Choice, Line, Path, Stay
 from discreet.privacy.ledger.terms import Terms, committed, plan_digest
 from discreet.privacy.plan import NEVER_ASKED, Cohort, Plan
 from discreet.privacy.selection_terms import SelectionTerms
+from discreet.privacy.training_phase import TrainingPhase
 
 POOL = "pool"
 EVERYONE_WAITS = "everyone"
+HELD_OUT = "held-out"
 
 
-def terms_of(plan: Plan) -> Terms:
-    """The committed terms under which ``plan`` is executed, its lines in the order they will be charged."""
+def terms_of(plan: Plan, *, held_out: Event | None = None) -> Terms:
+    """The committed terms under which ``plan`` is executed, its lines in the order they will be charged.
+
+    ``held_out`` is what one evaluation costs the records kept apart for it (`discreet.trainers.evaluation`), made once
+    a phase. They are a group of their own, `held-out`: never asked, never trained, so their path pays for nothing else.
+    """
+    lines = [*_selection_lines(plan.selection), *_training_lines(plan)]
+    paths = [*(_path_of(cohort, plan.selection) for cohort in plan.cohorts), *_never_asked(plan.selection)]
+    if held_out is not None:
+        lines.extend(Line(who=HELD_OUT, phase=number, event=held_out) for number in range(len(plan.phases)))
+        paths.append(Path(name=HELD_OUT, stays=(Stay(who=HELD_OUT),)))
     return committed(
         plan.budget,
-        sorted([*_selection_lines(plan.selection), *_training_lines(plan)], key=lambda line: line.phase),
-        paths=[*(_path_of(cohort, plan.selection) for cohort in plan.cohorts), *_never_asked(plan.selection)],
+        sorted(lines, key=lambda line: line.phase),
+        paths=paths,
         accountant=plan.accountant,
         plan=plan_digest(plan),
     )
@@ -51,12 +63,10 @@ def _selection_lines(terms: SelectionTerms) -> Iterator[Line]:
 
 
 def _training_lines(plan: Plan) -> Iterator[Line]:
-    for number, phase in enumerate(plan.phases):
-        for stage in phase.stages:
-            for cohort, rate in zip(plan.cohorts, stage.rates, strict=False):
-                if rate > 0 and stage.steps > 0:
-                    step = PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=stage.noise_multiplier)
-                    yield Line(who=cohort.label, phase=number, event=step, count=stage.steps)
+    for number in range(len(plan.phases)):
+        for stage in TrainingPhase.of(plan, number).stages:
+            for label, step in stage.cohorts:
+                yield Line(who=label, phase=number, event=step, count=stage.steps)
 
 
 def _path_of(cohort: Cohort, terms: SelectionTerms) -> Path:

@@ -129,16 +129,17 @@ class Receipt:
         return self._used.get((slot, who), self._start)
 
     def advance(self, draws: int) -> None:
-        """Skip the first ``draws`` draws of every kind: a resumed phase goes on where its checkpoint was made."""
+        """Skip to draw ``draws`` of every kind: a resumed phase goes on where its checkpoint was made. Only forward."""
         with self._lock:
             self.check()
-            if type(draws) is not int or self._used or not 0 <= draws <= min(c.count for c in self.entry.charges):
+            behind = max(self._used.values(), default=self._start)
+            if type(draws) is not int or not behind <= draws <= min(c.count for c in self.entry.charges):
                 raise BadInput(
                     f"advancing receipt {self.entry.sequence}",
-                    "it was used already, or has fewer draws than that",
-                    "Advance once, before the first draw",
+                    "it was used further already, or has fewer draws than that",
+                    "Advance to a draw that was not made yet",
                 )
-            self._start = draws
+            self._start, self._used = draws, {}
 
     def check(self) -> None:
         """Raise `ReceiptRefused` unless this receipt may be used here and now."""

@@ -1,0 +1,47 @@
+"""The roles of the loop, page one for a newcomer: who plugs in where, and what each must answer to.
+
+    candidates -> Gate -> Scorer -> Selector -> Oracle -> Trainer -> (again)
+
+A role is a Protocol: any object with these methods fits, whatever it is made of. Here are the roles that are played so
+far; the others join with their rooms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.privacy.ledger.receipts import Receipt
+from discreet.privacy.training_phase import TrainingPhase
+
+Floats = NDArray[np.floating[Any]]
+
+
+class Predictor(Protocol):
+    """A trained model. What it says of public records is post-processing; of private ones, private."""
+
+    def predict_proba(self, x: Any) -> Floats:
+        """Class probabilities, (n, C)."""
+
+    def sample_proba(self, x: Any, draws: int) -> Floats:
+        """Probabilities of ``draws`` models from its posterior, (J, n, C)."""
+
+    def embed(self, x: Any) -> Floats:
+        """Features, (n, d)."""
+
+
+class Trainer(Protocol):
+    """Turns labelled cohorts into a model, for what its receipts were charged and no more."""
+
+    def train(
+        self,
+        *,
+        phase: TrainingPhase,
+        cohorts: Mapping[str, Any],
+        start: Any | None,
+        receipt: Receipt | Sequence[Receipt],
+    ) -> Predictor:
+        """Train ``phase`` on ``cohorts`` (by label), beginning at ``start``; one receipt a stage."""

@@ -1,0 +1,85 @@
+"""Random views of one record, averaged before its gradient is clipped (augmentation multiplicity, De et al. 2022).
+
+A record's views are made from the record alone and public randomness, so K views cost nothing more than one. The
+built-in views are computed for many records at once, row by row. A user's function gets one record at a time: a mixup,
+which would put one record into another's gradient, cannot be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.errors import BadInput
+
+PerRecord = Callable[[Any, Any], Any]
+"""A user's augmentation: (views of one record (K, ...), a torch.Generator) -> views of the same shape."""
+
+
+@dataclass(frozen=True)
+class RandomShift:
+    """Pictures (n, C, H, W) moved by up to ``pixels`` in each direction; what enters is ``fill``."""
+
+    pixels: int
+    fill: float = 0.0
+
+    def __call__(self, rows: Any, generator: Any) -> Any:
+        """Shifted rows."""
+        import torch
+
+        count, _, height, width = rows.shape
+        padded = torch.nn.functional.pad(rows, (self.pixels,) * 4, value=self.fill)
+        reach = 2 * self.pixels + 1
+        down, right = torch.randint(0, reach, (2, count), generator=generator).to(rows.device)
+        y = down[:, None] + torch.arange(height, device=rows.device)
+        x = right[:, None] + torch.arange(width, device=rows.device)
+        each = torch.arange(count, device=rows.device)[:, None, None]
+        return padded[each, :, y[:, :, None], x[:, None, :]].permute(0, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class RandomFlip:
+    """Pictures (n, C, H, W), every second one mirrored left to right."""
+
+    def __call__(self, rows: Any, generator: Any) -> Any:
+        """Rows, about half of them mirrored."""
+        import torch
+
+        coins = torch.randint(0, 2, (rows.shape[0], 1, 1, 1), generator=generator).bool().to(rows.device)
+        return torch.where(coins, rows.flip(-1), rows)
+
+
+Augmentation = RandomShift | RandomFlip | PerRecord
+_SPREAD = 0x9E3779B97F4A7C15
+"""Keeps the seeds of neighbouring records far apart."""
+
+
+def views_of(rows: Any, augment: Sequence[Augmentation], count: int, seed: int) -> Any:
+    """``count`` views of every row, (n, K, ...). Without an augmentation: the row itself, once."""
+    if isinstance(rows, dict):
+        if augment:
+            raise BadInput("augmenting records of several arrays", "views are made of single arrays", "Drop augment")
+        return {name: part.unsqueeze(1) for name, part in rows.items()}
+    if not augment:
+        return rows.unsqueeze(1)
+    made = rows.repeat_interleave(count, dim=0)
+    for place, part in enumerate(augment):
+        made = _changed(made, part, count, (seed + (place + 1) * _SPREAD) % 2**63)
+    return made.reshape(rows.shape[0], count, *rows.shape[1:])
+
+
+def _changed(views: Any, augment: Augmentation, count: int, seed: int) -> Any:
+    import torch
+
+    if isinstance(augment, (RandomShift, RandomFlip)):
+        made = augment(views, torch.Generator().manual_seed(seed))
+    else:
+        pieces = [
+            augment(piece, torch.Generator().manual_seed((seed + (row + 1) * _SPREAD) % 2**63))
+            for row, piece in enumerate(views.split(count))
+        ]
+        made = torch.cat(pieces) if pieces else views
+    if made.shape != views.shape:
+        raise BadInput("augmenting a record", "its views have another shape", "Return what came in, changed")
+    return made

@@ -1,0 +1,96 @@
+"""What is checked before a phase is trained: that it was paid for, that its records are there, and which run it is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput, ReceiptRefused
+from discreet.noise import step_seal
+from discreet.privacy.ledger import Receipt
+from discreet.privacy.training_phase import TrainingPhase
+from discreet.trainers.dp_sgd.cohorts import CohortRecords
+from discreet.trainers.dp_sgd.settings import Settings
+from discreet.trainers.dp_sgd.state import State
+
+
+def check_receipts(phase: TrainingPhase, receipts: Sequence[Receipt]) -> None:
+    """Refuse receipts that were not charged for exactly this phase, a stage each."""
+    wanted = [tuple((who, event, stage.steps) for who, event in stage.cohorts) for stage in phase.stages]
+    paid = [
+        tuple((charge.who, charge.event, charge.count) for charge in receipt.entry.charges)
+        for receipt in receipts
+        if isinstance(receipt, Receipt)
+    ]
+    if wanted != paid or any(receipt.entry.why.phase != phase.number for receipt in receipts):
+        raise ReceiptRefused(
+            f"training phase {phase.number}",
+            "its receipts were not charged for its stages, one each",
+            "Use the receipts of charge_training",
+        )
+
+
+def cohorts_of(phase: TrainingPhase, cohorts: Mapping[str, CohortRecords]) -> dict[str, CohortRecords]:
+    """The records ``phase`` samples, by units: of persons where it protects persons, else of records."""
+    missing = [label for label in phase.labels if not isinstance(cohorts.get(label), CohortRecords)]
+    if missing:
+        raise BadInput(
+            f"training phase {phase.number}",
+            f"there are no records of cohort {', '.join(missing)}",
+            "Give CohortRecords for it, even if it is empty",
+        )
+    taken = {label: cohorts[label] for label in phase.labels}
+    if phase.unit == "record":
+        return {label: cohort.one_by_one() for label, cohort in taken.items()}
+    persons: list[NDArray[Any]] = []
+    for label, cohort in taken.items():
+        if cohort.persons is None:
+            raise BadInput(
+                f"cohort {label}", "the plan protects persons, and nothing says whose records these are", "Give persons"
+            )
+        persons.append(np.unique(np.asarray(cohort.persons)))
+    if persons and np.unique(np.concatenate(persons)).size < sum(part.size for part in persons):
+        raise BadInput(
+            f"training phase {phase.number}",
+            "a person has records in two cohorts, and would be sampled twice",
+            "Keep all records of a person in one cohort",
+        )
+    return taken
+
+
+def made_up(cohort: CohortRecords, device: torch.device) -> Any:
+    """Three records of the right shape and type that are nobody's."""
+    parts = cohort.x if isinstance(cohort.x, Mapping) else {"": cohort.x}
+    luck = torch.Generator().manual_seed(0)
+    found = {}
+    for name, part in parts.items():
+        shape = (3, *part.shape[1:])
+        if np.dtype(part.dtype).kind == "f":
+            found[name] = torch.randn(shape, generator=luck).to(device)
+        else:
+            kind = torch.from_numpy(np.empty(0, dtype=part.dtype)).dtype
+            found[name] = torch.randint(0, 2, shape, generator=luck).to(kind).to(device)
+    return found if isinstance(cohort.x, Mapping) else found[""]
+
+
+def run_name(
+    state: State, settings: Settings, cohorts: Mapping[str, CohortRecords], receipts: Sequence[Receipt]
+) -> str:
+    """Names a run by what it is paid with, its settings, its first weights, and (keyed) its labels.
+
+    The key comes from the phase's own secret: the name cannot be used to confirm a guess of the labels.
+    """
+    public = hashlib.sha256("\0".join([settings.digest(), *(receipt.entry.hash for receipt in receipts)]).encode())
+    for name, value in state.module.state_dict().items():
+        public.update(f"{name} {tuple(value.shape)} {value.dtype}\0".encode())
+        public.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    secret = hashlib.blake2b(public.digest(), key=step_seal(receipts[0]), digest_size=32)
+    for label, cohort in cohorts.items():
+        secret.update(f"{label} {cohort.y.dtype} {cohort.y.shape}\0".encode())
+        secret.update(np.ascontiguousarray(cohort.y).tobytes() + cohort.owners.tobytes())
+    return secret.hexdigest()

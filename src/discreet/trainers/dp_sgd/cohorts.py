@@ -1,0 +1,121 @@
+"""Labelled records of a cohort, and Poisson sampling of them.
+
+Guarantee: a unit (record or person) is in a step with its cohort's rate, independently of all others and of all data.
+A record without a label, or with one that is no class, keeps its slot and has gradient 0, as the null does; nothing
+outside tells how many there are. The number of slots is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput
+from discreet.noise import poisson_mask
+from discreet.privacy.ledger import Receipt
+from discreet.privacy.training_phase import TrainingStage
+
+MISSING = -1
+"""The class of a record whose label never came. In a table of several labels, NaN stands for one."""
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class CohortRecords:
+    """The records of one cohort. ``x``: an array, or a dict of arrays, with a row a record (memory-mapped will do).
+
+    ``y``: class numbers from 0, `MISSING` where there is none; or a table of 0, 1 and NaN, a column a label.
+    ``persons``: whose record it is, needed where the unit is the person.
+    """
+
+    x: Any
+    y: NDArray[Any]
+    persons: NDArray[Any] | None = None
+    owners: Positions = field(init=False)
+    units: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "y", np.asarray(self.y))
+        sizes = {len(part) for part in _parts(self.x)} | {len(self.y)}
+        if self.persons is not None:
+            sizes.add(len(self.persons))
+        if len(sizes) != 1:
+            raise BadInput("a cohort", "its records, labels and persons are not equally many", "Give one of each a row")
+        if self.y.dtype.kind not in "iuf" or self.y.ndim not in (1, 2):
+            raise BadInput(
+                "the labels of a cohort", "they are not numbers", "Give class numbers, or a table of 0 and 1"
+            )
+        if self.persons is None:
+            owners, units = np.arange(len(self.y)), len(self.y)
+        else:
+            names, owners = np.unique(np.asarray(self.persons), return_inverse=True)
+            units = len(names)
+        object.__setattr__(self, "owners", owners.astype(np.int64).reshape(-1))
+        object.__setattr__(self, "units", units)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    def __repr__(self) -> str:
+        """Public facts only."""
+        return f"<CohortRecords: {self.units} units>"
+
+    def one_by_one(self) -> CohortRecords:
+        """The same records, each a unit of its own."""
+        return self if self.persons is None else CohortRecords(x=self.x, y=self.y)
+
+    def rows(self, positions: Positions) -> Any:
+        """The records at ``positions``."""
+        if isinstance(self.x, Mapping):
+            return {name: np.asarray(part[positions]) for name, part in self.x.items()}
+        return np.asarray(self.x[positions])
+
+    def labelled(self, classes: int) -> NDArray[np.bool_]:
+        """Which records have a label that means something. Audience: owner."""
+        if self.y.ndim == 2:
+            return np.asarray(~np.isnan(self.y.astype(np.float64)).all(axis=1))
+        if self.y.dtype.kind == "f":
+            return np.asarray(np.isfinite(self.y))
+        return np.asarray((self.y >= 0) & (self.y < classes))
+
+
+def _parts(x: Any) -> list[Any]:
+    return list(x.values()) if isinstance(x, Mapping) else [x]
+
+
+@dataclass(frozen=True)
+class PoissonCohortSampler:
+    """Draws the units of a step: every cohort with its own rate, paid for by one receipt."""
+
+    stage: TrainingStage
+    cohorts: Mapping[str, CohortRecords]
+    receipt: Receipt
+
+    def draw(self) -> dict[str, Positions]:
+        """The sampled units of every cohort, by position. Secret."""
+        return {
+            label: np.flatnonzero(poisson_mask(self.cohorts[label].units, receipt=self.receipt, who=label))
+            for label, _ in self.stage.cohorts
+        }
+
+
+def capped_rows(
+    cohort: CohortRecords, units: Positions, usable: NDArray[np.bool_], most: int, generator: np.random.Generator
+) -> Positions:
+    """Rows of ``units``, at most ``most`` of each, chosen among each one's own usable rows; grouped by unit.
+
+    One random number a row of the cohort is drawn whatever the units are, so nobody's choice moves another's.
+    """
+    luck = generator.random(len(cohort))
+    wanted = np.zeros(cohort.units, dtype=bool)
+    wanted[units] = True
+    rows = np.flatnonzero(wanted[cohort.owners] & usable)
+    rows = rows[np.lexsort((luck[rows], cohort.owners[rows]))]
+    owners = cohort.owners[rows]
+    first = np.searchsorted(owners, owners, side="left")
+    return np.asarray(rows[np.arange(rows.size) - first < most])

@@ -1,0 +1,107 @@
+"""How a model is trained: public choices, fixed before data is touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from discreet.errors import BadInput
+from discreet.trainers.dp_sgd.augmentation import Augmentation
+from discreet.trainers.dp_sgd.losses import Loss
+from discreet.trainers.dp_sgd.schedules import SCHEDULES, Schedule
+
+PersonClip = Literal["each", "joint"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Choices of `DPSGD`. None of them may be tuned on the private data, unless that is paid for.
+
+    clip                C: the length to which one unit's gradient is clipped
+    optimizer           ``sgd``, ``adam``, ``nadam``, ``adamw``, ``rmsprop``, any other of torch.optim, or a function
+                        from parameters to an optimizer; it sees noisy gradients only
+    learning_rate       of the optimizer, times the schedule
+    optimizer_options   further keyword arguments of the optimizer, such as momentum
+    schedule            ``constant``, ``linear``, ``cosine``, ``warmup-cosine``, or a function of the share done (0 to 1)
+    adaptive_clip       lambda of adaptive gradient clipping (Brock et al. 2021) of the noisy gradient; None: none
+    ema                 decay of an exponential moving average of the weights, which is then the model; None: none
+    micro_batch         records (times views) whose gradients are held in memory at once; changes nothing else
+    augment, views      what views are made by, and how many of each record are averaged before clipping
+    records_per_person  m: the most records of a person in a step, chosen anew each time
+    person_clip         ``each``: every record to C/m; ``joint``: the mean of a person's gradients to C
+    loss                ``cross-entropy``, ``multilabel-bce``, or a function of one record
+    device              ``auto``: a GPU if there is one
+    checkpoint_every    steps between checkpoints
+    """
+
+    clip: float = 1.0
+    optimizer: str | Callable[[Any], Any] = "sgd"
+    learning_rate: float = 0.5
+    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
+    schedule: str | Schedule = "constant"
+    adaptive_clip: float | None = None
+    ema: float | None = None
+    micro_batch: int = 256
+    augment: Augmentation | Sequence[Augmentation] = ()
+    views: int = 1
+    records_per_person: int = 1
+    person_clip: PersonClip = "each"
+    loss: str | Loss = "cross-entropy"
+    device: str = "auto"
+    checkpoint_every: int = 50
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.augment, tuple):
+            parts = tuple(self.augment) if isinstance(self.augment, Sequence) else (self.augment,)
+            object.__setattr__(self, "augment", parts)
+        for name in ("clip", "learning_rate", "adaptive_clip"):
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value) and 0 < value < math.inf):
+                raise BadInput(f"{name}={value}", "it must be a positive number", f"Give {name} such as 1.0")
+        if self.ema is not None and not (_is_number(self.ema) and 0 < self.ema < 1):
+            raise BadInput(f"ema={self.ema}", "a decay is between 0 and 1", "Try 0.99")
+        for name in ("micro_batch", "views", "records_per_person", "checkpoint_every"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise BadInput(f"{name}={value}", "it must be a whole number from 1", "Count again")
+        if self.views > 1 and not self.augment:
+            raise BadInput(f"views={self.views}", "nothing makes the views differ", "Give augment, or one view")
+        if self.person_clip not in get_args(PersonClip):
+            raise BadInput(f"person_clip={self.person_clip}", "it is neither each nor joint", "Choose one of the two")
+        if isinstance(self.schedule, str) and self.schedule not in SCHEDULES:
+            raise BadInput(
+                f"schedule={self.schedule}", "there is no such schedule", f"Choose one of {', '.join(SCHEDULES)}"
+            )
+
+    @property
+    def augmentations(self) -> tuple[Augmentation, ...]:
+        """``augment`` as a tuple."""
+        assert isinstance(self.augment, tuple)  # __post_init__
+        return self.augment
+
+    def digest(self) -> str:
+        """Names these choices: a checkpoint is only gone on with under the ones it was made under."""
+        values = {part.name: _named(getattr(self, part.name)) for part in fields(self) if part.name not in _FREE}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+_FREE = ("checkpoint_every",)
+"""May differ between a run and its continuation: it does not change a bit of the result."""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_named(part) for part in value]
+    if isinstance(value, Mapping):
+        return {str(name): _named(part) for name, part in value.items()}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return getattr(value, "__qualname__", None) or repr(value)

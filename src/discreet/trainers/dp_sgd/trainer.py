@@ -1,0 +1,191 @@
+"""DP-SGD by cohorts: executes a phase of a plan.
+
+A step: every cohort is sampled with its own rate; each unit's gradient is clipped to C; Gaussian noise of sigma C is
+added to the *sum*; the noisy sum is divided by the plan's b, a public number. An empty batch is still a noisy step.
+(theory: docs/proofs/dp-sgd.md.)
+
+Guarantee (zero-out relation, the unit of the plan): a step is the Poisson-sampled Gaussian mechanism its receipt was
+charged for, and weights, optimizer state and checkpoints are computed from its outputs and public things alone.
+Without a draw left on the receipt no step is taken. Nothing else leaves: no loss, no batch size, no count of records
+that were zeroed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from discreet.errors import BadInput
+from discreet.noise import gaussian, step_seed
+from discreet.privacy.ledger import Receipt
+from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.trainers.dp_sgd.augmentation import views_of
+from discreet.trainers.dp_sgd.batches import micro_batches
+from discreet.trainers.dp_sgd.checkpoints import Checkpoints
+from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up, run_name
+from discreet.trainers.dp_sgd.cohorts import CohortRecords, PoissonCohortSampler
+from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
+from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
+from discreet.trainers.dp_sgd.losses import loss_named
+from discreet.trainers.dp_sgd.settings import Settings
+from discreet.trainers.dp_sgd.state import State
+from discreet.trainers.torch_predictor import Task, TorchPredictor, device_named
+
+Watch = Callable[[int, int], None]
+"""Told after every step how many are done, and of how many: both public."""
+
+
+class DPSGD:
+    """A `Trainer` of torch modules.
+
+    ``model``: a module, or a function that makes one; trained copies are made, the given one stays as it is.
+    ``checkpoints``: a directory in which a phase can be resumed after a crash.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | Callable[[], nn.Module],
+        *,
+        classes: int,
+        task: Task = "multiclass",
+        settings: Settings | None = None,
+        checkpoints: Path | str | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        self._model, self.classes, self.task = model, classes, task
+        self.settings = settings or Settings()
+        self.loss = loss_named(self.settings.loss)
+        self._checkpoints = None if checkpoints is None else Path(checkpoints)
+        self._watch = watch or (lambda done, steps: None)
+
+    def check(
+        self, *, phase: TrainingPhase, cohorts: Mapping[str, CohortRecords], start: TorchPredictor | None = None
+    ) -> None:
+        """Refuse what cannot be trained. Call it before charging: it draws nothing and reads no record."""
+        self._prepared(phase, cohorts, start)
+
+    def train(
+        self,
+        *,
+        phase: TrainingPhase,
+        cohorts: Mapping[str, CohortRecords],
+        start: TorchPredictor | None = None,
+        receipt: Receipt | Sequence[Receipt],
+    ) -> TorchPredictor:
+        """The model after ``phase``. After a crash, call it again the same way: it goes on from its checkpoint."""
+        receipts = [receipt] if isinstance(receipt, Receipt) else list(receipt)
+        check_receipts(phase, receipts)
+        module, taken, device = self._prepared(phase, cohorts, start)
+        state = State(module, self.settings)
+        kept = self._resumed(state, phase, taken, receipts)
+        step = _Step(self, phase, taken, state, device)
+        for stage, paid, before in _stages(phase, receipts):
+            for number in range(max(state.done - before, 0), stage.steps):
+                step.take(stage, paid)
+                self._watch(state.done, phase.steps)
+                last = number + 1 == stage.steps
+                if kept and (last or state.done % self.settings.checkpoint_every == 0):
+                    kept.write(state.progress())
+        return TorchPredictor(state.result(), task=self.task, device=str(device))
+
+    def _prepared(
+        self, phase: TrainingPhase, cohorts: Mapping[str, CohortRecords], start: TorchPredictor | None
+    ) -> tuple[nn.Module, dict[str, CohortRecords], torch.device]:
+        taken = cohorts_of(phase, cohorts)
+        device = device_named(self.settings.device)
+        module = self._module(start).to(device).train()
+        check_layers(module)
+        if taken:
+            check_by_trying(module, made_up(next(iter(taken.values())), device), self.classes)
+        return module, taken, device
+
+    def _module(self, start: TorchPredictor | None) -> nn.Module:
+        if start is not None:
+            return copy.deepcopy(start.module)
+        if isinstance(self._model, nn.Module):
+            return copy.deepcopy(self._model)
+        with torch.random.fork_rng(devices=[]):  # the first weights are public; a redo begins with the same
+            torch.manual_seed(0)
+            made = self._model()
+        if not isinstance(made, nn.Module):
+            raise BadInput("the model", "it is not a torch module", "Give an nn.Module or a function that makes one")
+        return made
+
+    def _resumed(
+        self, state: State, phase: TrainingPhase, cohorts: Mapping[str, CohortRecords], receipts: Sequence[Receipt]
+    ) -> Checkpoints | None:
+        """Take ``state`` and ``receipts`` to where the checkpoint is, if there is one."""
+        if self._checkpoints is None or not receipts:
+            return None
+        self._checkpoints.mkdir(parents=True, exist_ok=True)
+        name = run_name(state, self.settings, cohorts, receipts)
+        simulation = receipts[0].simulation
+        kept = Checkpoints(self._checkpoints, phase=phase.number, made_for=name, simulation=simulation)
+        found = kept.read()
+        if found is not None:
+            state.restore(found)
+            for stage, paid, before in _stages(phase, receipts):
+                if taken := min(max(state.done - before, 0), stage.steps):
+                    paid.advance(taken)
+        return kept
+
+
+class _Step:
+    """What all steps of a phase share."""
+
+    def __init__(
+        self,
+        trainer: DPSGD,
+        phase: TrainingPhase,
+        cohorts: Mapping[str, CohortRecords],
+        state: State,
+        device: torch.device,
+    ) -> None:
+        self._settings, self._cohorts = trainer.settings, cohorts
+        self._usable = {label: cohort.labelled(trainer.classes) for label, cohort in cohorts.items()}
+        self._state, self._device, self._phase = state, device, phase
+        self._by_person = phase.unit == "person"
+        self._gradients = RecordGradients(state.module, trainer.loss)
+        slots = sum(cohort.units for cohort in cohorts.values())
+        most = self._settings.records_per_person if self._by_person else 1
+        self._reach = reach(self._settings.clip, slots=slots * most, parameters=self._gradients.size)
+        joint = self._by_person and self._settings.person_clip == "joint"
+        self._clip = self._settings.clip if joint else self._settings.clip / most
+
+    def take(self, stage: TrainingStage, receipt: Receipt) -> None:
+        """One step: sample, sum, hide, move."""
+        sampled = PoissonCohortSampler(stage, self._cohorts, receipt).draw()
+        total = self._sum(sampled, step_seed(receipt))
+        noisy = gaussian(total.cpu().numpy(), sensitivity=self._reach, receipt=receipt)
+        self._state.move(torch.from_numpy(noisy / self._phase.batch), steps=self._phase.steps)
+
+    def _sum(self, sampled: Mapping[str, NDArray[np.int64]], seed: int) -> torch.Tensor:
+        total, devices = self._gradients.zero(), [self._device] if self._device.type == "cuda" else []
+        pieces = micro_batches(
+            sampled,
+            self._cohorts,
+            self._usable,
+            self._settings,
+            by_person=self._by_person,
+            seed=seed,
+            device=self._device,
+        )
+        with torch.random.fork_rng(devices=devices):
+            for number, piece in enumerate(pieces):
+                own = (seed + number) % 2**63
+                torch.manual_seed(own)
+                views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
+                total += self._gradients.clipped_sum(views, piece.targets, clip=self._clip, owners=piece.owners)
+        return total
+
+
+def _stages(phase: TrainingPhase, receipts: Sequence[Receipt]) -> list[tuple[TrainingStage, Receipt, int]]:
+    """Every stage with its receipt and the steps before it."""
+    before = [sum(stage.steps for stage in phase.stages[:place]) for place in range(len(phase.stages))]
+    return list(zip(phase.stages, receipts, before, strict=True))
