@@ -9,6 +9,7 @@ def test_the_exported_names_are_these_and_sorted():
         "BadInput",
         "Budget",
         "BudgetExceeded",
+        "DPClassifier",
         "DiscreetError",
         "InfeasiblePlan",
         "Plan",

@@ -1,7 +1,9 @@
 """From the sampled units of a step to micro-batches of rows: memory is set by the micro-batch, not by the batch.
 
-Only rows with a label come here; a unit without any adds 0 by not being summed. How many micro-batches a step takes
-depends on who was sampled; nobody outside sees it, and noise is added once, to the whole sum.
+A sampled unit has as many places as it may have rows, filled or not: a record without a label is computed like any
+other and then counts 0. So who is in which micro-batch depends on the masks alone, and one unit's data moves nothing
+for the others, neither the rounding of their gradients nor the randomness of their views. Noise is added once, to the
+whole sum.
 """
 
 from __future__ import annotations
@@ -14,16 +16,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from discreet.trainers.dp_sgd.cohorts import CohortRecords, Positions, capped_rows
+from discreet.trainers.dp_sgd.cohorts import CohortRecords, Positions, slots_of
 from discreet.trainers.dp_sgd.settings import Settings
 
 
 @dataclass(frozen=True, repr=False)
 class MicroBatch:
-    """Rows, their labels, and where persons are clipped as one, whose they are (0, 1, ...)."""
+    """Rows, their labels, which of them count, and where persons are clipped as one, whose they are (0, 1, ...)."""
 
     rows: Any
     targets: torch.Tensor
+    usable: torch.Tensor
     owners: torch.Tensor | None
 
 
@@ -37,44 +40,30 @@ def micro_batches(
     seed: int,
     device: torch.device,
 ) -> Iterator[MicroBatch]:
-    """All labelled rows of the sampled units (at most m a person), cut into pieces."""
-    joint = by_person and settings.person_clip == "joint"
-    rows_at_once = max(1, settings.micro_batch // settings.views)
+    """The rows of the sampled units, m a unit, cut into pieces of whole units."""
+    most = settings.records_per_person if by_person else 1
+    units_at_once = max(1, settings.micro_batch // (settings.views * most))
     for place, (label, units) in enumerate(sampled.items()):
         cohort = cohorts[label]
         if by_person:
-            generator = np.random.default_rng([seed, place])
-            rows = capped_rows(cohort, units, usable[label], settings.records_per_person, generator)
+            luck = np.random.default_rng([seed, place]).random(len(cohort))
+            rows, counts = slots_of(cohort, units, usable[label], most, luck)
         else:
-            rows = units[usable[label][units]]
-        for piece in _pieces(rows, cohort.owners, rows_at_once, whole=joint):
+            rows, counts = units[:, None], usable[label][units][:, None]
+        for start in range(0, len(units), units_at_once):
+            piece = rows[start : start + units_at_once]
+            taken, kept = piece.reshape(-1), counts[start : start + units_at_once].reshape(-1)
+            owners = torch.arange(len(piece), device=device).repeat_interleave(most)
             yield MicroBatch(
-                rows=_tensors(cohort.rows(piece), device),
-                targets=_targets(cohort.y[piece], device),
-                owners=_numbered(cohort.owners[piece], device) if joint else None,
+                rows=_tensors(cohort.rows(taken), device),
+                targets=targets_of(np.where(_like(kept, cohort.y), cohort.y[taken], 0).astype(cohort.y.dtype), device),
+                usable=torch.from_numpy(kept).to(device),
+                owners=owners if by_person and settings.person_clip == "joint" else None,
             )
 
 
-def _pieces(rows: Positions, owners: Positions, size: int, *, whole: bool) -> Iterator[Positions]:
-    """``rows`` in pieces of at most ``size``; with ``whole``, a unit's rows stay together even if they are more."""
-    start = 0
-    while start < rows.size:
-        end = min(start + size, rows.size)
-        if whole and end < rows.size:
-            cut = end
-            while cut > start and owners[rows[cut]] == owners[rows[cut - 1]]:
-                cut -= 1
-            if cut == start:  # one unit is larger than a piece
-                cut = end
-                while cut < rows.size and owners[rows[cut]] == owners[rows[cut - 1]]:
-                    cut += 1
-            end = cut
-        yield rows[start:end]
-        start = end
-
-
-def _numbered(owners: Positions, device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(np.unique(owners, return_inverse=True)[1].reshape(-1)).to(device)
+def _like(rows: NDArray[np.bool_], y: NDArray[Any]) -> NDArray[np.bool_]:
+    return rows[:, None] if y.ndim == 2 else rows
 
 
 def _tensors(rows: Any, device: torch.device) -> Any:
@@ -86,6 +75,7 @@ def _tensors(rows: Any, device: torch.device) -> Any:
     return made.to(device)
 
 
-def _targets(y: NDArray[Any], device: torch.device) -> torch.Tensor:
+def targets_of(y: NDArray[Any], device: torch.device) -> torch.Tensor:
+    """Labels as a loss takes them: whole class numbers, or floats."""
     wanted = np.int64 if y.dtype.kind in "iu" else np.float32
     return torch.from_numpy(np.ascontiguousarray(y.astype(wanted))).to(device)

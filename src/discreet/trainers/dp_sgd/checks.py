@@ -14,6 +14,7 @@ from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import step_seal
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.training_phase import TrainingPhase
+from discreet.trainers.dp_sgd.batches import targets_of
 from discreet.trainers.dp_sgd.cohorts import CohortRecords
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.state import State
@@ -76,6 +77,11 @@ def made_up(cohort: CohortRecords, device: torch.device) -> Any:
             kind = torch.from_numpy(np.empty(0, dtype=part.dtype)).dtype
             found[name] = torch.randint(0, 2, shape, generator=luck).to(kind).to(device)
     return found if isinstance(cohort.x, Mapping) else found[""]
+
+
+def made_up_targets(cohort: CohortRecords, device: torch.device) -> torch.Tensor:
+    """Labels for `made_up` records: the first class, or no label at all of several."""
+    return targets_of(np.zeros((3, *cohort.y.shape[1:]), dtype=cohort.y.dtype), device)
 
 
 def run_name(

@@ -104,18 +104,18 @@ class PoissonCohortSampler:
         }
 
 
-def capped_rows(
-    cohort: CohortRecords, units: Positions, usable: NDArray[np.bool_], most: int, generator: np.random.Generator
-) -> Positions:
-    """Rows of ``units``, at most ``most`` of each, chosen among each one's own usable rows; grouped by unit.
+def slots_of(
+    cohort: CohortRecords, units: Positions, usable: NDArray[np.bool_], most: int, luck: NDArray[np.float64]
+) -> tuple[Positions, NDArray[np.bool_]]:
+    """``most`` rows for every one of ``units``, (U, m), and which of them count.
 
-    One random number a row of the cohort is drawn whatever the units are, so nobody's choice moves another's.
+    A unit with more usable rows gives those with the least ``luck`` (a number for every row of the cohort); one with
+    fewer, or none, keeps its places empty. So nobody's rows move another's: not in a batch, not in what is drawn for it.
     """
-    luck = generator.random(len(cohort))
-    wanted = np.zeros(cohort.units, dtype=bool)
-    wanted[units] = True
-    rows = np.flatnonzero(wanted[cohort.owners] & usable)
-    rows = rows[np.lexsort((luck[rows], cohort.owners[rows]))]
-    owners = cohort.owners[rows]
-    first = np.searchsorted(owners, owners, side="left")
-    return np.asarray(rows[np.arange(rows.size) - first < most])
+    order = np.lexsort((luck, ~usable, cohort.owners))
+    starts = np.searchsorted(cohort.owners[order], np.arange(cohort.units + 1))
+    reach = np.arange(most)
+    places = starts[units][:, None] + reach
+    own = reach < (starts[units + 1] - starts[units])[:, None]
+    rows = order[np.where(own, places, starts[units][:, None])]
+    return np.asarray(rows), np.asarray(own & usable[rows])

@@ -9,6 +9,7 @@ Symbols: C ``clip``; B rows of a micro-batch, K views of each, P trained paramet
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -54,32 +55,56 @@ class RecordGradients:
         return torch.zeros(self.size, dtype=torch.float64, device=device)
 
     def clipped_sum(
-        self, views: Any, targets: torch.Tensor, *, clip: float, owners: torch.Tensor | None = None
+        self,
+        views: Any,
+        targets: torch.Tensor,
+        *,
+        clip: float,
+        usable: torch.Tensor | None = None,
+        owners: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """sum over rows of their gradients clipped to ``clip``; with ``owners`` (row -> unit 0, 1, ...), over units of
-        the mean of their rows' gradients, clipped as one.
+        the mean of their rows' gradients, clipped as one. Rows that are not ``usable`` or not finite count 0.
         """
         each = self._gradients(views, targets)
-        finite = torch.isfinite(_squares(each))
-        each = {name: part.masked_fill(_like(~finite, part), 0.0) for name, part in each.items()}
+        counts = torch.isfinite(_squares(each))
+        if usable is not None:
+            counts &= usable
+        each = {name: part.masked_fill(_like(~counts, part), 0.0) for name, part in each.items()}
         if owners is not None:
-            each = _means(each, owners)
+            each = _means(each, owners, counts)
         length = _squares(each).sqrt()
         factor = clip / length.clamp_min(clip)
         # for each parameter apart: the double-precision copy of all of them would not fit where the floats do
         return torch.cat([factor @ part.reshape(len(part), -1).double() for part in each.values()])
 
-    def _gradients(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+    def try_out(self, views: Any, targets: torch.Tensor) -> None:
+        """Compute gradients of made-up records: what goes wrong here is nobody's secret, and is said in full."""
         try:
-            made: dict[str, torch.Tensor] = self._each(self._weights(), views, targets)
+            with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="There is a performance drop")  # slow, and right
+                self._each(self._weights(), views, targets)
         except DiscreetError:
             raise
         except Exception as failed:
-            # what torch says may quote a record
+            raise BadInput(
+                "gradients of single records",
+                f"on made-up records the model or its loss ended with {type(failed).__name__}: {failed}",
+                "Both must work for one record under torch.func.vmap",
+            ) from failed
+
+    def _gradients(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a warning, too, may quote a record
+                made: dict[str, torch.Tensor] = self._each(self._weights(), views, targets)
+        except DiscreetError:
+            raise
+        except Exception as failed:  # noqa: BLE001 - what torch says may quote a record
             raise BadInput(
                 "a training step",
                 f"the model or its loss ended with {type(failed).__name__}",
-                "Run both on made-up records of the same shape under torch.func.vmap",
+                "Try both on made-up records that look like yours",
             ) from None
         return made
 
@@ -96,13 +121,14 @@ def _like(rows: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
     return rows.reshape(-1, *[1] * (part.dim() - 1))
 
 
-def _means(each: dict[str, torch.Tensor], owners: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The mean over each owner's rows, in double precision."""
-    counts = torch.bincount(owners).double()
+def _means(each: dict[str, torch.Tensor], owners: torch.Tensor, counts: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The mean over each owner's rows that count, in double precision."""
+    size = int(owners[-1]) + 1
+    rows = torch.zeros(size, dtype=torch.float64, device=owners.device).index_add(0, owners, counts.double())
     return {
-        name: torch.zeros(len(counts), *part.shape[1:], dtype=torch.float64, device=part.device).index_add(
+        name: torch.zeros(size, *part.shape[1:], dtype=torch.float64, device=part.device).index_add(
             0, owners, part.double()
         )
-        / _like(counts, part)
+        / _like(rows.clamp_min(1), part)
         for name, part in each.items()
     }

@@ -28,7 +28,7 @@ from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.trainers.dp_sgd.augmentation import views_of
 from discreet.trainers.dp_sgd.batches import micro_batches
 from discreet.trainers.dp_sgd.checkpoints import Checkpoints
-from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up, run_name
+from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up, made_up_targets, run_name
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, PoissonCohortSampler
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
 from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
@@ -102,7 +102,11 @@ class DPSGD:
         module = self._module(start).to(device).train()
         check_layers(module)
         if taken:
-            check_by_trying(module, made_up(next(iter(taken.values())), device), self.classes)
+            cohort = next(iter(taken.values()))
+            sample = made_up(cohort, device)
+            check_by_trying(module, sample, self.classes)
+            views = views_of(sample, self.settings.augmentations, self.settings.views, 0)
+            RecordGradients(module, self.loss).try_out(views, made_up_targets(cohort, device))
         return module, taken, device
 
     def _module(self, start: TorchPredictor | None) -> nn.Module:
@@ -181,7 +185,9 @@ class _Step:
                 own = (seed + number) % 2**63
                 torch.manual_seed(own)
                 views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
-                total += self._gradients.clipped_sum(views, piece.targets, clip=self._clip, owners=piece.owners)
+                total += self._gradients.clipped_sum(
+                    views, piece.targets, clip=self._clip, usable=piece.usable, owners=piece.owners
+                )
         return total
 
 

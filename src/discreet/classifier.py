@@ -1,0 +1,245 @@
+"""`DPClassifier`: private training under scikit-learn's habits: ``fit``, ``predict``, ``predict_proba``.
+
+One `fit` is one campaign without questions: a plan made from public numbers, a ledger committed to it, training, a
+certificate (``certificate_``). Every fit on the same people spends anew; a grid search over private data spends once a
+cell and fold.
+
+What differs from other estimators, because data must not decide it:
+
+- ``epsilon`` and ``delta`` have no default.
+- ``classes`` are declared. ``classes="from-labels"`` says that the set of labels in ``y`` is public knowledge.
+- Nothing is scaled by statistics of ``X``: declare ``center`` and ``scale``.
+- A record with NaN or infinite values is trained as a null, silently; an error would tell that it was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from discreet.errors import BadInput, LedgerUnavailable
+from discreet.privacy.exact import Number
+from discreet.privacy.plan import Plan
+
+FROM_LABELS = "from-labels"
+PHASE = 0
+
+
+class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A torch model trained by DP-SGD, as an estimator.
+
+    Parameters: ``epsilon``, ``delta`` (the promise); ``classes``; ``model`` (a name of `discreet.models`, or
+    ``module:callable``) with ``model_options``; ``inputs`` (the shape of one record, if not a row of numbers);
+    ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``;
+    ``center`` and ``scale`` (public); ``accountant``; ``unit`` with ``fit(X, y, persons=...)``; ``ledger`` (a file that
+    keeps the account; without one it lives as long as `fit`) and ``checkpoints`` (a directory: a killed `fit` goes on);
+    ``random_state`` (a number makes it a *simulation*, which protects nobody); ``watch(done, steps)``.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        classes: Sequence[Any] | str | None = None,
+        model: str = "linear",
+        model_options: dict[str, Any] | None = None,
+        inputs: tuple[int, ...] | None = None,
+        batch: int = 256,
+        epochs: int = 20,
+        settings: Any = None,
+        center: Any = 0.0,
+        scale: Any = 1.0,
+        accountant: str = "pld",
+        unit: str = "record",
+        ledger: Path | str | None = None,
+        checkpoints: Path | str | None = None,
+        random_state: Any = None,
+        watch: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.classes = classes
+        self.model = model
+        self.model_options = model_options
+        self.inputs = inputs
+        self.batch = batch
+        self.epochs = epochs
+        self.settings = settings
+        self.center = center
+        self.scale = scale
+        self.accountant = accountant
+        self.unit = unit
+        self.ledger = ledger
+        self.checkpoints = checkpoints
+        self.random_state = random_state
+        self.watch = watch
+
+    def fit(self, X: Any, y: Any, persons: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
+        """Plan, charge, train, certify. ``persons`` says whose record each row is, where the unit is the person."""
+        if self.epsilon is None or self.delta is None:
+            raise BadInput("fitting a private classifier", "epsilon or delta is missing", "Declare both: the promise")
+        X, y = validate_data(self, X, y, dtype=np.float32, ensure_all_finite=False, multi_output=False)  # noqa: N806
+        check_classification_targets(y)
+        self.classes_ = self._classes(y)
+        records = self._records(X, _numbers(column_or_1d(y), self.classes_), persons)
+        self.plan_ = _planned(
+            str(self.epsilon), str(self.delta), records.units, self.batch, self.epochs, self.accountant, self.unit
+        )
+        self._train(records)
+        return self
+
+    def predict_proba(self, X: Any) -> Any:  # noqa: N803
+        """Probabilities in the order of ``classes_``."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float32, ensure_all_finite=False, reset=False)  # noqa: N806
+        return self.predictor_.predict_proba(self._shaped(X))
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
+        """The likeliest of ``classes_``."""
+        check_is_fitted(self)
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def __sklearn_tags__(self) -> Any:
+        """NaN is taken (as a null), never refused."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    # -- inside
+
+    def _classes(self, y: Any) -> Any:
+        if self.classes is None:
+            raise BadInput(
+                "fitting a private classifier",
+                "its classes are not declared, and the labels of private records must not name them",
+                'Give classes=[...], or classes="from-labels" if the set of labels is public',
+            )
+        found = np.unique(y) if isinstance(self.classes, str) and self.classes == FROM_LABELS else self.classes
+        if isinstance(found, str) or len(found) != len(np.unique(np.asarray(found))):
+            raise BadInput("classes", "they are not a list of different labels", "Give each class once")
+        if len(found) < 2:
+            raise BadInput("fitting a classifier", "there is only one class", "Declare at least 2 classes")
+        return np.asarray(found)
+
+    def _records(self, x: Any, numbers: Any, persons: Any) -> Any:
+        from discreet.trainers.dp_sgd import MISSING, CohortRecords
+
+        if self.unit == "person" and persons is None:
+            raise BadInput("fitting for persons", "nothing says whose records these are", "Call fit(X, y, persons=...)")
+        shaped = self._shaped(x)
+        broken = ~np.isfinite(shaped).reshape(len(shaped), -1).all(axis=1)
+        numbers = np.where(broken, MISSING, numbers)
+        whose = np.asarray(persons) if self.unit == "person" else None
+        return CohortRecords(x=np.where(_rows(broken, shaped), np.float32(0), shaped), y=numbers, persons=whose)
+
+    def _shaped(self, x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            moved = ((x - self.center) / self.scale).astype(np.float32)
+        if self.inputs is None:
+            return moved
+        if int(np.prod(self.inputs)) != x.shape[1]:
+            raise BadInput(f"inputs={self.inputs}", f"records have {x.shape[1]} numbers", "Give a shape of that size")
+        return moved.reshape(len(moved), *self.inputs)
+
+    def _train(self, records: Any) -> None:
+        from discreet.models import build_model
+        from discreet.privacy.certificate import certify
+        from discreet.privacy.training_phase import TrainingPhase
+        from discreet.trainers.dp_sgd import DPSGD
+
+        module = build_model(
+            self.model,
+            inputs=tuple(records.x.shape[1:]),
+            classes=len(self.classes_),
+            **(self.model_options or {}),
+        )
+        trainer = DPSGD(
+            module,
+            classes=len(self.classes_),
+            settings=self.settings,
+            checkpoints=self.checkpoints,
+            watch=self.watch,
+        )
+        phase, cohorts = TrainingPhase.of(self.plan_, PHASE), {"initial": records}
+        trainer.check(phase=phase, cohorts=cohorts)
+        with self._open_ledger() as ledger:
+            self.simulation_ = ledger.simulation
+            self.predictor_ = self._charged_and_trained(trainer, phase, cohorts, ledger)
+            self.certificate_ = certify(ledger)
+        self.n_iter_ = phase.steps
+
+    def _charged_and_trained(self, trainer: Any, phase: Any, cohorts: Any, ledger: Any) -> Any:
+        from discreet.noise import SealedPhase
+        from discreet.trainers.dp_sgd import charge_training
+
+        if self.checkpoints is None or ledger.simulation:
+            return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(ledger, phase))
+        keys = Path(self.checkpoints)
+        keys.mkdir(parents=True, exist_ok=True)
+        with SealedPhase(ledger, phase=PHASE, directory=keys) as sealed:
+            return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(sealed, phase))
+
+    def _open_ledger(self) -> Any:
+        from discreet.noise import OperatingSystem, Seeded
+        from discreet.privacy.ledger import FileSink, Ledger, MemorySink, terms_of
+
+        source: Any = OperatingSystem() if self.random_state is None else Seeded(_seed_of(self.random_state))
+        terms = terms_of(self.plan_)
+        if self.ledger is None:
+            return Ledger.create(MemorySink(), terms, source=source)
+        if not Path(self.ledger).exists():
+            return Ledger.create(FileSink(self.ledger), terms, source=source)
+        ledger = Ledger.open(FileSink(self.ledger, must_exist=True), source=source)
+        if ledger.terms != terms:
+            ledger.close()
+            raise LedgerUnavailable(
+                "fitting with this ledger", "it is committed to another plan", "Give every fit a ledger of its own"
+            )
+        return ledger
+
+
+def _seed_of(random_state: Any) -> int:
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    raise BadInput("random_state", "it is neither None nor a number", "Give None in production, a number to simulate")
+
+
+def _numbers(y: Any, classes: Any) -> Any:
+    """The number of each label's class; `MISSING` for a label that was not declared."""
+    from discreet.trainers.dp_sgd import MISSING
+
+    order = np.argsort(classes)
+    ranked = classes[order]
+    places = np.clip(np.searchsorted(ranked, y), 0, len(ranked) - 1)
+    return np.where(ranked[places] == y, order[places], MISSING)
+
+
+def _rows(broken: Any, x: Any) -> Any:
+    return broken.reshape(-1, *[1] * (x.ndim - 1))
+
+
+@lru_cache(maxsize=64)
+def _planned(epsilon: str, delta: str, units: int, batch: int, epochs: int, accountant: Any, unit: Any) -> Plan:
+    """A plan follows from public numbers alone, so the same fit is planned once."""
+    from discreet.api import plan
+
+    return plan(
+        epsilon=epsilon,
+        delta=delta,
+        initial=units,
+        batch=min(batch, units),
+        epochs=epochs,
+        accountant=accountant,
+        unit=unit,
+    )

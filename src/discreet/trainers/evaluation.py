@@ -1,0 +1,162 @@
+"""How good is the model? ``public``: on public records, free. ``paid``: on private ones kept apart, for a price.
+``none``: not asked.
+
+Paid: held-out records are never asked and never trained, so they have a trajectory of their own, `held-out`
+(`terms_of(plan, held_out=...)`). What leaves is one histogram with discrete Laplace noise: how many labelled records
+were right and how many wrong, for every true class if wanted. A record is in one cell (in one a label, where there are
+L labels), its null in none, so one histogram has sensitivity 1 (L; m times that for persons with m records).
+
+Accuracy is right / (right + wrong), clipped to [0, 1]: post-processing. Its interval covers both the noise and the
+records being a sample.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput
+from discreet.noise import discrete_laplace
+from discreet.privacy.events import DiscreteLaplace
+from discreet.privacy.exact import Number
+from discreet.privacy.ledger import Receipt
+from discreet.roles import Predictor
+from discreet.trainers.dp_sgd.cohorts import CohortRecords, slots_of
+
+FORMAT = "discreet.evaluation/1"
+_CONFIDENCE = 0.95
+_NORMAL = 1.959963984540054
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Accuracy with a 95% interval, and by class or label. Audience: world."""
+
+    kind: Literal["public", "paid"]
+    accuracy: float
+    low: float
+    high: float
+    parts: tuple[float, ...]
+    epsilon: Decimal
+    simulation: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """A form for ``--json`` and reports."""
+        return {
+            "format": FORMAT,
+            "simulation": self.simulation,
+            "audience": "world",
+            "kind": self.kind,
+            "accuracy": self.accuracy,
+            "interval": [self.low, self.high],
+            "parts": list(self.parts),
+            "epsilon": str(self.epsilon),
+        }
+
+
+def evaluation_event(*, epsilon: Number, labels: int = 1, records_per_person: int = 1) -> DiscreteLaplace:
+    """What one paid evaluation costs a held-out unit: ``epsilon``, whatever the number of classes.
+
+    ``labels``: how many labels a record has (1, if it is of one class).
+    """
+    if labels < 1 or records_per_person < 1:
+        raise BadInput("a paid evaluation", "labels and records a person are whole numbers from 1", "Count again")
+    return DiscreteLaplace(epsilon=epsilon, sensitivity=labels * records_per_person)
+
+
+def evaluate_public(predictor: Predictor, x: Any, y: Any, *, classes: int) -> Evaluation:
+    """On public records: nothing is charged, nothing hidden."""
+    records = CohortRecords(x=x, y=y)
+    counts = _histogram(predictor, records, np.arange(len(records)), classes, by_class=True)
+    return _evaluation("public", counts.astype(np.float64), noise=0.0, epsilon=Decimal(0), simulation=False)
+
+
+def evaluate_paid(
+    predictor: Predictor,
+    records: CohortRecords,
+    *,
+    classes: int,
+    receipt: Receipt,
+    who: str | None = None,
+    by_class: bool = False,
+    records_per_person: int = 1,
+) -> Evaluation:
+    """On held-out private records, for what ``receipt`` was charged (`evaluation_event`).
+
+    ``by_class`` shows every class, and adds noise in as many places. A person's records beyond ``records_per_person``
+    are left out, the first ones kept.
+    """
+    event = receipt.charge_of(who).event
+    labels = records.y.shape[1] if records.y.ndim == 2 else 1
+    if not isinstance(event, DiscreteLaplace) or event.sensitivity != labels * records_per_person:
+        raise BadInput(
+            "a paid evaluation",
+            f"{labels} labels and {records_per_person} records a person were not what was charged for",
+            "Charge evaluation_event with the same numbers",
+        )
+    rows = np.arange(len(records))
+    if records.persons is not None:
+        everyone, usable = np.arange(records.units), np.ones(len(records), dtype=bool)
+        order = np.arange(len(records), dtype=np.float64)
+        slots, filled = slots_of(records, everyone, usable, records_per_person, order)
+        rows = np.sort(slots[filled])
+    elif records_per_person != 1:
+        raise BadInput("records_per_person", "nothing says whose records they are", "Give the cohort persons")
+    counts = _histogram(predictor, records, rows, classes, by_class=by_class)
+    noisy = discrete_laplace(counts, receipt=receipt, who=who)
+    scale = event.sensitivity / float(event.epsilon)
+    return _evaluation("paid", noisy, noise=scale, epsilon=event.epsilon, simulation=receipt.simulation)
+
+
+def _histogram(
+    predictor: Predictor, records: CohortRecords, rows: NDArray[Any], classes: int, *, by_class: bool
+) -> NDArray[np.int64]:
+    """Cells (part, wrong | right): a part is a true class, a label, or everything."""
+    usable = records.labelled(classes)[rows]
+    rows = rows[usable]
+    try:
+        found = predictor.predict_proba(records.rows(rows))
+    except Exception as failed:  # noqa: BLE001 - whatever it says may quote a record
+        raise BadInput(
+            "an evaluation", f"the predictor ended with {type(failed).__name__}", "Try it on made-up records"
+        ) from None
+    truth = records.y[rows]
+    if truth.ndim == 2:
+        known, right = ~np.isnan(truth.astype(np.float64)), (found > 0.5) == (truth > 0.5)
+        wrong_right = [(known & ~right).sum(axis=0), (known & right).sum(axis=0)]
+        return np.stack(wrong_right, axis=1).astype(np.int64)
+    right = np.asarray(found).argmax(axis=1) == truth
+    cells = np.zeros((classes if by_class else 1, 2), dtype=np.int64)
+    np.add.at(
+        cells, (truth.astype(np.int64) if by_class else np.zeros(len(rows), dtype=np.int64), right.astype(int)), 1
+    )
+    return cells
+
+
+def _evaluation(
+    kind: Literal["public", "paid"], cells: NDArray[Any], *, noise: float, epsilon: Decimal, simulation: bool
+) -> Evaluation:
+    counts = np.asarray(cells, dtype=np.float64)
+    right, total = counts[:, 1].sum(), counts.sum()
+    accuracy = _share(right, total)
+    # every noisy cell is within this with 95%, by a union bound over the cells; n records are a sample of size n
+    spread = noise * math.log(counts.size / (1 - _CONFIDENCE)) * len(counts) / max(total, 1.0)
+    sampling = _NORMAL * math.sqrt(accuracy * (1 - accuracy) / max(total, 1.0))
+    return Evaluation(
+        kind=kind,
+        accuracy=accuracy,
+        low=max(0.0, accuracy - spread - sampling),
+        high=min(1.0, accuracy + spread + sampling),
+        parts=tuple(_share(row[1], row.sum()) for row in counts),
+        epsilon=epsilon,
+        simulation=simulation,
+    )
+
+
+def _share(right: float, total: float) -> float:
+    return float(min(max(right / total, 0.0), 1.0)) if total > 0 else 0.0

@@ -1,0 +1,118 @@
+"""Remove-one sensitivity: on every model and memory layout one record moves the sum by its own clipped gradient, by at
+most C, and the others not by a bit.
+"""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from discreet.models import build_model
+from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
+from discreet.trainers.dp_sgd.losses import cross_entropy
+
+CLIP = 0.05
+PICTURES = (3, 16, 16)
+TEXT = {
+    "config": {
+        "model_type": "bert",
+        "vocab_size": 50,
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 12,
+    },
+    "train_layers": 1,
+}
+MODELS = {
+    "linear": (PICTURES, {}),
+    "mlp": (PICTURES, {"hidden": (8,)}),
+    "small_cnn": ((1, 28, 28), {}),
+    "resnet9": (PICTURES, {"width": 8}),
+    "equivariant_resnet9": (PICTURES, {"width": 4}),
+}
+
+
+class Attends(nn.Module):
+    """Attention, an embedding and normalisation of a record's own tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(20, 8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.norm = nn.LayerNorm(8)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        seen = self.tokens(x)
+        return self.head(self.norm(seen + self.attention(seen, seen, seen, need_weights=False)[0]).mean(dim=1))
+
+
+def made(name):
+    luck = torch.Generator().manual_seed(5)
+    if name == "attention":
+        torch.manual_seed(0)
+        return Attends(), torch.randint(0, 20, (5, 7), generator=luck)
+    shape, options = MODELS[name]
+    return build_model(name, inputs=shape, classes=4, **options), torch.randn((5, *shape), generator=luck)
+
+
+def laid_out(model, rows, layout):
+    if layout == "channels-last" and rows.dim() == 4:
+        return model.to(memory_format=torch.channels_last), rows.contiguous(memory_format=torch.channels_last)
+    if layout == "sliced":  # a view into something larger, with odd strides
+        wide = torch.stack([rows, rows], dim=-1)
+        return model, wide[..., 0]
+    return model, rows
+
+
+def summed(model, rows, targets, clip=CLIP):
+    return RecordGradients(model, cross_entropy).clipped_sum(rows.unsqueeze(1), targets, clip=clip).numpy()
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels-last", "sliced"])
+@pytest.mark.parametrize("name", [*MODELS, "attention"])
+def test_one_record_moves_the_sum_by_its_clipped_gradient(name, layout):
+    model, rows = laid_out(*made(name), layout)
+    model.train()
+    targets = torch.tensor([0, 1, 2, 3, 0])
+    whole = summed(model, rows, targets)
+    size = whole.size
+    for row in range(5):
+        others = [other for other in range(5) if other != row]
+        gap = whole - summed(model, rows[others], targets[others])
+        assert np.linalg.norm(gap) <= reach(CLIP, slots=5, parameters=size)
+        model.zero_grad()
+        cross_entropy(model(rows[row][None]), targets[row]).backward()
+        alone = torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.requires_grad]).double().numpy()
+        alone *= min(1.0, CLIP / np.linalg.norm(alone))
+        assert np.linalg.norm(alone) > 0.99 * CLIP  # or the test could not fail
+        np.testing.assert_allclose(gap, alone, rtol=0, atol=1e-4 * CLIP)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_null_in_its_slot_leaves_the_others_as_they_are(name):
+    """With the batch of the same size, the sum moves by exactly one record's part: the null is one that is not finite."""
+    model, rows = made(name)
+    targets = torch.tensor([0, 1, 2, 3, 0])
+    whole, poisoned = summed(model, rows, targets), rows.clone()
+    poisoned[2] = torch.nan
+    alone = summed(model, rows[2:3], targets[2:3])
+    np.testing.assert_allclose(whole - summed(model, poisoned, targets), alone, rtol=0, atol=1e-5 * CLIP)
+
+
+def test_reach_is_hardly_more_than_c():
+    assert 1 < reach(1.0, slots=10, parameters=10) < 1 + 1e-12
+    assert reach(1.0, slots=60_000, parameters=26_010) < 1 + 2e-6
+    assert reach(1.0, slots=10**6, parameters=10**7) < 1 + 5e-4
+
+
+def test_rounding_stays_below_reach():
+    """Cancelling sums of 4,000 records of length C: what rounding does is far below what reach allows for it."""
+    luck = np.random.default_rng(0)
+    parts = luck.normal(size=(4000, 50))
+    parts /= np.linalg.norm(parts, axis=1, keepdims=True)
+    parts[2000:] = -parts[:2000]
+    gap = np.linalg.norm(parts.sum(axis=0) - parts[1:].sum(axis=0))
+    assert gap <= reach(1.0, slots=4000, parameters=50)
