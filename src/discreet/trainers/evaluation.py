@@ -118,23 +118,20 @@ def _histogram(
 ) -> NDArray[np.int64]:
     """Cells (part, wrong | right): a part is a true class, a label, or everything."""
     usable = records.labelled(classes)[rows]
-    rows = rows[usable]
     try:
-        found = predictor.predict_proba(records.rows(rows))
+        found = np.asarray(predictor.predict_proba(records.rows(rows)))[usable]
     except Exception as failed:  # noqa: BLE001 - whatever it says may quote a record
         raise BadInput(
             "an evaluation", f"the predictor ended with {type(failed).__name__}", "Try it on made-up records"
         ) from None
-    truth = records.y[rows]
+    truth = records.y[rows[usable]]
     if truth.ndim == 2:
         known, right = ~np.isnan(truth.astype(np.float64)), (found > 0.5) == (truth > 0.5)
         wrong_right = [(known & ~right).sum(axis=0), (known & right).sum(axis=0)]
         return np.stack(wrong_right, axis=1).astype(np.int64)
-    right = np.asarray(found).argmax(axis=1) == truth
     cells = np.zeros((classes if by_class else 1, 2), dtype=np.int64)
-    np.add.at(
-        cells, (truth.astype(np.int64) if by_class else np.zeros(len(rows), dtype=np.int64), right.astype(int)), 1
-    )
+    part = truth.astype(np.int64) if by_class else np.zeros(len(truth), dtype=np.int64)
+    np.add.at(cells, (part, (found.argmax(axis=1) == truth).astype(int)), 1)
     return cells
 
 

@@ -110,7 +110,7 @@ def slots_of(
     """``most`` rows for every one of ``units``, (U, m), and which of them count.
 
     A unit with more usable rows gives those with the least ``luck`` (a number for every row of the cohort); one with
-    fewer, or none, keeps its places empty. So nobody's rows move another's: not in a batch, not in what is drawn for it.
+    fewer, or none, keeps its places empty. So nobody's rows move another's, in a batch or in what is drawn for it.
     """
     order = np.lexsort((luck, ~usable, cohort.owners))
     starts = np.searchsorted(cohort.owners[order], np.arange(cohort.units + 1))

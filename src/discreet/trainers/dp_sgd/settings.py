@@ -26,7 +26,7 @@ class Settings:
                         from parameters to an optimizer; it sees noisy gradients only
     learning_rate       of the optimizer, times the schedule
     optimizer_options   further keyword arguments of the optimizer, such as momentum
-    schedule            ``constant``, ``linear``, ``cosine``, ``warmup-cosine``, or a function of the share done (0 to 1)
+    schedule            ``constant``, ``linear``, ``cosine``, ``warmup-cosine``, or a function of the share done, from 0
     adaptive_clip       lambda of adaptive gradient clipping (Brock et al. 2021) of the noisy gradient; None: none
     ema                 decay of an exponential moving average of the weights, which is then the model; None: none
     micro_batch         records (times views) whose gradients are held in memory at once; changes nothing else

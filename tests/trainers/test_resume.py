@@ -1,0 +1,253 @@
+"""Killed anywhere and resumed equals uninterrupted, bit for bit; and no step is taken that was not charged."""
+
+import json
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from training_runs import blobs, phase_of
+
+from discreet.errors import BadInput, DiscreetError, InvalidCheckpoint, LedgerUnavailable
+from discreet.noise import OperatingSystem, SealedPhase, Seeded
+from discreet.privacy.budget import Budget
+from discreet.privacy.ledger import FileSink, Ledger, Line, Path, Stay, committed
+from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
+
+HERE = pathlib.Path(__file__).parent
+STEPS = 8
+PHASE = phase_of({"a": 0.6, "b": 0.8}, steps=STEPS // 2, sigma=2.0, stages=2)
+TERMS = committed(
+    Budget(epsilon=50, delta="1e-3"),
+    [
+        Line(who=who, phase=0, event=event, count=stage.steps)
+        for stage in PHASE.stages[:1]
+        for who, event in stage.cohorts
+        for _ in PHASE.stages
+    ],
+    paths=[Path(name=who, stays=(Stay(who=who),)) for who in ("a", "b")],
+    accountant="rdp",
+)
+COHORTS = {"a": blobs(12), "b": blobs(9, seed=1)}
+
+
+class Killed(BaseException):
+    """Nobody catches it: as good as death, in one process."""
+
+
+def model():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Dropout(0.3), nn.Linear(4, 3))
+
+
+def settings(**changes):
+    base = {"optimizer": "nadam", "learning_rate": 0.05, "ema": 0.9, "schedule": "cosine", "checkpoint_every": 3}
+    return Settings(**(base | changes))
+
+
+def run(place, *, kill_at=0, only="", cohorts=COHORTS, sealed=False, chosen=None):
+    """Train from wherever ``place`` is; returns the weights, or None if it was killed at instruction ``kill_at``."""
+    ledger_file, source = place / "a.ledger", OperatingSystem() if sealed else Seeded(7)
+    if ledger_file.exists():
+        ledger = Ledger.open(FileSink(ledger_file), source=source)
+    else:
+        ledger = Ledger.create(FileSink(ledger_file), TERMS, source=source)
+    trainer = DPSGD(model(), classes=3, settings=chosen or settings(), checkpoints=place / "kept")
+    seen = [0]
+
+    def act():
+        if sealed:
+            (place / "keys").mkdir(exist_ok=True)
+            with SealedPhase(ledger, phase=0, directory=place / "keys") as phase:
+                return trainer.train(phase=PHASE, cohorts=cohorts, receipt=charge_training(phase, PHASE))
+        return trainer.train(phase=PHASE, cohorts=cohorts, receipt=charge_training(ledger, PHASE))
+
+    try:
+        with counting(seen, kill_at, only):
+            made = act()
+    except Killed:
+        return None, seen[0]
+    finally:
+        ledger._sink.close()
+    return [value.numpy().tobytes() for value in made.module.state_dict().values()], seen[0]
+
+
+class counting:  # noqa: N801 - reads as a word
+    """Counts lines executed in discreet's files, and dies at one of them."""
+
+    def __init__(self, seen, kill_at, only):
+        self.seen, self.kill_at, self.only = seen, kill_at, only
+
+    def __enter__(self):
+        sys.settrace(self.on_event)
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+
+    def on_event(self, frame, event, _):
+        name = frame.f_code.co_filename
+        if "discreet" not in name or self.only not in name:
+            return None
+        if event == "line":
+            self.seen[0] += 1
+            if self.seen[0] == self.kill_at:
+                sys.settrace(None)
+                raise Killed
+        return self.on_event
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    torch.set_num_threads(1)
+    return run(tmp_path_factory.mktemp("whole"))
+
+
+def test_the_same_seed_gives_the_same_bits(uninterrupted, tmp_path):
+    assert run(tmp_path)[0] == uninterrupted[0]
+
+
+@pytest.mark.parametrize("only", ["", "trainers"])
+def test_killed_anywhere_and_resumed_it_ends_the_same(uninterrupted, tmp_path, only):
+    weights = uninterrupted[0]
+    whole = run_counted(tmp_path / "count", only)
+    luck = random.Random(only)
+    for trial in range(12):
+        place = tmp_path / str(trial)
+        place.mkdir()
+        for kill_at in sorted(luck.sample(range(1, whole), 2), reverse=bool(trial % 2)):
+            assert run(place, kill_at=kill_at, only=only)[0] in (None, weights)
+        assert run(place)[0] == weights
+        entries = [json.loads(line) for line in (place / "a.ledger").read_text().splitlines()[1:]]
+        assert len(entries) == 2  # nothing was charged twice, and nothing was trained that was not charged
+
+
+def run_counted(place, only):
+    place.mkdir()
+    return run(place, only=only)[1]
+
+
+def test_a_finished_phase_is_read_back_without_a_draw(uninterrupted, tmp_path):
+    run(tmp_path)
+    assert run(tmp_path)[0] == uninterrupted[0]
+
+
+def test_production_resumes_with_the_sealed_key(tmp_path):
+    """Two kills, and one more run that is not killed; then a redo of the last steps from an older checkpoint is equal."""
+    whole = run_counted(tmp_path / "count", "trainers")
+    luck = random.Random(3)
+    place = tmp_path / "a"
+    place.mkdir()
+    for kill_at in sorted(luck.sample(range(whole // 4, whole // 2), 2)):
+        assert run(place, kill_at=kill_at, only="trainers", sealed=True)[0] is None
+    assert any((place / "keys").iterdir())
+    done, _ = run(place, sealed=True)
+    assert done is not None
+    assert not any(path.suffix == ".key" and path.stat().st_size for path in (place / "keys").iterdir())
+    # the phase is over: its key is gone, and doing it again is refused
+    with pytest.raises(DiscreetError):
+        run(place, sealed=True)
+
+
+def test_production_without_a_seal_cannot_do_a_phase_twice(tmp_path):
+    ledger = Ledger.create(FileSink(tmp_path / "a.ledger"), TERMS, source=OperatingSystem())
+    charge_training(ledger, PHASE)
+    with pytest.raises(DiscreetError, match="remains|planned|left|commit"):
+        charge_training(ledger, PHASE)
+    ledger.close()
+
+
+@pytest.mark.parametrize("change", ["labels", "settings", "weights"])
+def test_other_inputs_do_not_get_the_same_noise(tmp_path, change):
+    whole = run_counted(tmp_path / "count", "trainers")
+    place = tmp_path / "a"
+    place.mkdir()
+    run(place, kill_at=int(whole * 0.8), only="trainers")
+    cohorts, chosen = COHORTS, None
+    if change == "labels":
+        y = COHORTS["a"].y.copy()
+        y[0] = (y[0] + 1) % 3
+        cohorts = COHORTS | {"a": CohortRecords(x=COHORTS["a"].x, y=y)}
+    if change == "settings":
+        chosen = settings(clip=2.0)
+    if change == "weights":
+        state = json.loads((place / "kept" / "phase-0.json").read_text())
+        file = place / "kept" / state["tensors"]
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        file.write_bytes(content)
+    with pytest.raises(InvalidCheckpoint):
+        run(place, cohorts=cohorts, chosen=chosen)
+
+
+def test_a_checkpoint_may_come_more_often_without_changing_a_bit(uninterrupted, tmp_path):
+    run(tmp_path, kill_at=int(uninterrupted[1] * 0.7))
+    assert run(tmp_path, chosen=settings(checkpoint_every=1))[0] == uninterrupted[0]
+
+
+def test_broken_checkpoints_are_refused_in_words(tmp_path):
+    run(tmp_path)
+    state, luck = tmp_path / "kept" / "phase-0.json", random.Random(0)
+    sound = state.read_bytes()
+    for _ in range(60):
+        broken = bytearray(sound)
+        broken[luck.randrange(len(broken))] = luck.randrange(256)
+        if luck.random() < 0.3:
+            broken = broken[: luck.randrange(len(broken))]
+        state.write_bytes(broken)
+        try:
+            run(tmp_path)
+        except (BadInput, LedgerUnavailable) as refused:
+            assert isinstance(refused, InvalidCheckpoint)
+    state.write_bytes(sound)
+    next((tmp_path / "kept").glob("*.safetensors")).unlink()
+    with pytest.raises(InvalidCheckpoint, match="Remove it"):
+        run(tmp_path)
+
+
+def test_no_pickle_is_written(tmp_path):
+    run(tmp_path)
+    assert {path.suffix for path in (tmp_path / "kept").iterdir()} == {".json", ".safetensors"}
+
+
+def test_sigkill_from_outside(uninterrupted, tmp_path):
+    """A real process, really killed, twice."""
+    script = tmp_path / "child.py"
+    script.write_text(
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        f"sys.path.insert(0, {str(HERE)!r})\n"
+        "import torch\n"
+        "torch.set_num_threads(1)\n"
+        "import test_resume\n"
+        "from discreet.trainers.dp_sgd.state import State\n"
+        "honest = State.move\n"
+        "def slowly(self, *a, **k):\n"
+        "    print('step', flush=True)\n"
+        "    time.sleep(0.02)\n"
+        "    honest(self, *a, **k)\n"
+        "State.move = slowly\n"
+        "test_resume.run(Path(sys.argv[1]))\n"
+    )
+    place = tmp_path / "run"
+    place.mkdir()
+    for steps in (2, 4):
+        child = subprocess.Popen([sys.executable, str(script), str(place)], stdout=subprocess.PIPE, text=True)
+        for _ in range(steps):
+            child.stdout.readline()
+        time.sleep(0.01)
+        child.send_signal(signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL
+        child.stdout.close()
+    assert run(place)[0] == uninterrupted[0]
+
+
+def test_it_learns_something(uninterrupted):
+    """The run above is a real one: its weights moved."""
+    assert uninterrupted[0] != [value.numpy().tobytes() for value in model().state_dict().values()]
+    assert all(np.isfinite(np.frombuffer(part, dtype=np.float32)).all() for part in uninterrupted[0])
