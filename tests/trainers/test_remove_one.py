@@ -93,7 +93,7 @@ def test_one_record_moves_the_sum_by_its_clipped_gradient(name, layout):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_null_in_its_slot_leaves_the_others_as_they_are(name):
-    """With the batch of the same size, the sum moves by exactly one record's part: the null is one that is not finite."""
+    """With a batch of the same size the sum moves by one record's part; the null here is not finite."""
     model, rows = made(name)
     targets = torch.tensor([0, 1, 2, 3, 0])
     whole, poisoned = summed(model, rows, targets), rows.clone()

@@ -138,7 +138,7 @@ def test_a_finished_phase_is_read_back_without_a_draw(uninterrupted, tmp_path):
 
 
 def test_production_resumes_with_the_sealed_key(tmp_path):
-    """Two kills, and one more run that is not killed; then a redo of the last steps from an older checkpoint is equal."""
+    """Two kills, then a run that is not killed; after it the key is gone and the phase cannot be done again."""
     whole = run_counted(tmp_path / "count", "trainers")
     luck = random.Random(3)
     place = tmp_path / "a"

@@ -41,8 +41,15 @@ def check_layers(module: nn.Module) -> None:
         raise BadInput("training this model", "none of its parameters is to be trained", "Set requires_grad")
 
 
+def check_sized(module: nn.Module) -> None:
+    """Refuse a model whose lazy layers do not know their size yet."""
+    if any(nn.parameter.is_lazy(value) for value in (*module.parameters(), *module.buffers())):
+        raise BadInput("this model", "a lazy layer does not know its size yet", "Run the model once on made-up records")
+
+
 def replace_batch_norm(module: nn.Module, *, groups: int = _GROUPS) -> nn.Module:
     """A copy of ``module`` with GroupNorm in place of every batch normalisation; affine weights are kept."""
+    check_sized(module)
     module = copy.deepcopy(module)
     if isinstance(module, _BATCH_NORMS):
         return _group_norm(module, groups)
@@ -55,8 +62,6 @@ def replace_batch_norm(module: nn.Module, *, groups: int = _GROUPS) -> nn.Module
 
 def _group_norm(layer: Any, groups: int) -> nn.GroupNorm:
     channels = int(layer.num_features)
-    if not channels:
-        raise BadInput("replacing a lazy batch normalisation", "its size is not known yet", "Run the model once first")
     made = nn.GroupNorm(math.gcd(groups, channels), channels, eps=layer.eps, affine=bool(layer.affine))
     if layer.affine:
         with torch.no_grad():
