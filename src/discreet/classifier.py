@@ -1,7 +1,7 @@
 """`DPClassifier`: private training under scikit-learn's habits: ``fit``, ``predict``, ``predict_proba``.
 
 One `fit` is one campaign without questions: a plan made from public numbers, a ledger committed to it, training, a
-certificate (``certificate_``). Every fit on the same people spends anew; a grid search over private data spends once a
+`certificate`. Every fit on the same people spends anew; a grid search over private data spends once a
 cell and fold.
 
 What differs from other estimators, because data must not decide it:
@@ -107,6 +107,14 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
+    def certificate(self) -> dict[str, Any]:
+        """What this fit promises, for anybody to check: `discreet.privacy.certificate`. Audience: world."""
+        from discreet.privacy.certificate import certify
+        from discreet.privacy.ledger import Ledger, MemorySink
+
+        check_is_fitted(self)
+        return certify(Ledger.open(MemorySink(list(self.account_))))
+
     def __sklearn_tags__(self) -> Any:
         """NaN is taken (as a null), never refused."""
         tags = super().__sklearn_tags__()
@@ -152,7 +160,6 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _train(self, records: Any) -> None:
         from discreet.models import build_model
-        from discreet.privacy.certificate import certify
         from discreet.privacy.training_phase import TrainingPhase
         from discreet.trainers.dp_sgd import DPSGD
 
@@ -171,11 +178,11 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         phase, cohorts = TrainingPhase.of(self.plan_, PHASE), {"initial": records}
         trainer.check(phase=phase, cohorts=cohorts)
-        with self._open_ledger() as ledger:
-            self.simulation_ = ledger.simulation
-            self.predictor_ = self._charged_and_trained(trainer, phase, cohorts, ledger)
-            self.certificate_ = certify(ledger)
-        self.n_iter_ = phase.steps
+        sink = self._sink()
+        with self._ledger_in(sink) as ledger:
+            predictor = self._charged_and_trained(trainer, phase, cohorts, ledger)
+            self.simulation_, self.account_ = ledger.simulation, sink.read()
+        self.predictor_, self.n_iter_ = predictor, phase.steps
 
     def _charged_and_trained(self, trainer: Any, phase: Any, cohorts: Any, ledger: Any) -> Any:
         from discreet.noise import SealedPhase
@@ -188,17 +195,20 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with SealedPhase(ledger, phase=PHASE, directory=keys) as sealed:
             return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(sealed, phase))
 
-    def _open_ledger(self) -> Any:
+    def _sink(self) -> Any:
+        from discreet.privacy.ledger import FileSink, MemorySink
+
+        return MemorySink() if self.ledger is None else FileSink(self.ledger)
+
+    def _ledger_in(self, sink: Any) -> Any:
         from discreet.noise import OperatingSystem, Seeded
-        from discreet.privacy.ledger import FileSink, Ledger, MemorySink, terms_of
+        from discreet.privacy.ledger import Ledger, terms_of
 
         source: Any = OperatingSystem() if self.random_state is None else Seeded(_seed_of(self.random_state))
         terms = terms_of(self.plan_)
-        if self.ledger is None:
-            return Ledger.create(MemorySink(), terms, source=source)
-        if not Path(self.ledger).exists():
-            return Ledger.create(FileSink(self.ledger), terms, source=source)
-        ledger = Ledger.open(FileSink(self.ledger, must_exist=True), source=source)
+        if not sink.read():
+            return Ledger.create(sink, terms, source=source)
+        ledger = Ledger.open(sink, source=source)
         if ledger.terms != terms:
             ledger.close()
             raise LedgerUnavailable(

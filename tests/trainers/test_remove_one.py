@@ -32,6 +32,7 @@ MODELS = {
     "resnet9": (PICTURES, {"width": 8}),
     "equivariant_resnet9": (PICTURES, {"width": 4}),
 }
+OTHERS = ["attention", "transformer"]
 
 
 class Attends(nn.Module):
@@ -54,11 +55,19 @@ def made(name):
     if name == "attention":
         torch.manual_seed(0)
         return Attends(), torch.randint(0, 20, (5, 7), generator=luck)
+    if name == "transformer":
+        tokens = torch.randint(0, 50, (5, 12), generator=luck)
+        return build_model(name, inputs=(12,), classes=4, **TEXT), {
+            "input_ids": tokens,
+            "attention_mask": (torch.arange(12) < torch.tensor([[12], [5], [9], [3], [7]])).long(),
+        }
     shape, options = MODELS[name]
     return build_model(name, inputs=shape, classes=4, **options), torch.randn((5, *shape), generator=luck)
 
 
 def laid_out(model, rows, layout):
+    if isinstance(rows, dict):
+        return model, {name: laid_out(model, part, layout)[1] for name, part in rows.items()}
     if layout == "channels-last" and rows.dim() == 4:
         return model.to(memory_format=torch.channels_last), rows.contiguous(memory_format=torch.channels_last)
     if layout == "sliced":  # a view into something larger, with odd strides
@@ -68,11 +77,16 @@ def laid_out(model, rows, layout):
 
 
 def summed(model, rows, targets, clip=CLIP):
-    return RecordGradients(model, cross_entropy).clipped_sum(rows.unsqueeze(1), targets, clip=clip).numpy()
+    views = each(rows, lambda part: part.unsqueeze(1))
+    return RecordGradients(model, cross_entropy).clipped_sum(views, targets, clip=clip).numpy()
+
+
+def each(rows, change):
+    return {name: change(part) for name, part in rows.items()} if isinstance(rows, dict) else change(rows)
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels-last", "sliced"])
-@pytest.mark.parametrize("name", [*MODELS, "attention"])
+@pytest.mark.parametrize("name", [*MODELS, *OTHERS])
 def test_one_record_moves_the_sum_by_its_clipped_gradient(name, layout):
     model, rows = laid_out(*made(name), layout)
     model.train()
@@ -81,10 +95,10 @@ def test_one_record_moves_the_sum_by_its_clipped_gradient(name, layout):
     size = whole.size
     for row in range(5):
         others = [other for other in range(5) if other != row]
-        gap = whole - summed(model, rows[others], targets[others])
+        gap = whole - summed(model, each(rows, lambda part, kept=others: part[kept]), targets[others])
         assert np.linalg.norm(gap) <= reach(CLIP, slots=5, parameters=size)
         model.zero_grad()
-        cross_entropy(model(rows[row][None]), targets[row]).backward()
+        cross_entropy(model(each(rows, lambda part, at=row: part[at][None])), targets[row]).backward()
         alone = torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.requires_grad]).double().numpy()
         alone *= min(1.0, CLIP / np.linalg.norm(alone))
         assert np.linalg.norm(alone) > 0.99 * CLIP  # or the test could not fail

@@ -139,7 +139,7 @@ def _evaluation(
     kind: Literal["public", "paid"], cells: NDArray[Any], *, noise: float, epsilon: Decimal, simulation: bool
 ) -> Evaluation:
     counts = np.asarray(cells, dtype=np.float64)
-    right, total = counts[:, 1].sum(), counts.sum()
+    right, total = float(counts[:, 1].sum()), float(counts.sum())
     accuracy = _share(right, total)
     # every noisy cell is within this with 95%, by a union bound over the cells; n records are a sample of size n
     spread = noise * math.log(counts.size / (1 - _CONFIDENCE)) * len(counts) / max(total, 1.0)

@@ -1,73 +1,30 @@
 """What a model must not have: layers in which one record touches another, and buffers that data moves.
 
-Batch normalisation divides each record by statistics of all: there is no gradient of one record to clip, and its
-running averages are never noised. It is refused by name, with what to use instead (`replace_batch_norm`). Layers
-nobody has a name for are found by trying: the model is run on made-up records together and one by one.
+Known layers are refused by name (`discreet.models.mixing`). Layers nobody has a name for are found by trying: the model
+is run on made-up records together and one by one.
 """
 
 from __future__ import annotations
 
 import copy
-import math
 from typing import Any
 
 import torch
 from torch import nn
 
 from discreet.errors import BadInput
+from discreet.models.mixing import check_sized, refuse_mixing
 
-_BATCH_NORMS = (nn.modules.batchnorm._BatchNorm, nn.modules.batchnorm._LazyNormBase)
-_GROUPS = 32
 _SAME = 1e-3
 """Rounding of a batch against single records stays far below this; mixing is far above."""
 
 
 def check_layers(module: nn.Module) -> None:
     """Refuse layers that mix records or keep statistics of them; the error names layer and replacement."""
-    for name, layer in module.named_modules():
-        where = f"layer {name or 'of this model'} ({type(layer).__name__})"
-        if isinstance(layer, nn.modules.instancenorm._InstanceNorm):
-            if layer.track_running_stats:
-                raise BadInput(
-                    where, "it keeps statistics of records that nobody adds noise to", "Set track_running_stats=False"
-                )
-        elif isinstance(layer, _BATCH_NORMS):
-            raise BadInput(
-                where,
-                "it mixes the records of a batch, so no single one's gradient exists",
-                "Use GroupNorm instead: discreet.trainers.dp_sgd.replace_batch_norm(model) puts it there",
-            )
+    refuse_mixing(module, "training this model")
+    check_sized(module)
     if not any(weights.requires_grad for weights in module.parameters()):
         raise BadInput("training this model", "none of its parameters is to be trained", "Set requires_grad")
-
-
-def check_sized(module: nn.Module) -> None:
-    """Refuse a model whose lazy layers do not know their size yet."""
-    if any(nn.parameter.is_lazy(value) for value in (*module.parameters(), *module.buffers())):
-        raise BadInput("this model", "a lazy layer does not know its size yet", "Run the model once on made-up records")
-
-
-def replace_batch_norm(module: nn.Module, *, groups: int = _GROUPS) -> nn.Module:
-    """A copy of ``module`` with GroupNorm in place of every batch normalisation; affine weights are kept."""
-    check_sized(module)
-    module = copy.deepcopy(module)
-    if isinstance(module, _BATCH_NORMS):
-        return _group_norm(module, groups)
-    for name, layer in list(module.named_modules()):
-        if isinstance(layer, _BATCH_NORMS) and not isinstance(layer, nn.modules.instancenorm._InstanceNorm):
-            parent = module.get_submodule(name.rpartition(".")[0])
-            setattr(parent, name.rpartition(".")[2], _group_norm(layer, groups))
-    return module
-
-
-def _group_norm(layer: Any, groups: int) -> nn.GroupNorm:
-    channels = int(layer.num_features)
-    made = nn.GroupNorm(math.gcd(groups, channels), channels, eps=layer.eps, affine=bool(layer.affine))
-    if layer.affine:
-        with torch.no_grad():
-            made.weight.copy_(layer.weight)
-            made.bias.copy_(layer.bias)
-    return made.to(layer.weight.device) if layer.affine else made
 
 
 def check_by_trying(module: nn.Module, made_up: Any, classes: int) -> None:

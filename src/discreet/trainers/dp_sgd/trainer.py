@@ -31,7 +31,7 @@ from discreet.trainers.dp_sgd.checkpoints import Checkpoints
 from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up, made_up_targets, run_name
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, PoissonCohortSampler
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
-from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers, check_sized
+from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
 from discreet.trainers.dp_sgd.losses import loss_named
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.state import State
@@ -113,7 +113,7 @@ class DPSGD:
         if start is not None:
             return copy.deepcopy(start.module)
         if isinstance(self._model, nn.Module):
-            check_sized(self._model)
+            check_layers(self._model)
             return copy.deepcopy(self._model)
         with torch.random.fork_rng(devices=[]):  # the first weights are public; a redo begins with the same
             torch.manual_seed(0)

@@ -1,0 +1,156 @@
+"""`DPClassifier` under scikit-learn's own checks, and under ours.
+
+All of scikit-learn's checks pass, given what privacy demands be declared: epsilon and delta (no default), and
+``classes="from-labels"`` (the checks never declare classes; by default labels of private records may not name them).
+One check contradicts privacy and is answered by a tag, `allow_nan`: an estimator should raise an error for NaN in X.
+Ours trains such a record as a null, because the error would tell that it was there.
+"""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_classification
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import discreet
+from discreet import DPClassifier
+from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
+from discreet.privacy.certificate import verify, write_certificate
+from discreet.trainers.dp_sgd import Settings
+
+FREE = {"epsilon": 50, "delta": "1e-3", "accountant": "rdp", "batch": 64, "epochs": 8, "random_state": 0}
+
+
+@parametrize_with_checks([DPClassifier(classes="from-labels", **FREE)])
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    x, y = load_digits(return_X_y=True)
+    return x, y
+
+
+def test_it_learns_digits_and_certifies_it(digits, tmp_path):
+    x, y = digits
+    model = DPClassifier(
+        epsilon=8, delta="1e-5", classes=range(10), scale=16, batch=256, epochs=30, accountant="rdp", random_state=1
+    )
+    model.fit(x[:1400], y[:1400])
+    assert model.score(x[1400:], y[1400:]) > 0.8
+    assert model.simulation_
+    made = model.certificate()
+    assert made["budget"]["epsilon"] == 8
+    assert made["simulation"]
+    file = tmp_path / "certificate.json"
+    write_certificate(made, file)
+    assert verify(file).ok
+    assert model.predict_proba(x[:3]).shape == (3, 10)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(x[:9]), model.predict(x[:9]))
+
+
+def test_the_promise_and_the_classes_are_declared(digits):
+    x, y = digits
+    with pytest.raises(BadInput, match="epsilon or delta"):
+        DPClassifier(classes=range(10)).fit(x, y)
+    with pytest.raises(BadInput, match="from-labels"):
+        DPClassifier(epsilon=1, delta="1e-5").fit(x, y)
+    for wrong in ([0, 0, 1], "digits"):
+        with pytest.raises(BadInput):
+            DPClassifier(epsilon=1, delta="1e-5", classes=wrong).fit(x, y)
+
+
+def test_a_label_that_was_not_declared_is_a_null(digits):
+    x, y = digits
+    few = DPClassifier(classes=list(range(9)), **FREE).fit(x, y)
+    assert list(few.classes_) == list(range(9))
+    other_labels = np.where(y == 9, 77, y)
+    same = DPClassifier(classes=list(range(9)), **FREE).fit(x, other_labels)
+    np.testing.assert_array_equal(few.predict_proba(x[:5]), same.predict_proba(x[:5]))
+
+
+def test_a_record_with_nan_is_a_null_and_nobody_hears_of_it(digits, recwarn):
+    x, y = digits[0][:300].copy(), digits[1][:300]
+    x[7, 3] = np.nan
+    with_nan = DPClassifier(classes=range(10), **FREE).fit(x, y)
+    x[7] = np.inf
+    with_inf = DPClassifier(classes=range(10), **FREE).fit(x, y)
+    np.testing.assert_array_equal(with_nan.predict_proba(digits[0][:5]), with_inf.predict_proba(digits[0][:5]))
+    assert np.isfinite(with_nan.predict_proba(digits[0][:5])).all()
+    assert not [w for w in recwarn if not issubclass(w.category, discreet.privacy.budget.LooseDelta)]
+
+
+def test_production_is_not_a_simulation_and_two_fits_differ():
+    x, y = make_classification(200, random_state=0)
+    options = FREE | {"random_state": None, "epochs": 2}
+    fits = [DPClassifier(classes=[0, 1], **options).fit(x, y) for _ in range(2)]
+    assert not fits[0].simulation_
+    assert not np.array_equal(fits[0].predict_proba(x), fits[1].predict_proba(x))
+    assert fits[0].__sklearn_tags__().non_deterministic
+
+
+def test_pictures_in_rows(digits):
+    x, y = digits
+    options = FREE | {"epochs": 1, "batch": 32}
+    model = DPClassifier(
+        classes=range(10), model="mlp", inputs=(1, 8, 8), model_options={"hidden": (8,), "dropout": 0.5}, **options
+    ).fit(x[:100], y[:100])
+    assert model.predictor_.sample_proba(model._shaped(x[:4].astype(np.float32)), 5).shape == (5, 4, 10)
+    with pytest.raises(BadInput, match="64 numbers"):
+        DPClassifier(classes=range(10), inputs=(3, 8), **options).fit(x[:100], y[:100])
+
+
+def test_persons(digits):
+    x, y = digits
+    persons = np.arange(len(y)) // 10
+    model = DPClassifier(classes=range(10), unit="person", settings=Settings(records_per_person=4), **FREE)
+    with pytest.raises(BadInput, match="persons"):
+        model.fit(x, y)
+    model.fit(x, y, persons=persons)
+    assert model.plan_.budget.unit == "person"
+    assert model.plan_.cohorts[0].size == 180
+
+
+def test_in_a_pipeline_and_cloned(digits):
+    x, y = digits
+    pipeline = make_pipeline(FunctionTransformer(np.sqrt), DPClassifier(classes=range(10), **(FREE | {"epochs": 2})))
+    assert clone(pipeline).fit(x, y).predict(x[:3]).shape == (3,)
+
+
+class Killed(BaseException):
+    """As good as death."""
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_a_killed_fit_goes_on_and_a_finished_one_is_not_repeated(tmp_path, digits, seed):
+    x, y = digits[0][:400], digits[1][:400]
+    options = {
+        **FREE,
+        "classes": range(10),
+        "random_state": seed,
+        "ledger": tmp_path / "fit.ledger",
+        "checkpoints": tmp_path / "kept",
+        "settings": Settings(checkpoint_every=5),
+    }
+
+    def dies(done, steps):
+        if done == 17:
+            raise Killed
+
+    with pytest.raises(Killed):
+        DPClassifier(watch=dies, **options).fit(x, y)
+    steps = []
+    model = DPClassifier(watch=lambda done, _: steps.append(done), **options).fit(x, y)
+    assert steps[0] == 16  # from the checkpoint of step 15
+    assert len((tmp_path / "fit.ledger").read_text().splitlines()) == 2
+    if seed is None:
+        with pytest.raises((BudgetExceeded, LedgerUnavailable)):
+            DPClassifier(**options).fit(x, y)
+    with pytest.raises(LedgerUnavailable, match="another plan"):
+        DPClassifier(**(options | {"epochs": 9})).fit(x, y)
+    assert model.predict(x[:2]).shape == (2,)
