@@ -22,12 +22,11 @@ from discreet.trainers.dp_sgd.settings import Settings
 
 @dataclass(frozen=True, repr=False)
 class MicroBatch:
-    """Rows, their labels, which of them count, and where persons are clipped as one, whose they are (0, 1, ...)."""
+    """Rows, m a unit, their labels, and which of them count."""
 
     rows: Any
     targets: torch.Tensor
     usable: torch.Tensor
-    owners: torch.Tensor | None
 
 
 def micro_batches(
@@ -53,12 +52,10 @@ def micro_batches(
         for start in range(0, len(units), units_at_once):
             piece = rows[start : start + units_at_once]
             taken, kept = piece.reshape(-1), counts[start : start + units_at_once].reshape(-1)
-            owners = torch.arange(len(piece), device=device).repeat_interleave(most)
             yield MicroBatch(
                 rows=_tensors(cohort.rows(taken), device),
                 targets=targets_of(np.where(_like(kept, cohort.y), cohort.y[taken], 0).astype(cohort.y.dtype), device),
                 usable=torch.from_numpy(kept).to(device),
-                owners=owners if by_person and settings.person_clip == "joint" else None,
             )
 
 

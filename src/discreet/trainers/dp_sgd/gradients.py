@@ -20,6 +20,7 @@ from discreet.errors import BadInput, DiscreetError
 from discreet.trainers.dp_sgd.losses import Loss
 
 _UNIT = 2.0**-53
+_BLOCK = 32
 
 
 def reach(clip: float, *, slots: int, parameters: int) -> float:
@@ -61,22 +62,20 @@ class RecordGradients:
         *,
         clip: float,
         usable: torch.Tensor | None = None,
-        owners: torch.Tensor | None = None,
+        together: int = 1,
     ) -> torch.Tensor:
-        """sum over rows of their gradients clipped to ``clip``; with ``owners`` (row -> unit 0, 1, ...), over units of
-        the mean of their rows' gradients, clipped as one. Rows that are not ``usable`` or not finite count 0.
+        """sum over units of their gradients clipped to ``clip``. A unit is ``together`` rows in a row, and its gradient
+        their mean. Rows that are not ``usable`` or not finite count 0.
         """
-        each = self._gradients(views, targets)
-        counts = torch.isfinite(_squares(each))
-        if usable is not None:
-            counts &= usable
-        each = {name: part.masked_fill(_like(~counts, part), 0.0) for name, part in each.items()}
-        if owners is not None:
-            each = _means(each, owners, counts)
-        length = _squares(each).sqrt()
-        factor = clip / length.clamp_min(clip)
-        # for each parameter apart: the double-precision copy of all of them would not fit where the floats do
-        return torch.cat([factor @ part.reshape(len(part), -1).double() for part in each.values()])
+        each = [part.reshape(len(part), -1) for part in self._gradients(views, targets).values()]
+        rows = len(targets)
+        counts = torch.ones(rows, dtype=torch.bool, device=targets.device) if usable is None else usable
+        total, block = self.zero(), together * max(1, _BLOCK // together)
+        for start in range(0, rows, block):  # blocks that stay in the cache: doubles of all rows would not
+            piece = slice(start, start + block)
+            doubles = [part[piece].double() for part in each]
+            total += _clipped(doubles, counts[piece], clip, together)
+        return total
 
     def try_out(self, views: Any, targets: torch.Tensor) -> None:
         """Compute gradients of made-up records: what goes wrong here is nobody's secret, and is said in full."""
@@ -112,23 +111,20 @@ class RecordGradients:
         return {name: weights.detach() for name, weights in self.trained.items()}
 
 
-def _squares(each: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The squared length of every row's gradient over all parameters."""
-    return torch.stack([part.reshape(len(part), -1).double().square().sum(dim=1) for part in each.values()]).sum(dim=0)
+def _clipped(parts: list[torch.Tensor], counts: torch.Tensor, clip: float, together: int) -> torch.Tensor:
+    """The sum of clipped units of a block, one flat vector; ``parts`` are overwritten."""
+    counts = counts & torch.isfinite(_lengths(parts))
+    for part in parts:
+        part.masked_fill_(~counts[:, None], 0.0)
+    if together > 1:
+        rows = counts.reshape(-1, together).sum(dim=1).clamp_min(1)[:, None]
+        parts = [part.reshape(-1, together, part.shape[1]).sum(dim=1) / rows for part in parts]
+    factor = clip / _lengths(parts).clamp_min(clip)
+    return torch.cat([factor @ part for part in parts])
 
 
-def _like(rows: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    return rows.reshape(-1, *[1] * (part.dim() - 1))
-
-
-def _means(each: dict[str, torch.Tensor], owners: torch.Tensor, counts: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The mean over each owner's rows that count, in double precision."""
-    size = int(owners[-1]) + 1
-    rows = torch.zeros(size, dtype=torch.float64, device=owners.device).index_add(0, owners, counts.double())
-    return {
-        name: torch.zeros(size, *part.shape[1:], dtype=torch.float64, device=part.device).index_add(
-            0, owners, part.double()
-        )
-        / _like(rows.clamp_min(1), part)
-        for name, part in each.items()
-    }
+def _lengths(parts: list[torch.Tensor]) -> torch.Tensor:
+    """The length of every row over all parts."""
+    each = torch.stack([torch.linalg.vector_norm(part, dim=1) for part in parts])
+    length: torch.Tensor = torch.linalg.vector_norm(each, dim=0)
+    return length

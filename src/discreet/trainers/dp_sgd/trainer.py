@@ -162,6 +162,7 @@ class _Step:
         self._reach = reach(self._settings.clip, slots=slots * most, parameters=self._gradients.size)
         joint = self._by_person and self._settings.person_clip == "joint"
         self._clip = self._settings.clip if joint else self._settings.clip / most
+        self._together = most if joint else 1
 
     def take(self, stage: TrainingStage, receipt: Receipt) -> None:
         """One step: sample, sum, hide, move."""
@@ -187,7 +188,7 @@ class _Step:
                 torch.manual_seed(own)
                 views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
                 total += self._gradients.clipped_sum(
-                    views, piece.targets, clip=self._clip, usable=piece.usable, owners=piece.owners
+                    views, piece.targets, clip=self._clip, usable=piece.usable, together=self._together
                 )
         return total
 
