@@ -26,7 +26,8 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class CohortRecords:
-    """The records of one cohort. ``x``: an array, or a dict of arrays, with a row a record (memory-mapped will do).
+    """The records of one cohort. ``x``: an array, or a dict of arrays, with a row a record. Anything will do that has
+    ``shape``, ``dtype`` and rows by an array of positions: memory-mapped files, or a reader of a folder.
 
     ``y``: class numbers from 0, `MISSING` where there is none; or a table of 0, 1 and NaN, a column a label.
     ``persons``: whose record it is, needed where the unit is the person.
@@ -39,7 +40,9 @@ class CohortRecords:
     units: int = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "y", np.asarray(self.y))
+        object.__setattr__(self, "y", np.asarray(_array(self.y)))
+        whole = {name: _array(part) for name, part in self.x.items()} if isinstance(self.x, Mapping) else _array(self.x)
+        object.__setattr__(self, "x", whole)
         sizes = {len(part) for part in _parts(self.x)} | {len(self.y)}
         if self.persons is not None:
             sizes.add(len(self.persons))
@@ -82,6 +85,15 @@ class CohortRecords:
         if self.y.dtype.kind == "f":
             return np.asarray(np.isfinite(self.y))
         return np.asarray((self.y >= 0) & (self.y < classes))
+
+
+def _array(values: Any) -> Any:
+    """What has rows by position as it is; torch tensors and lists as arrays."""
+    if hasattr(values, "detach"):
+        return values.detach().cpu().numpy()
+    if all(hasattr(values, name) for name in ("shape", "dtype", "__getitem__", "__len__")):
+        return values if not hasattr(values, "iloc") else values.to_numpy()
+    return np.asarray(values)
 
 
 def _parts(x: Any) -> list[Any]:
