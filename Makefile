@@ -11,14 +11,16 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
 	touch $@
 
-demo: $(STAMP)  ## plan a built-in example, draw it, commit a ledger to it, certify and verify what it promises
+demo: $(STAMP)  ## plan a built-in example, draw it, commit a ledger to it, verify it; train digits privately and verify that
 	mkdir -p out
 	rm -f out/demo.ledger
 	$(BIN)/discreet plan --preset dpal-cifar10 --plot out/plan.png --out out/plan.toml
 	$(BIN)/discreet ledger create out/demo.ledger --plan out/plan.toml
 	$(BIN)/discreet ledger export out/demo.ledger --out out/certificate.json
 	$(BIN)/discreet verify out/certificate.json --ledger out/demo.ledger
-	@echo "Drawn: out/plan.png. Stored: out/plan.toml, out/demo.ledger, out/certificate.json."
+	$(BIN)/python examples/train_digits.py out
+	$(BIN)/discreet verify out/digits-certificate.json
+	@echo "Drawn: out/plan.png. Stored: out/plan.toml, out/demo.ledger, out/certificate.json, out/digits-certificate.json."
 
 test: $(STAMP)  ## everything quick; under five minutes on two cores
 	$(BIN)/pytest -n 2 -m "not long and not integration"

@@ -2,8 +2,8 @@
 
     python examples/own_model_on_images.py [FOLDER] [--out DIRECTORY]
 
-Without a FOLDER it draws one: 1,500 little discs, squares and triangles. Pictures are read when they are sampled, so the
-folder may be larger than memory. Needs: pip install 'discreet[torch,images]'
+Without a FOLDER it draws one: 1,500 little discs, squares and triangles. Pictures are read when they are sampled, so
+the folder may be larger than memory. Needs: pip install 'discreet[torch,images]'
 """
 
 import argparse

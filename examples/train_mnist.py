@@ -23,7 +23,7 @@ from discreet.noise import SealedPhase
 from discreet.pools.idx import read_idx
 from discreet.privacy.certificate import certify, write_certificate
 from discreet.privacy.training_phase import TrainingPhase
-from discreet.trainers.dp_sgd import DPSGD, CohortRecords, RandomShift, Settings, charge_training
+from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
 from discreet.trainers.evaluation import evaluate_public
 
 RECORDS = 60_000
@@ -62,7 +62,9 @@ def main() -> None:
     x, y = pictures(asked.data / asked.set, "train")
     made = plan(epsilon=asked.epsilon, delta=asked.delta, initial=RECORDS, batch=asked.batch, epochs=asked.epochs)
     phase = TrainingPhase.of(made, 0)
-    print(f"{phase.steps} steps, sigma {made.noise_multiplier:.3f}, claim epsilon {made.claim:.4f} at delta {asked.delta}")
+    print(
+        f"{phase.steps} steps, sigma {made.noise_multiplier:.3f}, claim epsilon {made.claim:.4f} at delta {asked.delta}"
+    )
 
     book = out / "training.ledger"
     ledger = open_ledger(book, seed=asked.seed) if book.exists() else create_ledger(book, plan=made, seed=asked.seed)

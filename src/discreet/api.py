@@ -20,6 +20,7 @@ from discreet.privacy.plan import Plan
 
 if TYPE_CHECKING:
     from discreet.noise import Source
+    from discreet.privacy.events import Event
     from discreet.privacy.ledger import Ledger
 
 __all__ = ["create_ledger", "open_ledger", "plan", "plan_request"]
@@ -71,8 +72,12 @@ def create_ledger(
     delta: Number | None = None,
     unit: Unit = "record",
     seed: int | None = None,
+    held_out: Event | None = None,
 ) -> Ledger:
     """A new ledger in a file: committed to ``plan``, or adaptive under (``epsilon``, ``delta``).
+
+    ``held_out``: with a plan, what evaluating on records kept apart costs them in every phase
+    (`discreet.trainers.evaluation.evaluation_event`).
 
     Its noise comes from the operating system, unless ``seed`` is given: then it is a simulation for ever.
     """
@@ -81,7 +86,7 @@ def create_ledger(
     if (plan is None) == (epsilon is None or delta is None):
         raise BadInput("creating a ledger", "it needs a plan, or an epsilon and a delta", "Give one of the two")
     if plan is not None:
-        terms = terms_of(plan)
+        terms = terms_of(plan, held_out=held_out)
     else:
         assert epsilon is not None
         assert delta is not None

@@ -1,5 +1,8 @@
 """A step is what the theory says: sampled, clipped, summed, hidden once, divided by a public number."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -270,3 +273,26 @@ def test_the_given_model_is_not_touched(linear):
 def test_settings_name_themselves():
     assert Settings().digest() == Settings(checkpoint_every=7).digest()
     assert Settings().digest() != Settings(clip=2.0).digest()
+    assert Settings(augment=RandomShift(1)).digest() != Settings(augment=RandomShift(2)).digest()
+    one, other = ([lambda share: 1.0 - share, lambda share: 1.0 - 2 * share][k] for k in (0, 1))
+    assert Settings(schedule=one).digest() != Settings(schedule=other).digest()
+
+    def closing(over):
+        return lambda outputs, target: (outputs * over).sum()
+
+    assert Settings(loss=closing(1.0)).digest() == Settings(loss=closing(1.0)).digest()
+    assert Settings(loss=closing(1.0)).digest() != Settings(loss=closing(2.0)).digest()
+
+
+def test_settings_have_the_same_name_in_every_process():
+    code = (
+        "from discreet.trainers.dp_sgd import Settings, multilabel_bce, RandomFlip\n"
+        "print(Settings(loss=multilabel_bce(smoothing=0.2), augment=RandomFlip(), schedule=lambda s: 1 - s).digest())"
+    )
+    names = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(names) == 1

@@ -7,6 +7,8 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
+from types import CodeType, FunctionType
 from typing import Any, Literal, get_args
 
 from discreet.errors import BadInput
@@ -97,11 +99,31 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _named(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_named(part) for part in value]
-    if isinstance(value, Mapping):
-        return {str(name): _named(part) for name, part in value.items()}
+def _named(value: Any, depth: int = 0) -> Any:
+    """``value`` in words that are the same in every process: a function by its code and what it closes over."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    return getattr(value, "__qualname__", None) or repr(value)
+    if depth > _DEEP:
+        return type(value).__qualname__
+    if isinstance(value, (list, tuple)):
+        return [_named(part, depth + 1) for part in value]
+    if isinstance(value, Mapping):
+        return {str(name): _named(part, depth + 1) for name, part in value.items()}
+    if isinstance(value, FunctionType):
+        closed = [cell.cell_contents for cell in value.__closure__ or ()]
+        return [value.__qualname__, _code(value.__code__), _named([value.__defaults__, closed], depth + 1)]
+    if isinstance(value, partial):
+        return [_named(part, depth + 1) for part in (value.func, value.args, value.keywords)]
+    if isinstance(value, type):
+        return value.__qualname__
+    return [type(value).__qualname__, _named(getattr(value, "__dict__", None), depth + 1)]
+
+
+_DEEP = 6
+
+
+def _code(code: CodeType) -> str:
+    """A digest of what a function does, without where its file lies."""
+    inner = [_code(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
+    whole = repr((code.co_code.hex(), inner, code.co_names))
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
