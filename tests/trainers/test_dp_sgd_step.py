@@ -263,6 +263,45 @@ def test_bad_cohorts_are_refused_before_anything_is_drawn(linear):
         DPSGD(linear, classes=4).check(phase=phase, cohorts={"a": blobs(3)})
     assert "0.5" not in repr(blobs(3))
 
+    class Broken:
+        shape, dtype = (3, 5), np.dtype(np.float32)
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, rows):
+            raise OSError("cannot read /data/anna.png")
+
+    with pytest.raises(BadInput, match="OSError") as caught:
+        CohortRecords(x=Broken(), y=np.zeros(3, int)).rows(np.arange(2))
+    assert "anna" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["tensor", "list", "mapped", "uint8", "bool-labels", "float64"])
+def test_records_may_come_in_many_kinds(tmp_path, kind):
+    cohort, model = blobs(12), nn.Linear(5, 3)
+    x, y = cohort.x, cohort.y
+    if kind == "tensor":
+        x, y = torch.from_numpy(x), torch.from_numpy(y)
+    if kind == "list":
+        x, y = x.tolist(), y.tolist()
+    if kind == "mapped":
+        np.save(tmp_path / "x.npy", x)
+        x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    if kind == "float64":
+        x = np.asfortranarray(x.astype(np.float64))
+    if kind == "uint8":
+        x, model = np.clip(x * 10, 0, 255).astype(np.uint8), nn.Sequential(Floats(), nn.Linear(5, 3))
+    if kind == "bool-labels":
+        y = y > 0
+    run = trained(model, {"a": CohortRecords(x=x, y=y)}, phase_of({"a": 0.8}))
+    assert any(value.any() for value in run.inputs())
+
+
+class Floats(nn.Module):
+    def forward(self, x):
+        return x.float() / 255
+
 
 def test_the_given_model_is_not_touched(linear):
     before = {name: value.clone() for name, value in linear.state_dict().items()}

@@ -162,7 +162,7 @@ def test_production_without_a_seal_cannot_do_a_phase_twice(tmp_path):
     ledger.close()
 
 
-@pytest.mark.parametrize("change", ["labels", "settings", "weights"])
+@pytest.mark.parametrize("change", ["labels", "records", "settings", "weights"])
 def test_other_inputs_do_not_get_the_same_noise(tmp_path, change):
     whole = run_counted(tmp_path / "count", "trainers")
     place = tmp_path / "a"
@@ -173,6 +173,10 @@ def test_other_inputs_do_not_get_the_same_noise(tmp_path, change):
         y = COHORTS["a"].y.copy()
         y[0] = (y[0] + 1) % 3
         cohorts = COHORTS | {"a": CohortRecords(x=COHORTS["a"].x, y=y)}
+    if change == "records":
+        x = COHORTS["a"].x.copy()
+        x[3, 0] += 1
+        cohorts = COHORTS | {"a": CohortRecords(x=x, y=COHORTS["a"].y)}
     if change == "settings":
         chosen = settings(clip=2.0)
     if change == "weights":

@@ -4,8 +4,8 @@ A checkpoint holds weights, optimizer state and the moving average after a numbe
 from noisy sums, so it is as public as the model. The JSON file names its tensor file by hash and is replaced in one
 step: a crash leaves the former checkpoint or the next. Noise and masks are not in it: the receipts repeat them.
 
-It is bound to the very entries that pay for the phase, to the settings, and, by a keyed digest, to the labels: going on
-with other labels and the same noise would show their difference.
+It is bound to the very entries that pay for the phase, to the settings, and, by a keyed digest, to records and labels:
+going on with others and the same noise would show their difference.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Checkpoints:
         form = self._form()
         if form["made_for"] != self._made_for:
             raise self._broken(
-                "it belongs to other charges, settings, model or labels",
+                "it belongs to other charges, settings, model, records or labels",
                 "Go on with what it was made with, or remove it to begin the phase again",
             )
         from safetensors.torch import load

@@ -66,10 +66,9 @@ def cohorts_of(phase: TrainingPhase, cohorts: Mapping[str, CohortRecords]) -> di
 
 def made_up(cohort: CohortRecords, device: torch.device) -> Any:
     """Three records of the right shape and type that are nobody's."""
-    parts = cohort.x if isinstance(cohort.x, Mapping) else {"": cohort.x}
     luck = torch.Generator().manual_seed(0)
     found = {}
-    for name, part in parts.items():
+    for name, part in cohort.arrays.items():
         shape = (3, *part.shape[1:])
         if np.dtype(part.dtype).kind == "f":
             found[name] = torch.randn(shape, generator=luck).to(device)
@@ -87,9 +86,10 @@ def made_up_targets(cohort: CohortRecords, device: torch.device) -> torch.Tensor
 def run_name(
     state: State, settings: Settings, cohorts: Mapping[str, CohortRecords], receipts: Sequence[Receipt]
 ) -> str:
-    """Names a run by what it is paid with, its settings, its first weights, and (keyed) its labels.
+    """Names a run by what it is paid with, its settings, its first weights, and (keyed) its records and labels.
 
-    The key comes from the phase's own secret: the name cannot be used to confirm a guess of the labels.
+    The key comes from the phase's own secret: the name cannot be used to confirm a guess of the data. Records that are
+    not in memory (mapped files, readers) count by their shape only: that they stay the same is their owner's part.
     """
     public = hashlib.sha256("\0".join([settings.digest(), *(receipt.entry.hash for receipt in receipts)]).encode())
     for name, value in state.module.state_dict().items():
@@ -99,4 +99,8 @@ def run_name(
     for label, cohort in cohorts.items():
         secret.update(f"{label} {cohort.y.dtype} {cohort.y.shape}\0".encode())
         secret.update(np.ascontiguousarray(cohort.y).tobytes() + cohort.owners.tobytes())
+        for name, part in cohort.arrays.items():
+            secret.update(f"{name} {part.dtype} {tuple(part.shape)}\0".encode())
+            if type(part) is np.ndarray:
+                secret.update(np.ascontiguousarray(part).data)
     return secret.hexdigest()

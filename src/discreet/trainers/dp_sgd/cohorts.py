@@ -43,11 +43,13 @@ class CohortRecords:
         object.__setattr__(self, "y", np.asarray(_array(self.y)))
         whole = {name: _array(part) for name, part in self.x.items()} if isinstance(self.x, Mapping) else _array(self.x)
         object.__setattr__(self, "x", whole)
-        sizes = {len(part) for part in _parts(self.x)} | {len(self.y)}
+        sizes = {len(part) for part in self.arrays.values()} | {len(self.y)}
         if self.persons is not None:
             sizes.add(len(self.persons))
         if len(sizes) != 1:
             raise BadInput("a cohort", "its records, labels and persons are not equally many", "Give one of each a row")
+        if self.y.dtype == np.bool_:
+            object.__setattr__(self, "y", self.y.astype(np.int64))
         if self.y.dtype.kind not in "iuf" or self.y.ndim not in (1, 2):
             raise BadInput(
                 "the labels of a cohort", "they are not numbers", "Give class numbers, or a table of 0 and 1"
@@ -68,15 +70,27 @@ class CohortRecords:
         """Public facts only."""
         return f"<CohortRecords: {self.units} units>"
 
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """``x`` by name; a single array has the empty one."""
+        return dict(self.x) if isinstance(self.x, Mapping) else {"": self.x}
+
     def one_by_one(self) -> CohortRecords:
         """The same records, each a unit of its own."""
         return self if self.persons is None else CohortRecords(x=self.x, y=self.y)
 
     def rows(self, positions: Positions) -> Any:
         """The records at ``positions``."""
-        if isinstance(self.x, Mapping):
-            return {name: np.asarray(part[positions]) for name, part in self.x.items()}
-        return np.asarray(self.x[positions])
+        try:
+            if isinstance(self.x, Mapping):
+                return {name: np.asarray(part[positions]) for name, part in self.x.items()}
+            return np.asarray(self.x[positions])
+        except Exception as failed:  # noqa: BLE001 - what a reader says may name a record
+            raise BadInput(
+                "reading records",
+                f"their reader ended with {type(failed).__name__}",
+                "Read all of them once by yourself",
+            ) from None
 
     def labelled(self, classes: int) -> NDArray[np.bool_]:
         """Which records have a label that means something. Audience: owner."""
@@ -94,10 +108,6 @@ def _array(values: Any) -> Any:
     if all(hasattr(values, name) for name in ("shape", "dtype", "__getitem__", "__len__")):
         return values if not hasattr(values, "iloc") else values.to_numpy()
     return np.asarray(values)
-
-
-def _parts(x: Any) -> list[Any]:
-    return list(x.values()) if isinstance(x, Mapping) else [x]
 
 
 @dataclass(frozen=True)
