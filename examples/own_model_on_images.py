@@ -57,7 +57,7 @@ def my_model(classes: int) -> nn.Module:
     )
 
 
-def draw(folder: Path, count: int = 1500) -> Path:
+def draw(folder: Path, count: int) -> Path:
     """Made-up pictures of three shapes."""
     luck = random.Random(0)
     for number in range(count):
@@ -78,10 +78,11 @@ def main() -> None:
     """Read, plan, charge, train, evaluate, certify."""
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("folder", type=Path, nargs="?", help="FOLDER/CLASS/*.png")
+    words.add_argument("--pictures", type=int, default=1500, help="how many to draw, without a folder")
     words.add_argument("--out", type=Path, default=Path("out") / "images")
     asked = words.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    folder = asked.folder or draw(asked.out / "pictures")
+    folder = asked.folder or draw(asked.out / "pictures", asked.pictures)
 
     classes = sorted(place.name for place in folder.iterdir() if place.is_dir())  # folder names: public
     files = sorted(folder.glob("*/*.png"), key=lambda file: file.stem)

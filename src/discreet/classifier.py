@@ -9,7 +9,8 @@ What differs from other estimators, because data must not decide it:
 - ``epsilon`` and ``delta`` have no default.
 - ``classes`` are declared. ``classes="from-labels"`` says that the set of labels in ``y`` is public knowledge.
 - Nothing is scaled by statistics of ``X``: declare ``center`` and ``scale``.
-- A record with NaN or infinite values is trained as a null, silently; an error would tell that it was there.
+- A record with NaN or infinite values, or with a label that was not declared, is trained as a null, silently; an error
+  would tell that it was there.
 """
 
 from __future__ import annotations
@@ -86,10 +87,11 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Plan, charge, train, certify. ``persons`` says whose record each row is, where the unit is the person."""
         if self.epsilon is None or self.delta is None:
             raise BadInput("fitting a private classifier", "epsilon or delta is missing", "Declare both: the promise")
-        X, y = validate_data(self, X, y, dtype=np.float32, ensure_all_finite=False, multi_output=False)  # noqa: N806
-        check_classification_targets(y)
+        if self.checkpoints is not None and self.ledger is None:
+            raise BadInput("checkpoints", "a fit goes on only with the ledger that paid for it", "Give ledger, too")
+        X, y = self._validated(X, y)  # noqa: N806
         self.classes_ = self._classes(y)
-        records = self._records(X, _numbers(column_or_1d(y), self.classes_), persons)
+        records = self._records(X, _numbers(y, self.classes_), persons)
         self.plan_ = _planned(
             str(self.epsilon), str(self.delta), records.units, self.batch, self.epochs, self.accountant, self.unit
         )
@@ -100,7 +102,9 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Probabilities in the order of ``classes_``."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float32, ensure_all_finite=False, reset=False)  # noqa: N806
-        return self.predictor_.predict_proba(self._shaped(X))
+        found = self.predictor_.predict_proba(self._shaped(X))
+        found[~np.isfinite(found).all(axis=1)] = 1 / len(self.classes_)  # of a record that says nothing
+        return found
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """The likeliest of ``classes_``."""
@@ -123,6 +127,23 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     # -- inside
+
+    def _validated(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Shapes and types are checked, values are not: whether a record is in order is private.
+
+        Where the set of labels is public, labels are checked as scikit-learn does.
+        """
+        if isinstance(self.classes, str) and self.classes == FROM_LABELS:
+            x, y = validate_data(self, x, y, dtype=np.float32, ensure_all_finite=False)
+            check_classification_targets(y)
+            return x, column_or_1d(y)
+        x = validate_data(self, x, dtype=np.float32, ensure_all_finite=False)
+        y = np.asarray(y).reshape(-1) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else np.asarray(y)
+        if y.ndim != 1 or len(y) != len(x):
+            raise BadInput(
+                "fitting a classifier", "X and y are not equally long, or y has two axes", "Give a label a row"
+            )
+        return x, y
 
     def _classes(self, y: Any) -> Any:
         if self.classes is None:
@@ -190,9 +211,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         if self.checkpoints is None or ledger.simulation:
             return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(ledger, phase))
-        keys = Path(self.checkpoints)
-        keys.mkdir(parents=True, exist_ok=True)
-        with SealedPhase(ledger, phase=PHASE, directory=keys) as sealed:
+        with SealedPhase(ledger, phase=PHASE, directory=Path(self.ledger).parent) as sealed:  # type: ignore[arg-type]
             return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(sealed, phase))
 
     def _sink(self) -> Any:
@@ -226,13 +245,13 @@ def _seed_of(random_state: Any) -> int:
 
 
 def _numbers(y: Any, classes: Any) -> Any:
-    """The number of each label's class; `MISSING` for a label that was not declared."""
+    """The number of each label's class; `MISSING` for a label that was not declared, or is none at all."""
     from discreet.trainers.dp_sgd import MISSING
 
-    order = np.argsort(classes)
-    ranked = classes[order]
-    places = np.clip(np.searchsorted(ranked, y), 0, len(ranked) - 1)
-    return np.where(ranked[places] == y, order[places], MISSING)
+    if "O" not in (y.dtype.kind, classes.dtype.kind) and (y.dtype.kind in "US") != (classes.dtype.kind in "US"):
+        raise BadInput("classes", "labels are words and classes numbers, or the other way round", "Declare them alike")
+    known = {label: number for number, label in enumerate(classes.tolist())}
+    return np.array([known.get(label, MISSING) for label in y.tolist()], dtype=np.int64)
 
 
 def _rows(broken: Any, x: Any) -> Any:

@@ -85,6 +85,27 @@ def test_a_record_with_nan_is_a_null_and_nobody_hears_of_it(digits, recwarn):
     assert not [w for w in recwarn if not issubclass(w.category, discreet.privacy.budget.LooseDelta)]
 
 
+def test_labels_that_are_none_are_nulls_and_nobody_hears_of_them(digits):
+    x, y = digits[0][:300], digits[1][:300]
+    fits = []
+    for odd in (np.nan, 0.5, 99.0):
+        labels = y.astype(float)
+        labels[7] = odd
+        fits.append(DPClassifier(classes=range(10), **FREE).fit(x, labels).predict_proba(x[:5]))
+    named = np.array([f"d{k}" for k in y], dtype=object)
+    named[7] = None
+    fits.append(DPClassifier(classes=[f"d{k}" for k in range(10)], **FREE).fit(x, named).predict_proba(x[:5]))
+    for other in fits[1:]:
+        np.testing.assert_array_equal(fits[0], other)
+    with pytest.raises(BadInput, match="words"):
+        DPClassifier(classes=["a", "b"], **FREE).fit(x, y)
+    with pytest.raises(BadInput, match="a row"):
+        DPClassifier(classes=range(10), **FREE).fit(x, y[:9])
+    nothing = np.full((1, 64), np.nan)
+    model = DPClassifier(classes=range(10), **(FREE | {"epochs": 1})).fit(x, y)
+    np.testing.assert_allclose(model.predict_proba(nothing), 0.1)
+
+
 def test_production_is_not_a_simulation_and_two_fits_differ():
     x, y = make_classification(200, random_state=0)
     options = FREE | {"random_state": None, "epochs": 2}
@@ -148,6 +169,9 @@ def test_a_killed_fit_goes_on_and_a_finished_one_is_not_repeated(tmp_path, digit
     model = DPClassifier(watch=lambda done, _: steps.append(done), **options).fit(x, y)
     assert steps[0] == 16  # from the checkpoint of step 15
     assert len((tmp_path / "fit.ledger").read_text().splitlines()) == 2
+    assert not [path for path in (tmp_path / "kept").iterdir() if path.suffix == ".key"]
+    with pytest.raises(BadInput, match="Give ledger"):
+        DPClassifier(**(options | {"ledger": None})).fit(x, y)
     if seed is None:
         with pytest.raises((BudgetExceeded, LedgerUnavailable)):
             DPClassifier(**options).fit(x, y)

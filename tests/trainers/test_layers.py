@@ -38,6 +38,7 @@ def test_a_replaced_model_keeps_its_affine_weights_and_mixes_nothing(shape):
     assert torch.equal(made[0][0].weight, inner[0].weight)
     rows = torch.randn(shape)
     torch.testing.assert_close(made(rows)[:1], made(rows[:1]))
+    assert made[0][0](rows).std() > 0.3  # normalising single numbers would leave nothing
     assert isinstance(replace_batch_norm(nn.BatchNorm2d(8, affine=False)), nn.GroupNorm)
 
 
@@ -72,8 +73,9 @@ class Counts(nn.Module):
         (nn.Sequential(nn.Linear(5, 3), nn.Flatten(0)), "table of one row a record"),
         (nn.Linear(5, 3).requires_grad_(False), "requires_grad"),
         (lambda: "a model", "torch module"),
+        (nn.Linear(7, 3), "RuntimeError"),
     ],
-    ids=["centres", "buffer", "flat", "frozen", "no-module"],
+    ids=["centres", "buffer", "flat", "frozen", "no-module", "shape"],
 )
 def test_what_has_no_name_is_found_by_trying(model, words):
     with pytest.raises(BadInput, match=words):

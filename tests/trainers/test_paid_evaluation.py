@@ -87,6 +87,25 @@ def test_missing_labels_are_in_no_cell_and_a_broken_predictor_tells_nothing():
     assert caught.value.__suppress_context__
 
 
+def test_labels_that_are_no_classes_are_in_no_cell_and_in_no_error():
+    records = held_out(count=300, wrong=0.0)
+    for odd in (7.0, -2.0, 0.5, np.nan, np.inf):
+        y = records.y.astype(float)
+        y[:5] = odd
+        for by_class in (False, True):
+            receipt = charged(evaluation_event(epsilon=50))
+            found = evaluate_paid(
+                Sign(), CohortRecords(x=records.x, y=y), classes=2, receipt=receipt, by_class=by_class
+            )
+            assert found.accuracy > 0.97
+
+
+def test_an_interval_of_few_records_is_wide():
+    found = evaluate_public(Sign(), np.ones((5, 3)), np.ones(5, int), classes=2)
+    assert (found.accuracy, found.high) == (1.0, 1.0)
+    assert found.low < 0.6
+
+
 def test_several_labels_cost_several_cells():
     luck = np.random.default_rng(0)
     x = luck.normal(size=(2000, 3))

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -152,6 +153,20 @@ def test_production_resumes_with_the_sealed_key(tmp_path):
     # the phase is over: its key is gone, and doing it again is refused
     with pytest.raises(DiscreetError):
         run(place, sealed=True)
+
+
+def test_a_sealed_redo_with_other_labels_is_refused_even_without_its_checkpoint(tmp_path):
+    """Equal noise on two inputs would show their difference: the key itself remembers what it was used for."""
+    whole = run_counted(tmp_path / "count", "trainers")
+    place = tmp_path / "a"
+    place.mkdir()
+    assert run(place, kill_at=int(whole * 0.8), only="trainers", sealed=True)[0] is None
+    shutil.rmtree(place / "kept")
+    y = COHORTS["a"].y.copy()
+    y[0] = (y[0] + 1) % 3
+    with pytest.raises(LedgerUnavailable, match="other records"):
+        run(place, sealed=True, cohorts=COHORTS | {"a": CohortRecords(x=COHORTS["a"].x, y=y)})
+    assert run(place, sealed=True)[0] is not None
 
 
 def test_production_without_a_seal_cannot_do_a_phase_twice(tmp_path):

@@ -8,7 +8,6 @@ silently replaced: pretrained weights may not fit the replacement, so it is the 
 from __future__ import annotations
 
 import copy
-import math
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from discreet.errors import BadInput
 
 _INSTANCE_NORM = nn.modules.instancenorm._InstanceNorm
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm, nn.modules.batchnorm._LazyNormBase)
-_GROUPS = 32
+_GROUPS, _LEAST_CHANNELS = 32, 4
 
 
 def mixing_layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -58,7 +57,11 @@ def check_sized(module: nn.Module) -> None:
 
 
 def replace_batch_norm(module: nn.Module, *, groups: int = _GROUPS) -> nn.Module:
-    """A copy of ``module`` with GroupNorm in place of every batch normalisation; affine weights are kept."""
+    """A copy of ``module`` with GroupNorm in place of every batch normalisation; affine weights are kept.
+
+    At most ``groups`` groups, of at least four channels each; one group for vectors, which normalisation of single
+    numbers would turn to 0.
+    """
     check_sized(module)
     module = copy.deepcopy(module)
     for name, layer in mixing_layers(module):
@@ -73,7 +76,9 @@ def replace_batch_norm(module: nn.Module, *, groups: int = _GROUPS) -> nn.Module
 
 def _group_norm(layer: Any, groups: int) -> nn.GroupNorm:
     channels = int(layer.num_features)
-    made = nn.GroupNorm(math.gcd(groups, channels), channels, eps=layer.eps, affine=bool(layer.affine))
+    most = 1 if isinstance(layer, nn.BatchNorm1d) else min(groups, max(1, channels // _LEAST_CHANNELS))
+    share = max(count for count in range(1, most + 1) if channels % count == 0)
+    made = nn.GroupNorm(share, channels, eps=layer.eps, affine=bool(layer.affine))
     if layer.affine:
         made = made.to(layer.weight.device)
         with torch.no_grad():

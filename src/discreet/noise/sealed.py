@@ -6,7 +6,8 @@ the entry it made the first time, and every draw is the same draw. When the phas
 
 Guarantee: charges of a redo must equal those of the first run, in their order; one that differs is refused. A redo
 repeats the same *noise*; that its inputs are the same (same records, same labels, same code) is the caller's part:
-equal noise on two different inputs shows their difference.
+equal noise on two different inputs shows their difference. A caller who can name its inputs binds them to the key
+(`discreet.noise.seeds.same_inputs`), as the trainer does.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from discreet.noise.key_files import destroy, read_secret, was_destroyed, write_
 from discreet.noise.sources import Call, Source, Streams, label_of
 from discreet.noise.stream import Stream
 from discreet.privacy.events import Event
-from discreet.privacy.ledger import Ledger, Receipt, Why
+from discreet.privacy.ledger import Entry, Ledger, Receipt, Why
 from discreet.privacy.ledger.ledger import request
 
 T = TypeVar("T")
@@ -54,6 +55,10 @@ class SealedKey(Source):
         """Draw from the sealed key and the entry that pays; the same draw has the same parameters, or is refused."""
         self._draws.check(call)
         return sampler(lambda part: Stream(self._key, label_of(call.ticket, part)))
+
+    def remember(self, entry: Entry, digest: str) -> None:
+        """Bind ``digest`` of the inputs of ``entry``'s draws to this key; refuse another one from then on."""
+        self._draws.check_inputs(entry, digest)
 
     def __repr__(self) -> str:
         """Never the key."""
@@ -92,6 +97,17 @@ class DrawnBefore:
                 )
             made.append(f"{place} {self._known[place]}")
         self._write("\n".join(made))
+
+    def check_inputs(self, entry: Entry, digest: str) -> None:
+        """Remember what ``entry``'s draws are made for, or refuse if it is something else than before."""
+        place, fact = _digest(repr((entry.hash, "inputs"))), _digest(digest)
+        if self._known.setdefault(place, fact) != fact:
+            raise LedgerUnavailable(
+                "repeating draws",
+                "they were made for other records, labels, settings or weights before",
+                "Go on with the same, or end the phase and charge anew",
+            )
+        self._write(f"{place} {fact}")
 
     def _write(self, rows: str) -> None:
         with self._path.open("a", encoding="ascii") as file:

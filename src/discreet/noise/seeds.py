@@ -1,11 +1,11 @@
-"""Randomness of a training step that hides nobody: which augmentation, which dropout mask, which of a person's records.
+"""A step's other randomness: which augmentation, which dropout mask, which of a person's records.
 
-No promise rests on it, yet it goes through the same door, so that a redo after a crash repeats it, a simulation is
-reproducible, and a replay on a neighbour gets the same. It is drawn apart from masks and noise (a kind of its own), so
-knowing it tells nothing about them.
+It is as secret as the mask is. A unit that is not sampled gives up its place, and those behind it get other draws; the
+proof that this changes nothing (docs/proofs/dp-sgd.md) averages over the seed, so whoever knew it would see more. It
+goes through the same door as noise, so that a redo after a crash repeats it and a replay on a neighbour gets the same.
 
-`step_seal` gives bytes that stay secret: a keyed digest of what a phase was trained on, kept in its checkpoint, cannot
-be used to confirm a guess of the data.
+`step_seal` gives bytes for keyed digests of what a phase was trained on: they cannot be used to confirm a guess of it.
+`same_inputs` binds such a digest to a sealed key: equal noise on two different inputs would show their difference.
 """
 
 from __future__ import annotations
@@ -19,13 +19,25 @@ SEED, SEAL = "seed", "seal"
 
 
 def step_seed(receipt: Receipt) -> int:
-    """A number below 2^63 for this step's public randomness; one a step."""
+    """A secret number below 2^63, one a step."""
     return int.from_bytes(_drawn(receipt, SEED, "step-seed", 1), "little") >> 1
 
 
 def step_seal(receipt: Receipt) -> bytes:
     """32 secret bytes, the same whenever this phase is done again from the same key."""
     return _drawn(receipt, SEAL, "step-seal", 4)
+
+
+def remembers_inputs(receipt: Receipt) -> bool:
+    """Whether the receipt's key outlives the process, so that its draws may be repeated."""
+    return hasattr(receipt.source, "remember")
+
+
+def same_inputs(receipt: Receipt, digest: str) -> None:
+    """Refuse to draw on ``receipt`` if its key was used before for inputs of another (keyed) digest."""
+    receipt.check()
+    if remembers_inputs(receipt):
+        receipt.source.remember(receipt.entry, digest)  # type: ignore[union-attr]
 
 
 def _drawn(receipt: Receipt, slot: str, mechanism: str, words: int) -> bytes:

@@ -29,8 +29,9 @@ from discreet.roles import Predictor
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, slots_of
 
 FORMAT = "discreet.evaluation/1"
-_CONFIDENCE = 0.95
-_NORMAL = 1.959963984540054
+_HALF_ERROR = 0.025
+_NORMAL = 2.241402727604947
+"""Two-sided 97.5% of a Gaussian."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +119,10 @@ def _histogram(
 ) -> NDArray[np.int64]:
     """Cells (part, wrong | right): a part is a true class, a label, or everything."""
     usable = records.labelled(classes)[rows]
+    if records.y.ndim == 1:  # class numbers that came as floats are looked at like all others
+        with np.errstate(invalid="ignore"):
+            numbers = np.nan_to_num(records.y[rows].astype(np.float64), nan=-1.0, posinf=-1.0, neginf=-1.0)
+        usable &= (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)
     try:
         found = np.asarray(predictor.predict_proba(records.rows(rows)))[usable]
     except Exception as failed:  # noqa: BLE001 - whatever it says may quote a record
@@ -141,18 +146,26 @@ def _evaluation(
     counts = np.asarray(cells, dtype=np.float64)
     right, total = float(counts[:, 1].sum()), float(counts.sum())
     accuracy = _share(right, total)
-    # every noisy cell is within this with 95%, by a union bound over the cells; n records are a sample of size n
-    spread = noise * math.log(counts.size / (1 - _CONFIDENCE)) * len(counts) / max(total, 1.0)
-    sampling = _NORMAL * math.sqrt(accuracy * (1 - accuracy) / max(total, 1.0))
+    # each of the two errors stays within its part with 97.5%: all noisy cells by a union bound, the sample by Wilson
+    spread = noise * math.log(counts.size / _HALF_ERROR) * len(counts) / max(total, 1.0)
+    below, above = _wilson(accuracy, max(total, 1.0))
     return Evaluation(
         kind=kind,
         accuracy=accuracy,
-        low=max(0.0, accuracy - spread - sampling),
-        high=min(1.0, accuracy + spread + sampling),
+        low=max(0.0, below - spread),
+        high=min(1.0, above + spread),
         parts=tuple(_share(row[1], row.sum()) for row in counts),
         epsilon=epsilon,
         simulation=simulation,
     )
+
+
+def _wilson(share: float, size: float) -> tuple[float, float]:
+    """Where the true share is, when ``share`` was found in a sample of ``size``."""
+    square = _NORMAL**2 / size
+    middle = (share + square / 2) / (1 + square)
+    half = _NORMAL / (1 + square) * math.sqrt(share * (1 - share) / size + square / (4 * size))
+    return middle - half, middle + half
 
 
 def _share(right: float, total: float) -> float:

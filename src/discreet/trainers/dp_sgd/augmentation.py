@@ -1,6 +1,6 @@
 """Random views of one record, averaged before its gradient is clipped (augmentation multiplicity, De et al. 2022).
 
-A record's views are made from the record alone and public randomness, so K views cost nothing more than one. The
+A record's views are made from the record alone and the step's randomness, so K views cost nothing more than one. The
 built-in views are computed for many records at once, row by row. A user's function gets one record at a time: a mixup,
 which would put one record into another's gradient, cannot be written.
 """

@@ -29,7 +29,7 @@ class CohortRecords:
     """The records of one cohort. ``x``: an array, or a dict of arrays, with a row a record. Anything will do that has
     ``shape``, ``dtype`` and rows by an array of positions: memory-mapped files, or a reader of a folder.
 
-    ``y``: class numbers from 0, `MISSING` where there is none; or a table of 0, 1 and NaN, a column a label.
+    ``y``: class numbers from 0, `MISSING` where there is none; or a table of 0, 1 and NaN (or -1), a column a label.
     ``persons``: whose record it is, needed where the unit is the person.
     """
 
@@ -50,6 +50,8 @@ class CohortRecords:
             raise BadInput("a cohort", "its records, labels and persons are not equally many", "Give one of each a row")
         if self.y.dtype == np.bool_:
             object.__setattr__(self, "y", self.y.astype(np.int64))
+        if self.y.ndim == 2 and self.y.dtype.kind == "i":
+            object.__setattr__(self, "y", np.where(self.y < 0, np.nan, self.y).astype(np.float32))
         if self.y.dtype.kind not in "iuf" or self.y.ndim not in (1, 2):
             raise BadInput(
                 "the labels of a cohort", "they are not numbers", "Give class numbers, or a table of 0 and 1"

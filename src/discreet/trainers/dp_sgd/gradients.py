@@ -1,7 +1,7 @@
 """The sum of clipped gradients of single units, by `torch.func`: slow, simple, and the reference for anything faster.
 
 Guarantee: every unit adds a vector of length at most C that depends on nothing but its own records, the weights and
-public randomness; a record whose gradient is not finite adds 0, and nobody outside learns of it. Sums are kept in
+the step's randomness; a record whose gradient is not finite adds 0, and nobody outside learns of it. Sums are kept in
 double precision; `reach` bounds by how much rounding may let two neighbours' sums differ, and noise is scaled to that.
 
 Symbols: C ``clip``; B rows of a micro-batch, K views of each, P trained parameters.

@@ -60,7 +60,14 @@ def check_by_trying(module: nn.Module, made_up: Any, classes: int) -> None:
 
 
 def _outputs(module: nn.Module, rows: Any) -> torch.Tensor:
-    out = module(rows)
+    try:
+        out = module(rows)
+    except Exception as failed:
+        raise BadInput(
+            "this model",
+            f"on made-up records of the same shape and type it ended with {type(failed).__name__}: {failed}",
+            "Give records as the model takes them",
+        ) from failed
     if not isinstance(out, torch.Tensor) or out.dim() != 2:
         raise BadInput("this model", "its output is not a table of one row a record", "Return (records, classes)")
     return out

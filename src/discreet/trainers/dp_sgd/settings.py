@@ -31,7 +31,7 @@ class Settings:
     schedule            ``constant``, ``linear``, ``cosine``, ``warmup-cosine``, or a function of the share done, from 0
     adaptive_clip       lambda of adaptive gradient clipping (Brock et al. 2021) of the noisy gradient; None: none
     ema                 decay of an exponential moving average of the weights, which is then the model; None: none
-    micro_batch         records (times views) whose gradients are held in memory at once; changes nothing else
+    micro_batch         records (times views) whose gradients are held in memory at once; the promise is the same
     augment, views      what views are made by, and how many of each record are averaged before clipping
     records_per_person  m: the most records of a person in a step, chosen anew each time
     person_clip         ``each``: every record to C/m; ``joint``: the mean of a person's gradients to C

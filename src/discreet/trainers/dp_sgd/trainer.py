@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from discreet.errors import BadInput
-from discreet.noise import gaussian, step_seed
+from discreet.noise import gaussian, remembers_inputs, same_inputs, step_seed
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.trainers.dp_sgd.augmentation import views_of
@@ -126,10 +126,13 @@ class DPSGD:
         self, state: State, phase: TrainingPhase, cohorts: Mapping[str, CohortRecords], receipts: Sequence[Receipt]
     ) -> Checkpoints | None:
         """Take ``state`` and ``receipts`` to where the checkpoint is, if there is one."""
-        if self._checkpoints is None or not receipts:
+        if not receipts or (self._checkpoints is None and not remembers_inputs(receipts[0])):
+            return None
+        name = run_name(state, self.settings, cohorts, receipts)
+        same_inputs(receipts[0], name)
+        if self._checkpoints is None:
             return None
         self._checkpoints.mkdir(parents=True, exist_ok=True)
-        name = run_name(state, self.settings, cohorts, receipts)
         simulation = receipts[0].simulation
         kept = Checkpoints(self._checkpoints, phase=phase.number, made_for=name, simulation=simulation)
         found = kept.read()
