@@ -10,12 +10,15 @@ goes through the same door as noise, so that a redo after a crash repeats it and
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from discreet.noise.door import paid_events, release
 from discreet.noise.sources import Streams
 from discreet.privacy.events import Gaussian, PoissonSampledGaussian
 from discreet.privacy.ledger.receipts import Receipt
 
 SEED, SEAL = "seed", "seal"
+_SEALS: WeakKeyDictionary[Receipt, bytes] = WeakKeyDictionary()
 
 
 def step_seed(receipt: Receipt) -> int:
@@ -25,7 +28,10 @@ def step_seed(receipt: Receipt) -> int:
 
 def step_seal(receipt: Receipt) -> bytes:
     """32 secret bytes, the same whenever this phase is done again from the same key."""
-    return _drawn(receipt, SEAL, "step-seal", 4)
+    receipt.check()
+    if receipt not in _SEALS:
+        _SEALS[receipt] = _drawn(receipt, SEAL, "step-seal", 4)
+    return _SEALS[receipt]
 
 
 def remembers_inputs(receipt: Receipt) -> bool:

@@ -50,6 +50,10 @@ class TrainingPhase:
     unit: Unit
     stages: tuple[TrainingStage, ...]
 
+    def __post_init__(self) -> None:
+        if type(self.batch) is not int or self.batch < 1:
+            raise BadInput(f"batch={self.batch}", "a sum is divided by a whole number from 1", "Give the planned batch")
+
     @classmethod
     def of(cls, plan: Plan, number: int) -> TrainingPhase:
         """Phase ``number`` (0 is the first) of ``plan``."""

@@ -20,13 +20,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput
+from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import discrete_laplace
 from discreet.privacy.events import DiscreteLaplace
 from discreet.privacy.exact import Number
 from discreet.privacy.ledger import Receipt
 from discreet.roles import Predictor
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, slots_of
+from discreet.trainers.dp_sgd.guards import hushed
 
 FORMAT = "discreet.evaluation/1"
 _HALF_ERROR = 0.025
@@ -92,6 +93,11 @@ def evaluate_paid(
     ``by_class`` shows every class, and adds noise in as many places. A person's records beyond ``records_per_person``
     are left out, the first ones kept.
     """
+    if type(receipt) is not Receipt:
+        raise ReceiptRefused("a paid evaluation", "there is no receipt for it", "Charge evaluation_event first")
+    if receipt.unit == "person" and records.persons is None:
+        raise BadInput("a paid evaluation", "the ledger protects persons, and nothing says whose records these are",
+                       "Give the cohort persons")  # fmt: skip
     event = receipt.charge_of(who).event
     labels = records.y.shape[1] if records.y.ndim == 2 else 1
     if not isinstance(event, DiscreteLaplace) or event.sensitivity != labels * records_per_person:
@@ -123,12 +129,12 @@ def _histogram(
         with np.errstate(invalid="ignore"):
             numbers = np.nan_to_num(records.y[rows].astype(np.float64), nan=-1.0, posinf=-1.0, neginf=-1.0)
         usable &= (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)
-    try:
-        found = np.asarray(predictor.predict_proba(records.rows(rows)))[usable]
-    except Exception as failed:  # noqa: BLE001 - whatever it says may quote a record
-        raise BadInput(
-            "an evaluation", f"the predictor ended with {type(failed).__name__}", "Try it on made-up records"
-        ) from None
+    with hushed("the predictor"):
+        found = np.asarray(predictor.predict_proba(records.rows(rows)))
+    wanted = (len(rows), records.y.shape[1] if records.y.ndim == 2 else classes)
+    if found.shape != wanted:
+        raise BadInput("an evaluation", f"the predictor gives {found.shape}, not {wanted}", "Check classes and labels")
+    found = found[usable]
     truth = records.y[rows[usable]]
     if truth.ndim == 2:
         known, right = ~np.isnan(truth.astype(np.float64)), (found > 0.5) == (truth > 0.5)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from discreet.errors import BadInput, InvalidCheckpoint
+from discreet.models.split import has_seam
 from discreet.privacy.files import write_whole
 
 Task = Literal["multiclass", "multilabel"]
@@ -32,8 +33,8 @@ def device_named(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError):
+        torch.empty(0, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError):
         raise BadInput(f"device={name}", "torch cannot use it here", "Use auto, cpu or cuda") from None
     return device
 
@@ -81,7 +82,7 @@ class TorchPredictor:
     def embed(self, x: Any) -> NDArray[np.float32]:
         """(n, d): the model's ``features``, or what enters its last linear layer."""
         features: Any = getattr(self.module, "features", None)
-        if callable(features) and callable(getattr(self.module, "head", None)):
+        if has_seam(self.module):
             return self._stacked(self._pieces(x, lambda part: features(part).flatten(1)))
         last = [layer for layer in self.module.modules() if isinstance(layer, nn.Linear)]
         if not last:
@@ -150,7 +151,7 @@ class TorchPredictor:
         return outputs.softmax(dim=-1) if self.task == "multiclass" else outputs.sigmoid()
 
     def _draws(self, module: Any, rows: Any, draws: int) -> torch.Tensor:
-        if callable(getattr(module, "features", None)) and callable(getattr(module, "head", None)):
+        if has_seam(module) and not _drops_outside_its_head(module):
             trunk = module.features(rows)
             return torch.stack([self._probabilities(module.head(trunk)) for _ in range(draws)])
         return torch.stack([self._probabilities(module(rows)) for _ in range(draws)])
@@ -163,3 +164,9 @@ class TorchPredictor:
         finally:
             hook.remove()
         return seen[-1]
+
+
+def _drops_outside_its_head(module: Any) -> bool:
+    head = {id(layer) for layer in module.head.modules()} if isinstance(module.head, nn.Module) else set()
+    layers = (layer for layer in module.modules() if isinstance(layer, nn.modules.dropout._DropoutNd))
+    return any(layer.p > 0 and id(layer) not in head for layer in layers)

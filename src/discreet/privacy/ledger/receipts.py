@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from discreet.errors import BadInput, ReceiptRefused
+from discreet.privacy.budget import Unit
 from discreet.privacy.events import Event
 from discreet.privacy.ledger.entries import Charge, Entry
 
@@ -70,6 +71,12 @@ class Receipt:
     def ledger_id(self) -> str:
         """The id of the ledger that issued it."""
         return str(self._ledger.id)
+
+    @property
+    def unit(self) -> Unit:
+        """Whom its ledger protects."""
+        unit: Unit = self._ledger.terms.budget.unit
+        return unit
 
     @property
     def simulation(self) -> bool:

@@ -41,7 +41,7 @@ def micro_batches(
 ) -> Iterator[MicroBatch]:
     """The rows of the sampled units, m a unit, cut into pieces of whole units."""
     most = settings.records_per_person if by_person else 1
-    units_at_once = max(1, settings.micro_batch // (settings.views * most))
+    units_at_once = rows_at_once(settings, by_person=by_person) // most
     for place, (label, units) in enumerate(sampled.items()):
         cohort = cohorts[label]
         if by_person:
@@ -53,26 +53,38 @@ def micro_batches(
             piece = rows[start : start + units_at_once]
             taken, kept = piece.reshape(-1), counts[start : start + units_at_once].reshape(-1)
             yield MicroBatch(
-                rows=_tensors(cohort.rows(taken), device),
-                targets=targets_of(np.where(_like(kept, cohort.y), cohort.y[taken], 0).astype(cohort.y.dtype), device),
+                rows=_tensors(cohort.rows(taken), kept, device),
+                targets=targets_of(_zeroed(cohort.y[taken], kept), device),
                 usable=torch.from_numpy(kept).to(device),
             )
 
 
-def _like(rows: NDArray[np.bool_], y: NDArray[Any]) -> NDArray[np.bool_]:
-    return rows[:, None] if y.ndim == 2 else rows
+def rows_at_once(settings: Settings, *, by_person: bool) -> int:
+    """Rows of a full micro-batch: whole units, at least one."""
+    most = settings.records_per_person if by_person else 1
+    return most * max(1, settings.micro_batch // (settings.views * most))
 
 
-def _tensors(rows: Any, device: torch.device) -> Any:
+def _zeroed(rows: NDArray[Any], kept: NDArray[np.bool_]) -> NDArray[Any]:
+    """``rows`` with 0 in place of those that do not count, whatever was in them."""
+    return np.where(kept.reshape(-1, *[1] * (rows.ndim - 1)), rows, np.zeros((), dtype=rows.dtype))
+
+
+def _tensors(rows: Any, kept: NDArray[np.bool_], device: torch.device) -> Any:
     if isinstance(rows, dict):
-        return {name: _tensors(part, device) for name, part in rows.items()}
-    made = torch.from_numpy(np.ascontiguousarray(rows))
-    if made.dtype in (torch.float64, torch.float16):
-        made = made.float()
-    return made.to(device)
+        return {name: _tensors(part, kept, device) for name, part in rows.items()}
+    return tensor_of(_zeroed(rows, kept), device)
+
+
+def tensor_of(rows: NDArray[Any], device: torch.device) -> torch.Tensor:
+    """Records as a model takes them: floats in single precision, anything else as it is."""
+    with np.errstate(all="ignore"):  # a warning would tell how large a value is
+        plain = rows.astype(np.float32) if rows.dtype.kind == "f" else rows.astype(rows.dtype.newbyteorder("="))
+    return torch.from_numpy(np.ascontiguousarray(plain)).to(device)
 
 
 def targets_of(y: NDArray[Any], device: torch.device) -> torch.Tensor:
     """Labels as a loss takes them: whole class numbers, or floats."""
-    wanted = np.int64 if y.dtype.kind in "iu" else np.float32
-    return torch.from_numpy(np.ascontiguousarray(y.astype(wanted))).to(device)
+    with np.errstate(all="ignore"):
+        plain = y.astype(np.int64 if y.dtype.kind in "iu" else np.float32)
+    return torch.from_numpy(np.ascontiguousarray(plain)).to(device)

@@ -132,3 +132,9 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, torch
     fresh = optimizer.state_dict()["param_groups"]
     groups = [{**kept, **stored} for kept, stored in zip(fresh, form["groups"], strict=True)]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
+    everyone = [weights for group in optimizer.param_groups for weights in group["params"]]
+    for number, values in state.items():  # load_state_dict casts some of them; bits must stay
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor):
+                held = optimizer.state[everyone[number]][name]
+                optimizer.state[everyone[number]][name] = value.clone().to(held.device)

@@ -16,18 +16,15 @@ from discreet.privacy.ledger import Receipt
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.trainers.dp_sgd.batches import targets_of
 from discreet.trainers.dp_sgd.cohorts import CohortRecords
-from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.state import State
 
 
 def check_receipts(phase: TrainingPhase, receipts: Sequence[Receipt]) -> None:
     """Refuse receipts that were not charged for exactly this phase, a stage each."""
     wanted = [tuple((who, event, stage.steps) for who, event in stage.cohorts) for stage in phase.stages]
-    paid = [
-        tuple((charge.who, charge.event, charge.count) for charge in receipt.entry.charges)
-        for receipt in receipts
-        if isinstance(receipt, Receipt)
-    ]
+    if not all(isinstance(receipt, Receipt) for receipt in receipts):
+        raise ReceiptRefused(f"training phase {phase.number}", "there is no receipt", "Use those of charge_training")
+    paid = [tuple((charge.who, charge.event, charge.count) for charge in receipt.entry.charges) for receipt in receipts]
     if wanted != paid or any(receipt.entry.why.phase != phase.number for receipt in receipts):
         raise ReceiptRefused(
             f"training phase {phase.number}",
@@ -35,9 +32,19 @@ def check_receipts(phase: TrainingPhase, receipts: Sequence[Receipt]) -> None:
             "Use the receipts of charge_training",
         )
 
+    for receipt in receipts:
+        if receipt.unit != phase.unit:
+            raise ReceiptRefused(
+                f"training phase {phase.number} for the {phase.unit}",
+                f"its ledger protects the {receipt.unit}",
+                "Train the plan the ledger was made for",
+            )
+
 
 def cohorts_of(phase: TrainingPhase, cohorts: Mapping[str, CohortRecords]) -> dict[str, CohortRecords]:
     """The records ``phase`` samples, by units: of persons where it protects persons, else of records."""
+    if not isinstance(phase, TrainingPhase) or not isinstance(cohorts, Mapping):
+        raise BadInput("training", "it needs a TrainingPhase and a dict of cohorts", "Use TrainingPhase.of(plan, 0)")
     missing = [label for label in phase.labels if not isinstance(cohorts.get(label), CohortRecords)]
     if missing:
         raise BadInput(
@@ -84,15 +91,15 @@ def made_up_targets(cohort: CohortRecords, device: torch.device) -> torch.Tensor
 
 
 def run_name(
-    state: State, settings: Settings, cohorts: Mapping[str, CohortRecords], receipts: Sequence[Receipt]
+    state: State, facts: Sequence[Any], cohorts: Mapping[str, CohortRecords], receipts: Sequence[Receipt]
 ) -> str:
-    """Names a run by what it is paid with, its settings, its first weights, and (keyed) its records and labels.
+    """Names a run by what it is paid with, public ``facts``, its first weights, and (keyed) its records and labels.
 
     The key comes from the phase's own secret: the name cannot be used to confirm a guess of the data. Records that are
     not in memory (mapped files, readers) count by their shape only: that they stay the same is their owner's part.
     """
-    public = hashlib.sha256("\0".join([settings.digest(), *(receipt.entry.hash for receipt in receipts)]).encode())
-    for name, value in state.module.state_dict().items():
+    public = hashlib.sha256("\0".join([repr(facts), *(receipt.entry.hash for receipt in receipts)]).encode())
+    for name, value in (*state.module.named_parameters(), *state.module.named_buffers()):
         public.update(f"{name} {tuple(value.shape)} {value.dtype}\0".encode())
         public.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     secret = hashlib.blake2b(public.digest(), key=step_seal(receipts[0]), digest_size=32)

@@ -40,26 +40,19 @@ class CohortRecords:
     units: int = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "y", np.asarray(_array(self.y)))
         whole = {name: _array(part) for name, part in self.x.items()} if isinstance(self.x, Mapping) else _array(self.x)
         object.__setattr__(self, "x", whole)
+        object.__setattr__(self, "y", _labels(_array(self.y)))
         sizes = {len(part) for part in self.arrays.values()} | {len(self.y)}
         if self.persons is not None:
+            object.__setattr__(self, "persons", _names(self.persons))
             sizes.add(len(self.persons))
         if len(sizes) != 1:
             raise BadInput("a cohort", "its records, labels and persons are not equally many", "Give one of each a row")
-        if self.y.dtype == np.bool_:
-            object.__setattr__(self, "y", self.y.astype(np.int64))
-        if self.y.ndim == 2 and self.y.dtype.kind == "i":
-            object.__setattr__(self, "y", np.where(self.y < 0, np.nan, self.y).astype(np.float32))
-        if self.y.dtype.kind not in "iuf" or self.y.ndim not in (1, 2):
-            raise BadInput(
-                "the labels of a cohort", "they are not numbers", "Give class numbers, or a table of 0 and 1"
-            )
         if self.persons is None:
             owners, units = np.arange(len(self.y)), len(self.y)
         else:
-            names, owners = np.unique(np.asarray(self.persons), return_inverse=True)
+            names, owners = np.unique(self.persons, return_inverse=True)
             units = len(names)
         object.__setattr__(self, "owners", owners.astype(np.int64).reshape(-1))
         object.__setattr__(self, "units", units)
@@ -104,12 +97,46 @@ class CohortRecords:
 
 
 def _array(values: Any) -> Any:
-    """What has rows by position as it is; torch tensors and lists as arrays."""
+    """What has rows by position as it is; torch tensors, tables of pandas and lists as arrays."""
     if hasattr(values, "detach"):
-        return values.detach().cpu().numpy()
-    if all(hasattr(values, name) for name in ("shape", "dtype", "__getitem__", "__len__")):
-        return values if not hasattr(values, "iloc") else values.to_numpy()
-    return np.asarray(values)
+        values = values.detach().cpu().numpy()
+    elif hasattr(values, "iloc"):
+        values = values.to_numpy()
+    elif not all(hasattr(values, name) for name in ("shape", "dtype", "__getitem__", "__len__")):
+        try:
+            values = np.asarray(values)
+        except (TypeError, ValueError):
+            values = np.empty(0, dtype=object)
+    if len(values.shape) == 0 or np.dtype(values.dtype).kind not in "biuf":
+        raise BadInput("a cohort", "records or labels are not arrays of numbers with a row each", "Give numbers")
+    return values
+
+
+def _labels(y: NDArray[Any]) -> NDArray[Any]:
+    y = np.asarray(y)
+    if y.dtype == np.bool_:
+        y = y.astype(np.int64)
+    if y.ndim == 2 and y.shape[1] == 1 and y.dtype.kind in "iu":  # a column of class numbers
+        y = y[:, 0]
+    if y.ndim == 2 and y.dtype.kind == "i":
+        y = np.where(y < 0, np.nan, y).astype(np.float32)
+    if y.ndim not in (1, 2):
+        raise BadInput(
+            "the labels of a cohort", "they are neither a list nor a table", "Give class numbers, or 0 and 1"
+        )
+    return y
+
+
+def _names(persons: Any) -> NDArray[np.str_]:
+    """Whose records they are, as words, so that 7 and "7" are one person everywhere. What could name one person twice
+    (NaN, None, floats, a mixture) is refused: a person in two units would be protected by halves.
+    """
+    found = persons.to_numpy() if hasattr(persons, "iloc") else np.asarray(persons)
+    if found.dtype.kind == "O" and {type(name) for name in found.ravel().tolist()} in ({str}, {int}):
+        found = found.astype(str)
+    if found.dtype.kind not in "iuU" or found.ndim != 1:
+        raise BadInput("persons", "they are not a list of words or of whole numbers", "Name every record's person")
+    return found.astype(str)
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,21 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from discreet.errors import BadInput, DiscreetError
+from discreet.trainers.dp_sgd.guards import hushed, in_full
 from discreet.trainers.dp_sgd.losses import Loss
 
 _UNIT = 2.0**-53
 _BLOCK = 32
 
 
-def reach(clip: float, *, slots: int, parameters: int) -> float:
-    """C, widened by what double precision may round away: at most N (N C) u a sum, P u a length, for either neighbour.
+def reach(clip: float, *, slots: int, parameters: int, at_once: int) -> float:
+    """C, widened by what double precision may round away, for either neighbour: of a sum d u (N C), where d is how many
+    additions a term goes through (blocks of rows, blocks of a micro-batch, micro-batches); of a length P u.
 
-    ``slots`` N is the public number of units, ``parameters`` P.
+    ``slots`` N is the public number of rows, ``at_once`` those of a micro-batch, ``parameters`` P.
     """
-    return clip * (1 + 4 * _UNIT * (float(slots) ** 2 + parameters + 16))
+    depth = 2 * _BLOCK + at_once / _BLOCK + slots / at_once + 16
+    return clip * (1 + 4 * _UNIT * (float(slots) * depth + parameters + 16))
 
 
 class RecordGradients:
@@ -37,7 +39,7 @@ class RecordGradients:
     def __init__(self, module: nn.Module, loss: Loss) -> None:
         self.trained = {name: weights for name, weights in module.named_parameters() if weights.requires_grad}
         frozen = {name: weights.detach() for name, weights in module.named_parameters() if not weights.requires_grad}
-        frozen |= {name: value.clone() for name, value in module.named_buffers()}
+        frozen |= dict(module.named_buffers())
 
         def loss_of(trained: dict[str, torch.Tensor], views: Any, target: torch.Tensor) -> torch.Tensor:
             value: torch.Tensor = loss(functional_call(module, trained | frozen, (views,)), target).mean()
@@ -79,32 +81,13 @@ class RecordGradients:
 
     def try_out(self, views: Any, targets: torch.Tensor) -> None:
         """Compute gradients of made-up records: what goes wrong here is nobody's secret, and is said in full."""
-        try:
-            with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="There is a performance drop")  # slow, and right
-                self._each(self._weights(), views, targets)
-        except DiscreetError:
-            raise
-        except Exception as failed:
-            raise BadInput(
-                "gradients of single records",
-                f"on made-up records the model or its loss ended with {type(failed).__name__}: {failed}",
-                "Both must work for one record under torch.func.vmap",
-            ) from failed
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), in_full("the model or its loss"):
+            warnings.filterwarnings("ignore", message="There is a performance drop")  # slow, and right
+            self._each(self._weights(), views, targets)
 
     def _gradients(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor]:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a warning, too, may quote a record
-                made: dict[str, torch.Tensor] = self._each(self._weights(), views, targets)
-        except DiscreetError:
-            raise
-        except Exception as failed:  # noqa: BLE001 - what torch says may quote a record
-            raise BadInput(
-                "a training step",
-                f"the model or its loss ended with {type(failed).__name__}",
-                "Try both on made-up records that look like yours",
-            ) from None
+        with hushed("the model or its loss"):
+            made: dict[str, torch.Tensor] = self._each(self._weights(), views, targets)
         return made
 
     def _weights(self) -> dict[str, torch.Tensor]:

@@ -14,6 +14,7 @@ from torch import nn
 
 from discreet.errors import BadInput
 from discreet.models.mixing import check_sized, refuse_mixing
+from discreet.trainers.dp_sgd.guards import in_full
 
 _SAME = 1e-3
 """Rounding of a batch against single records stays far below this; mixing is far above."""
@@ -25,6 +26,8 @@ def check_layers(module: nn.Module) -> None:
     check_sized(module)
     if not any(weights.requires_grad for weights in module.parameters()):
         raise BadInput("training this model", "none of its parameters is to be trained", "Set requires_grad")
+    if any(weights.is_complex() for weights in module.parameters()):
+        raise BadInput("training this model", "it has complex weights", "Use real ones")
 
 
 def check_by_trying(module: nn.Module, made_up: Any, classes: int) -> None:
@@ -40,6 +43,11 @@ def check_by_trying(module: nn.Module, made_up: Any, classes: int) -> None:
     with torch.no_grad(), torch.random.fork_rng(devices=_cuda_devices(module)):
         torch.manual_seed(0)
         together = _outputs(probe, made_up)
+        for name, value in probe.named_buffers():
+            if not torch.equal(value, before[name]):
+                raise BadInput(
+                    f"buffer {name} of this model", "a forward pass changes it, and no noise is added", "Remove it"
+                )
         if together.shape != (3, classes):
             raise BadInput(
                 "this model", f"for 3 records it gives {tuple(together.shape)}", f"Return a row of {classes} a record"
@@ -47,9 +55,6 @@ def check_by_trying(module: nn.Module, made_up: Any, classes: int) -> None:
         if not torch.equal(together, _outputs(probe, made_up)):
             return  # it draws at random by itself: nothing can be compared
         apart = torch.cat([_outputs(probe, _row(made_up, row)) for row in range(len(together))])
-    for name, value in probe.named_buffers():
-        if not torch.equal(value, before[name]):
-            raise BadInput(f"buffer {name} of this model", "records change it, and no noise is added", "Remove it")
     scale = together.abs().max().clamp_min(1e-6)
     if together.shape != apart.shape or not bool(((together - apart).abs() <= _SAME * scale).all()):
         raise BadInput(
@@ -60,14 +65,8 @@ def check_by_trying(module: nn.Module, made_up: Any, classes: int) -> None:
 
 
 def _outputs(module: nn.Module, rows: Any) -> torch.Tensor:
-    try:
+    with in_full("the model"):
         out = module(rows)
-    except Exception as failed:
-        raise BadInput(
-            "this model",
-            f"on made-up records of the same shape and type it ended with {type(failed).__name__}: {failed}",
-            "Give records as the model takes them",
-        ) from failed
     if not isinstance(out, torch.Tensor) or out.dim() != 2:
         raise BadInput("this model", "its output is not a table of one row a record", "Return (records, classes)")
     return out

@@ -34,17 +34,17 @@ def build_optimizer(
     options: Mapping[str, Any],
 ) -> torch.optim.Optimizer:
     """An optimizer of torch by name, or what the user's function makes."""
-    if callable(wanted):
+    if callable(wanted) and not isinstance(wanted, type):
         made = wanted(list(parameters))
     else:
-        kind = getattr(torch.optim, _SHORT.get(wanted, wanted), None)
+        kind = getattr(torch.optim, _SHORT.get(wanted, wanted), None) if isinstance(wanted, str) else wanted
         if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)) or kind is torch.optim.Optimizer:
             raise BadInput(f"optimizer={wanted}", "torch.optim has no such optimizer", f"Try {', '.join(_SHORT)}")
         try:
             made = kind(list(parameters), lr=learning_rate, **options)  # type: ignore[call-arg]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RuntimeError):
             raise BadInput(
-                f"optimizer={wanted} with {', '.join(options) or 'its defaults'}",
+                f"optimizer={kind.__name__} with {', '.join(options) or 'its defaults'}",
                 "torch does not take these options",
                 "Check optimizer_options",
             ) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -17,6 +16,7 @@ from discreet.trainers.dp_sgd.losses import Loss
 from discreet.trainers.dp_sgd.schedules import SCHEDULES, Schedule
 
 PersonClip = Literal["each", "joint"]
+LEAST, MOST, MOST_ROWS = 1e-9, 1e9, 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +62,15 @@ class Settings:
             object.__setattr__(self, "augment", parts)
         for name in ("clip", "learning_rate", "adaptive_clip"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 < value < math.inf):
-                raise BadInput(f"{name}={value}", "it must be a positive number", f"Give {name} such as 1.0")
+            if value is not None and not (_is_number(value) and LEAST <= value <= MOST):
+                raise BadInput(f"{name}={value}", f"it must be a number from {LEAST} to {MOST:g}", "Try 1.0")
+        self._check_functions()
         if self.ema is not None and not (_is_number(self.ema) and 0 < self.ema < 1):
             raise BadInput(f"ema={self.ema}", "a decay is between 0 and 1", "Try 0.99")
         for name in ("micro_batch", "views", "records_per_person", "checkpoint_every"):
             value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise BadInput(f"{name}={value}", "it must be a whole number from 1", "Count again")
+            if type(value) is not int or not 1 <= value <= MOST_ROWS:
+                raise BadInput(f"{name}={value}", f"it must be a whole number from 1 to {MOST_ROWS}", "Count again")
         if self.views > 1 and not self.augment:
             raise BadInput(f"views={self.views}", "nothing makes the views differ", "Give augment, or one view")
         if self.person_clip not in get_args(PersonClip):
@@ -78,6 +79,15 @@ class Settings:
             raise BadInput(
                 f"schedule={self.schedule}", "there is no such schedule", f"Choose one of {', '.join(SCHEDULES)}"
             )
+
+    def _check_functions(self) -> None:
+        for name in ("optimizer", "schedule", "loss"):
+            if not (isinstance(getattr(self, name), str) or callable(getattr(self, name))):
+                raise BadInput(name, "it is neither a name nor a function", "See the help of Settings")
+        if not all(callable(part) for part in self.augmentations):
+            raise BadInput("augment", "a part of it is not a function", "Give RandomShift(2), or a function")
+        if not isinstance(self.optimizer_options, Mapping):
+            raise BadInput("optimizer_options", "it is not a dict", "Give names and values")
 
     @property
     def augmentations(self) -> tuple[Augmentation, ...]:

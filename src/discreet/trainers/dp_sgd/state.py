@@ -19,6 +19,7 @@ class State:
 
     def __init__(self, module: nn.Module, settings: Settings) -> None:
         self.module, self.done, self._settings = module, 0, settings
+        self._untouched = copy.deepcopy(module)
         self._trained = {name: weights for name, weights in module.named_parameters() if weights.requires_grad}
         self._optimizer = build_optimizer(
             settings.optimizer, self._trained.values(), settings.learning_rate, settings.optimizer_options
@@ -77,11 +78,13 @@ class State:
         self.done = progress.done
 
     def result(self) -> nn.Module:
-        """The trained module: the moving average, where there is one."""
-        made = copy.deepcopy(self.module)
-        if self._settings.ema is not None and self.done:
-            with torch.no_grad():
-                for name, weights in made.named_parameters():
-                    if name in self._averages:
-                        weights.copy_(self._averages[name])
-        return made.eval()
+        """The trained weights, or their moving average, in a module that never saw a record: whatever a forward pass
+        may have left behind in the other one stays there.
+        """
+        averaged = self._settings.ema is not None and self.done
+        found = self._averages if averaged else self._trained
+        with torch.no_grad():
+            for name, weights in self._untouched.named_parameters():
+                if name in found:
+                    weights.copy_(found[name])
+        return self._untouched.eval()

@@ -13,26 +13,31 @@ that were zeroed.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from discreet.errors import BadInput
+from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import gaussian, remembers_inputs, same_inputs, step_seed
+from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.trainers.dp_sgd.augmentation import views_of
-from discreet.trainers.dp_sgd.batches import micro_batches
+from discreet.trainers.dp_sgd.batches import micro_batches, rows_at_once
 from discreet.trainers.dp_sgd.checkpoints import Checkpoints
 from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up, made_up_targets, run_name
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, PoissonCohortSampler
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
+from discreet.trainers.dp_sgd.guards import hushed, in_full
 from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
 from discreet.trainers.dp_sgd.losses import loss_named
+from discreet.trainers.dp_sgd.schedules import factor_at
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.state import State
 from discreet.trainers.torch_predictor import Task, TorchPredictor, device_named
@@ -58,6 +63,14 @@ class DPSGD:
         checkpoints: Path | str | None = None,
         watch: Watch | None = None,
     ) -> None:
+        if not (isinstance(model, nn.Module) or (callable(model) and not isinstance(model, type))):
+            raise BadInput("the model", "it is neither a torch module nor a function that makes one", "See build_model")
+        if not isinstance(settings or Settings(), Settings) or not (watch is None or callable(watch)):
+            raise BadInput("a trainer", "settings or watch are of the wrong type", "Give Settings(...), and a function")
+        if type(classes) is not int or classes < 1 or task not in get_args(Task):
+            raise BadInput(
+                "a trainer", "classes or task are not possible", "Give a count, and multiclass or multilabel"
+            )
         self._model, self.classes, self.task = model, classes, task
         self.settings = settings or Settings()
         self.loss = loss_named(self.settings.loss)
@@ -101,25 +114,49 @@ class DPSGD:
         device = device_named(self.settings.device)
         module = self._module(start).to(device).train()
         check_layers(module)
-        if taken:
-            cohort = next(iter(taken.values()))
+        for cohort in taken.values():
             sample = made_up(cohort, device)
             check_by_trying(module, sample, self.classes)
-            views = views_of(sample, self.settings.augmentations, self.settings.views, 0)
+            with in_full("the augmentation"):
+                views = views_of(sample, self.settings.augmentations, self.settings.views, 0)
             RecordGradients(module, self.loss).try_out(views, made_up_targets(cohort, device))
+        self._rehearse(module, phase)
         return module, taken, device
 
+    def _rehearse(self, module: nn.Module, phase: TrainingPhase) -> None:
+        """Everything else that a step needs, once, on a copy."""
+        for step in range(phase.steps):
+            factor_at(self.settings.schedule, step, phase.steps)
+        with in_full("the optimizer"):
+            state = State(copy.deepcopy(module), self.settings)
+            size = sum(weights.numel() for weights in module.parameters() if weights.requires_grad)
+            state.move(torch.zeros(size, dtype=torch.float64), steps=1)
+        if self._checkpoints is None:
+            return
+        with in_full("storing the optimizer's state"):
+            json.dumps(state.progress().optimizer)
+        try:
+            self._checkpoints.mkdir(parents=True, exist_ok=True)
+            write_whole(self._checkpoints / ".writable", "")
+            (self._checkpoints / ".writable").unlink()
+        except OSError:
+            raise BadInput("checkpoints", "the directory cannot be written", "Choose another directory") from None
+
     def _module(self, start: TorchPredictor | None) -> nn.Module:
-        if start is not None:
-            return copy.deepcopy(start.module)
-        if isinstance(self._model, nn.Module):
-            check_layers(self._model)
-            return copy.deepcopy(self._model)
-        with torch.random.fork_rng(devices=[]):  # the first weights are public; a redo begins with the same
-            torch.manual_seed(0)
-            made = self._model()
+        if start is not None and not isinstance(start, TorchPredictor):
+            raise BadInput("start", "it is not a TorchPredictor", "Give what an earlier phase returned")
+        with in_full("making or copying the model"):
+            if isinstance(self._model, nn.Module):
+                check_layers(self._model)
+                made = copy.deepcopy(self._model)
+            else:
+                with torch.random.fork_rng(devices=[]):  # the first weights are public; a redo begins with the same
+                    torch.manual_seed(0)
+                    made = self._model()
         if not isinstance(made, nn.Module):
             raise BadInput("the model", "it is not a torch module", "Give an nn.Module or a function that makes one")
+        if start is not None:
+            _fill(made, start.module)
         return made
 
     def _resumed(
@@ -128,11 +165,11 @@ class DPSGD:
         """Take ``state`` and ``receipts`` to where the checkpoint is, if there is one."""
         if not receipts or (self._checkpoints is None and not remembers_inputs(receipts[0])):
             return None
-        name = run_name(state, self.settings, cohorts, receipts)
+        facts = (self.settings.digest(), self.task, self.classes, phase.batch, phase.unit)
+        name = run_name(state, facts, cohorts, receipts)
         same_inputs(receipts[0], name)
         if self._checkpoints is None:
             return None
-        self._checkpoints.mkdir(parents=True, exist_ok=True)
         simulation = receipts[0].simulation
         kept = Checkpoints(self._checkpoints, phase=phase.number, made_for=name, simulation=simulation)
         found = kept.read()
@@ -140,7 +177,7 @@ class DPSGD:
             state.restore(found)
             for stage, paid, before in _stages(phase, receipts):
                 if taken := min(max(state.done - before, 0), stage.steps):
-                    paid.advance(taken)
+                    _advance(paid, taken)
         return kept
 
 
@@ -162,7 +199,12 @@ class _Step:
         self._gradients = RecordGradients(state.module, trainer.loss)
         slots = sum(cohort.units for cohort in cohorts.values())
         most = self._settings.records_per_person if self._by_person else 1
-        self._reach = reach(self._settings.clip, slots=slots * most, parameters=self._gradients.size)
+        self._reach = reach(
+            self._settings.clip,
+            slots=slots * most,
+            parameters=self._gradients.size,
+            at_once=rows_at_once(self._settings, by_person=self._by_person),
+        )
         joint = self._by_person and self._settings.person_clip == "joint"
         self._clip = self._settings.clip if joint else self._settings.clip / most
         self._together = most if joint else 1
@@ -189,11 +231,33 @@ class _Step:
             for number, piece in enumerate(pieces):
                 own = (seed + number) % 2**63
                 torch.manual_seed(own)
-                views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
+                with hushed("the augmentation"):
+                    views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
                 total += self._gradients.clipped_sum(
                     views, piece.targets, clip=self._clip, usable=piece.usable, together=self._together
                 )
         return total
+
+
+def _fill(module: nn.Module, start: nn.Module) -> None:
+    """Put the weights of ``start`` into ``module``, which must be of the same kind."""
+    try:
+        module.load_state_dict(start.state_dict())
+    except (RuntimeError, TypeError):
+        raise BadInput(
+            "start", "it is another kind of model than this trainer's", "Train on with the same model"
+        ) from None
+
+
+def _advance(receipt: Receipt, draws: int) -> None:
+    try:
+        receipt.advance(draws)
+    except BadInput:
+        raise ReceiptRefused(
+            "going on from a checkpoint",
+            "these receipts were drawn on further than it",
+            "Open the sealed phase (or the ledger) again and take its receipts from charge_training",
+        ) from None
 
 
 def _stages(phase: TrainingPhase, receipts: Sequence[Receipt]) -> list[tuple[TrainingStage, Receipt, int]]:
