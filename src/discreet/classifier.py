@@ -41,7 +41,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``;
     ``center`` and ``scale`` (public); ``accountant``; ``unit`` with ``fit(X, y, persons=...)``; ``ledger`` (a file that
     keeps the account; without one it lives as long as `fit`) and ``checkpoints`` (a directory: a killed `fit` goes on);
-    ``random_state`` (a number makes it a *simulation*, which protects nobody); ``watch(done, steps)``.
+    ``simulation_seed`` (a number makes it a *simulation*, which protects nobody; it is not called random_state, because
+    ensembles set that by themselves); ``watch(done, steps)``.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unit: str = "record",
         ledger: Path | str | None = None,
         checkpoints: Path | str | None = None,
-        random_state: Any = None,
+        simulation_seed: int | None = None,
         watch: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -80,22 +81,19 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.unit = unit
         self.ledger = ledger
         self.checkpoints = checkpoints
-        self.random_state = random_state
+        self.simulation_seed = simulation_seed
         self.watch = watch
 
     def fit(self, X: Any, y: Any, persons: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Plan, charge, train, certify. ``persons`` says whose record each row is, where the unit is the person."""
-        if self.epsilon is None or self.delta is None:
-            raise BadInput("fitting a private classifier", "epsilon or delta is missing", "Declare both: the promise")
-        if self.checkpoints is not None and self.ledger is None:
-            raise BadInput("checkpoints", "a fit goes on only with the ledger that paid for it", "Give ledger, too")
-        X, y = self._validated(X, y)  # noqa: N806
-        self.classes_ = self._classes(y)
-        records = self._records(X, _numbers(y, self.classes_), persons)
-        self.plan_ = _planned(
+        self._check_parameters(persons)
+        x, labels = self._validated(X, y)
+        classes = self._classes(labels)
+        records = self._records(x, _numbers(labels, classes), persons)
+        made = _planned(
             str(self.epsilon), str(self.delta), records.units, self.batch, self.epochs, self.accountant, self.unit
         )
-        self._train(records)
+        self._train(records, classes, made)
         return self
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
@@ -123,26 +121,54 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """NaN is taken (as a null), never refused."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.non_deterministic = self.random_state is None
+        tags.non_deterministic = self.simulation_seed is None
         return tags
 
     # -- inside
+
+    def _check_parameters(self, persons: Any) -> None:
+        if self.epsilon is None or self.delta is None:
+            raise BadInput("fitting a private classifier", "epsilon or delta is missing", "Declare both: the promise")
+        if self.checkpoints is not None and self.ledger is None:
+            raise BadInput("checkpoints", "a fit goes on only with the ledger that paid for it", "Give ledger, too")
+        if (self.unit == "person") != (persons is not None):
+            raise BadInput(
+                f"fitting for the {self.unit}",
+                "persons are named, and not protected, or the other way round",
+                'Use unit="person" with fit(X, y, persons=...)',
+            )
+        for name in ("batch", "epochs"):
+            if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), (int, np.integer)):
+                raise BadInput(f"{name}={getattr(self, name)!r}", "it is not a whole number", "Count again")
+        try:
+            center, scale = np.asarray(self.center, dtype=np.float64), np.asarray(self.scale, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise BadInput("center or scale", "they are not numbers", "Give public constants") from None
+        if not (np.isfinite(center).all() and np.isfinite(scale).all() and (scale != 0).all()):
+            raise BadInput("center or scale", "a scale is 0, or one is not finite", "Give public constants")
 
     def _validated(self, x: Any, y: Any) -> tuple[Any, Any]:
         """Shapes and types are checked, values are not: whether a record is in order is private.
 
         Where the set of labels is public, labels are checked as scikit-learn does.
         """
-        if isinstance(self.classes, str) and self.classes == FROM_LABELS:
-            x, y = validate_data(self, x, y, dtype=np.float32, ensure_all_finite=False)
+        public = isinstance(self.classes, str) and self.classes == FROM_LABELS
+        try:
+            with np.errstate(all="ignore"):
+                if public:
+                    x, y = validate_data(self, x, y, dtype=np.float32, ensure_all_finite=False)
+                else:
+                    x = validate_data(self, x, dtype=np.float32, ensure_all_finite=False)
+        except ValueError as refused:
+            if "could not convert" in str(refused):  # and here it would quote what
+                raise BadInput("fitting a classifier", "X holds something that is no number", "Give numbers") from None
+            raise
+        if public:
             check_classification_targets(y)
             return x, column_or_1d(y)
-        x = validate_data(self, x, dtype=np.float32, ensure_all_finite=False)
         y = np.asarray(y).reshape(-1) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else np.asarray(y)
         if y.ndim != 1 or len(y) != len(x):
-            raise BadInput(
-                "fitting a classifier", "X and y are not equally long, or y has two axes", "Give a label a row"
-            )
+            raise BadInput("fitting a classifier", "X and y are not equally long", "Give one label a row")
         return x, y
 
     def _classes(self, y: Any) -> Any:
@@ -152,18 +178,19 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "its classes are not declared, and the labels of private records must not name them",
                 'Give classes=[...], or classes="from-labels" if the set of labels is public',
             )
-        found = np.unique(y) if isinstance(self.classes, str) and self.classes == FROM_LABELS else self.classes
-        if isinstance(found, str) or len(found) != len(np.unique(np.asarray(found))):
+        public = isinstance(self.classes, str) and self.classes == FROM_LABELS
+        found = np.unique(y) if public else np.asarray(list(self.classes) if np.iterable(self.classes) else 0)
+        if isinstance(self.classes, str) and not public:
+            found = np.asarray(0)
+        if found.ndim != 1 or len(set(found.tolist())) != len(found):
             raise BadInput("classes", "they are not a list of different labels", "Give each class once")
         if len(found) < 2:
             raise BadInput("fitting a classifier", "there is only one class", "Declare at least 2 classes")
-        return np.asarray(found)
+        return found
 
     def _records(self, x: Any, numbers: Any, persons: Any) -> Any:
         from discreet.trainers.dp_sgd import MISSING, CohortRecords
 
-        if self.unit == "person" and persons is None:
-            raise BadInput("fitting for persons", "nothing says whose records these are", "Call fit(X, y, persons=...)")
         shaped = self._shaped(x)
         broken = ~np.isfinite(shaped).reshape(len(shaped), -1).all(axis=1)
         numbers = np.where(broken, MISSING, numbers)
@@ -172,14 +199,21 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _shaped(self, x: Any) -> Any:
         with np.errstate(all="ignore"):
-            moved = ((x - self.center) / self.scale).astype(np.float32)
+            try:
+                moved = ((x - self.center) / self.scale).astype(np.float32)
+            except ValueError:
+                raise BadInput(
+                    "center or scale", "they do not fit the columns of X", "Give one number a column"
+                ) from None
+        if moved.shape != x.shape:
+            raise BadInput("center or scale", "they do not fit the columns of X", "Give one number a column")
         if self.inputs is None:
             return moved
         if int(np.prod(self.inputs)) != x.shape[1]:
             raise BadInput(f"inputs={self.inputs}", f"records have {x.shape[1]} numbers", "Give a shape of that size")
         return moved.reshape(len(moved), *self.inputs)
 
-    def _train(self, records: Any) -> None:
+    def _train(self, records: Any, classes: Any, made: Plan) -> None:
         from discreet.models import build_model
         from discreet.privacy.training_phase import TrainingPhase
         from discreet.trainers.dp_sgd import DPSGD
@@ -187,23 +221,23 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         module = build_model(
             self.model,
             inputs=tuple(records.x.shape[1:]),
-            classes=len(self.classes_),
+            classes=len(classes),
             **(self.model_options or {}),
         )
         trainer = DPSGD(
             module,
-            classes=len(self.classes_),
+            classes=len(classes),
             settings=self.settings,
             checkpoints=self.checkpoints,
             watch=self.watch,
         )
-        phase, cohorts = TrainingPhase.of(self.plan_, PHASE), {"initial": records}
+        phase, cohorts = TrainingPhase.of(made, PHASE), {"initial": records}
         trainer.check(phase=phase, cohorts=cohorts)
         sink = self._sink()
-        with self._ledger_in(sink) as ledger:
+        with self._ledger_in(sink, made) as ledger:
             predictor = self._charged_and_trained(trainer, phase, cohorts, ledger)
             self.simulation_, self.account_ = ledger.simulation, sink.read()
-        self.predictor_, self.n_iter_ = predictor, phase.steps
+        self.classes_, self.plan_, self.predictor_, self.n_iter_ = classes, made, predictor, phase.steps
 
     def _charged_and_trained(self, trainer: Any, phase: Any, cohorts: Any, ledger: Any) -> Any:
         from discreet.noise import SealedPhase
@@ -217,14 +251,18 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _sink(self) -> Any:
         from discreet.privacy.ledger import FileSink, MemorySink
 
-        return MemorySink() if self.ledger is None else FileSink(self.ledger)
+        if self.ledger is None:
+            return MemorySink()
+        if not Path(self.ledger).parent.is_dir():
+            raise BadInput(f"ledger={self.ledger}", "its directory does not exist", "Create it first")
+        return FileSink(self.ledger)
 
-    def _ledger_in(self, sink: Any) -> Any:
+    def _ledger_in(self, sink: Any, made: Plan) -> Any:
         from discreet.noise import OperatingSystem, Seeded
         from discreet.privacy.ledger import Ledger, terms_of
 
-        source: Any = OperatingSystem() if self.random_state is None else Seeded(_seed_of(self.random_state))
-        terms = terms_of(self.plan_)
+        source: Any = OperatingSystem() if self.simulation_seed is None else Seeded(self.simulation_seed)
+        terms = terms_of(made)
         if not sink.read():
             return Ledger.create(sink, terms, source=source)
         ledger = Ledger.open(sink, source=source)
@@ -234,14 +272,6 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "fitting with this ledger", "it is committed to another plan", "Give every fit a ledger of its own"
             )
         return ledger
-
-
-def _seed_of(random_state: Any) -> int:
-    if isinstance(random_state, (int, np.integer)):
-        return int(random_state)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    raise BadInput("random_state", "it is neither None nor a number", "Give None in production, a number to simulate")
 
 
 def _numbers(y: Any, classes: Any) -> Any:

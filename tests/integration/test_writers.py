@@ -9,7 +9,7 @@ from discreet.noise import Recording, Seeded
 from discreet.planning import PlanRequest, make_plan
 from discreet.pools.idx import read_idx
 from discreet.privacy.budget import Budget
-from discreet.privacy.ledger import Ledger, MemorySink, terms_of
+from discreet.privacy.ledger import Ledger, MemorySink, adaptive, terms_of
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.testing import check_neighbours
 from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, Settings, charge_training
@@ -90,4 +90,5 @@ def test_all_pictures_of_a_writer_nulled_move_a_sum_by_at_most_c(written, person
         y = written.y.copy()
         y[written.owners == writer] = MISSING
         others.append(CohortRecords(x=written.x, y=y, persons=written.persons))
-    assert check_neighbours(run, written, neighbours=others).releases == 3 * phase.steps
+    ample = adaptive(Budget(epsilon=10**9, delta="1e-9", unit="person"))
+    assert check_neighbours(run, written, neighbours=others, terms=ample).releases == 3 * phase.steps

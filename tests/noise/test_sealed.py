@@ -186,6 +186,9 @@ def test_a_checkpoint_goes_on_in_the_middle(tmp_path):
         assert (mask.tolist(), gaussian(np.zeros(2), sensitivity=1.0, receipt=receipt).tolist()) == whole[5]
         with pytest.raises(BadInput):
             receipt.advance(2)
+        receipt.advance(4)
+        with pytest.raises(BadInput, match="further"):
+            receipt.advance(3)
 
 
 def test_a_seed_needs_no_seal():

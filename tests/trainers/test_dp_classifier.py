@@ -12,17 +12,19 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
+from sklearn.ensemble import BaggingClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import discreet
 from discreet import DPClassifier
+from discreet.classifier import _numbers
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
 from discreet.privacy.certificate import verify, write_certificate
-from discreet.trainers.dp_sgd import Settings
+from discreet.trainers.dp_sgd import MISSING, Settings
 
-FREE = {"epsilon": 50, "delta": "1e-3", "accountant": "rdp", "batch": 64, "epochs": 8, "random_state": 0}
+FREE = {"epsilon": 50, "delta": "1e-3", "accountant": "rdp", "batch": 64, "epochs": 8, "simulation_seed": 0}
 
 
 @parametrize_with_checks([DPClassifier(classes="from-labels", **FREE)])
@@ -39,7 +41,7 @@ def digits():
 def test_it_learns_digits_and_certifies_it(digits, tmp_path):
     x, y = digits
     model = DPClassifier(
-        epsilon=8, delta="1e-5", classes=range(10), scale=16, batch=256, epochs=30, accountant="rdp", random_state=1
+        epsilon=8, delta="1e-5", classes=range(10), scale=16, batch=256, epochs=30, accountant="rdp", simulation_seed=1
     )
     model.fit(x[:1400], y[:1400])
     assert model.score(x[1400:], y[1400:]) > 0.8
@@ -74,6 +76,64 @@ def test_a_label_that_was_not_declared_is_a_null(digits):
     np.testing.assert_array_equal(few.predict_proba(x[:5]), same.predict_proba(x[:5]))
 
 
+def test_classes_keep_the_order_they_were_declared_in(digits):
+    assert _numbers(np.array([1, 9, 5, 7]), np.array([5, 1, 9])).tolist() == [1, 2, 0, MISSING]
+    x, y = digits
+    order = [3, 0, 9, 1, 8, 2, 7, 4, 6, 5]
+    model = DPClassifier(classes=order, scale=16, **(FREE | {"epochs": 20})).fit(x[:1400], y[:1400])
+    assert list(model.classes_) == order
+    assert model.score(x[1400:], y[1400:]) > 0.7
+
+
+def test_ensembles_do_not_turn_it_into_a_simulation(digits):
+    x, y = digits[0][:200], digits[1][:200]
+    member = DPClassifier(classes=range(10), **(FREE | {"simulation_seed": None, "epochs": 1}))
+    both = BaggingClassifier(member, n_estimators=2, random_state=0).fit(x, y)
+    assert [one.simulation_ for one in both.estimators_] == [False, False]
+
+
+def test_nonsense_is_refused_and_nothing_of_the_data_is_said(digits):
+    x, y = digits[0][:60], digits[1][:60]
+    for wrong in (
+        {"scale": 0},
+        {"center": np.nan},
+        {"scale": "x"},
+        {"center": np.zeros(3)},
+        {"batch": "x"},
+        {"classes": 2},
+        {"classes": [[0, 1]]},
+        {"ledger": "nowhere/at/all.ledger"},
+    ):
+        with pytest.raises(BadInput):
+            DPClassifier(**({"classes": range(10)} | FREE | wrong)).fit(x, y)
+    with pytest.raises(BadInput, match="person"):
+        DPClassifier(classes=range(10), **FREE).fit(x, y, persons=y)
+    named = x.astype(object)
+    named[3, 3] = "Alice Smith"
+    with pytest.raises(BadInput) as caught:
+        DPClassifier(classes=range(10), **FREE).fit(named, y)
+    assert "Alice" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_a_refit_that_fails_leaves_the_model_as_it_was(digits):
+    x, y = digits[0][:100], digits[1][:100]
+    model = DPClassifier(classes=range(10), **(FREE | {"epochs": 1})).fit(x, y)
+    before = model.predict(x)
+    model.set_params(classes=[f"d{k}" for k in range(10)], settings=Settings(optimizer="foo"))
+    with pytest.raises(BadInput):
+        model.fit(x, np.array([f"d{k}" for k in y]))
+    np.testing.assert_array_equal(model.predict(x), before)
+
+
+def test_what_fails_is_found_before_the_ledger_is_charged(digits, tmp_path):
+    x, y = digits[0][:100], digits[1][:100]
+    options = FREE | {"epochs": 1, "ledger": tmp_path / "a.ledger", "classes": range(10)}
+    with pytest.raises(BadInput):
+        DPClassifier(settings=Settings(optimizer="foo"), **options).fit(x, y)
+    assert DPClassifier(**options).fit(x, y).predict(x[:2]).shape == (2,)
+
+
 def test_a_record_with_nan_is_a_null_and_nobody_hears_of_it(digits, recwarn):
     x, y = digits[0][:300].copy(), digits[1][:300]
     x[7, 3] = np.nan
@@ -81,6 +141,13 @@ def test_a_record_with_nan_is_a_null_and_nobody_hears_of_it(digits, recwarn):
     x[7] = np.inf
     with_inf = DPClassifier(classes=range(10), **FREE).fit(x, y)
     np.testing.assert_array_equal(with_nan.predict_proba(digits[0][:5]), with_inf.predict_proba(digits[0][:5]))
+    x[7], unlabelled = digits[0][7], y.copy()
+    unlabelled[7] = 77
+    null = DPClassifier(classes=range(10), **FREE).fit(x, unlabelled)
+    np.testing.assert_array_equal(with_nan.predict_proba(digits[0][:5]), null.predict_proba(digits[0][:5]))
+    x[7] = 1e300  # too large for the floats we train with
+    huge = DPClassifier(classes=range(10), **FREE).fit(x, y)
+    np.testing.assert_array_equal(with_nan.predict_proba(digits[0][:5]), huge.predict_proba(digits[0][:5]))
     assert np.isfinite(with_nan.predict_proba(digits[0][:5])).all()
     assert not [w for w in recwarn if not issubclass(w.category, discreet.privacy.budget.LooseDelta)]
 
@@ -108,7 +175,7 @@ def test_labels_that_are_none_are_nulls_and_nobody_hears_of_them(digits):
 
 def test_production_is_not_a_simulation_and_two_fits_differ():
     x, y = make_classification(200, random_state=0)
-    options = FREE | {"random_state": None, "epochs": 2}
+    options = FREE | {"simulation_seed": None, "epochs": 2}
     fits = [DPClassifier(classes=[0, 1], **options).fit(x, y) for _ in range(2)]
     assert not fits[0].simulation_
     assert not np.array_equal(fits[0].predict_proba(x), fits[1].predict_proba(x))
@@ -153,7 +220,7 @@ def test_a_killed_fit_goes_on_and_a_finished_one_is_not_repeated(tmp_path, digit
     options = {
         **FREE,
         "classes": range(10),
-        "random_state": seed,
+        "simulation_seed": seed,
         "ledger": tmp_path / "fit.ledger",
         "checkpoints": tmp_path / "kept",
         "settings": Settings(checkpoint_every=5),

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from training_runs import AMPLE
+from training_runs import AMPLE, FOR_PERSONS
 
 from discreet import plan
 from discreet.errors import BadInput, BudgetExceeded, ReceiptRefused
@@ -66,6 +66,17 @@ def test_paid_accuracy_is_near_and_its_interval_covers_it(by_class):
         assert found.simulation
         assert found.to_json()["epsilon"] == "0.5"
     assert covered >= 38
+
+
+def test_the_interval_covers_much_noise_on_few_records():
+    covered = widths = 0
+    for seed in range(60):
+        receipt = charged(evaluation_event(epsilon="0.05"), seed)
+        found = evaluate_paid(Sign(), held_out(count=300, seed=seed), classes=2, receipt=receipt)
+        covered += found.low <= 0.8 <= found.high
+        widths += found.high - found.low
+    assert covered >= 56
+    assert widths / 60 > 0.3  # noise of scale 20 in each cell of 300
 
 
 def test_missing_labels_are_in_no_cell_and_a_broken_predictor_tells_nothing():
@@ -139,7 +150,8 @@ def test_the_kit_finds_nothing(by_class, persons):
         x, y = records.x.copy(), records.y.copy()
         x[records.owners == unit], y[records.owners == unit] = 0, MISSING
         others.append(CohortRecords(x=x, y=y, persons=names))
-    assert check_neighbours(run, records, neighbours=others).releases == 1
+    terms = None if persons is None else FOR_PERSONS
+    assert check_neighbours(run, records, neighbours=others, terms=terms).releases == 1
 
 
 def test_a_plan_pays_for_one_evaluation_a_phase_on_a_path_of_its_own():
@@ -164,6 +176,27 @@ def test_a_plan_pays_for_one_evaluation_a_phase_on_a_path_of_its_own():
         ledger.charge(event=event, who="held-out", why=Why(phase=1, purpose="evaluation"))
     paths = {path["name"]: path for path in certify(ledger)["trajectories"]}
     assert 0.49 < paths["held-out"]["epsilon_rdp"] <= 0.5
+
+
+def test_a_predictor_of_another_shape_tells_no_count():
+    records = held_out(count=50)
+    y = records.y.copy()
+    y[:13] = MISSING
+    for wrong in (EveryLabel(), type("Flat", (), {"predict_proba": lambda self, x: np.zeros(len(x))})()):
+        with pytest.raises(BadInput, match="50") as caught:
+            evaluate_paid(
+                wrong, CohortRecords(x=records.x, y=y), classes=2, receipt=charged(evaluation_event(epsilon=1))
+            )
+        assert "37" not in str(caught.value)
+
+
+def test_where_persons_are_protected_they_must_be_named():
+    ledger = Ledger.create(MemorySink(), FOR_PERSONS, source=Seeded(0))
+    receipt = ledger.charge(event=evaluation_event(epsilon=1), who="held-out", why="evaluation")
+    with pytest.raises(BadInput, match="whose"):
+        evaluate_paid(Sign(), held_out(), classes=2, receipt=receipt)
+    with pytest.raises(ReceiptRefused):
+        evaluate_paid(Sign(), held_out(), classes=2, receipt=None)
 
 
 def test_a_receipt_for_something_else_is_refused():

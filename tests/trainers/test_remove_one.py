@@ -96,7 +96,7 @@ def test_one_record_moves_the_sum_by_its_clipped_gradient(name, layout):
     for row in range(5):
         others = [other for other in range(5) if other != row]
         gap = whole - summed(model, each(rows, lambda part, kept=others: part[kept]), targets[others])
-        assert np.linalg.norm(gap) <= reach(CLIP, slots=5, parameters=size)
+        assert np.linalg.norm(gap) <= reach(CLIP, slots=5, parameters=size, at_once=5)
         model.zero_grad()
         cross_entropy(model(each(rows, lambda part, at=row: part[at][None])), targets[row]).backward()
         alone = torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.requires_grad]).double().numpy()
@@ -117,16 +117,27 @@ def test_a_null_in_its_slot_leaves_the_others_as_they_are(name):
 
 
 def test_reach_is_hardly_more_than_c():
-    assert 1 < reach(1.0, slots=10, parameters=10) < 1 + 1e-12
-    assert reach(1.0, slots=60_000, parameters=26_010) < 1 + 2e-6
-    assert reach(1.0, slots=10**6, parameters=10**7) < 1 + 5e-4
+    assert 1 < reach(1.0, slots=10, parameters=10, at_once=10) < 1 + 1e-11
+    assert reach(1.0, slots=60_000, parameters=26_010, at_once=256) < 1 + 1e-8
+    assert reach(1.0, slots=10**7, parameters=10**7, at_once=256) < 1 + 2e-4
 
 
-def test_rounding_stays_below_reach():
-    """Cancelling sums of 4,000 records of length C: what rounding does is far below what reach allows for it."""
+def test_rounding_stays_below_reach(monkeypatch):
+    """4,000 gradients of length C that all point the same way, as badly scaled as floats get: taking one away moves the
+    library's own sum by no more than reach, and by more than C.
+    """
     luck = np.random.default_rng(0)
-    parts = luck.normal(size=(4000, 50))
-    parts /= np.linalg.norm(parts, axis=1, keepdims=True)
-    parts[2000:] = -parts[:2000]
-    gap = np.linalg.norm(parts.sum(axis=0) - parts[1:].sum(axis=0))
-    assert gap <= reach(1.0, slots=4000, parameters=50)
+    direction = torch.from_numpy(luck.normal(size=50))
+    scale = torch.from_numpy(np.exp(luck.normal(size=4000) * 3))
+    rows = (direction * scale[:, None]).float()
+    engine = RecordGradients(nn.Linear(50, 1, bias=False), cross_entropy)
+    monkeypatch.setattr(engine, "_gradients", lambda views, targets: {"weight": views})
+    usable = torch.ones(4000, dtype=torch.bool)
+    whole = engine.clipped_sum(rows, torch.zeros(4000), clip=0.3, usable=usable)
+    gaps = []
+    for row in range(0, 4000, 97):
+        usable[row] = False
+        gaps.append(float((whole - engine.clipped_sum(rows, torch.zeros(4000), clip=0.3, usable=usable)).norm()))
+        usable[row] = True
+    assert max(gaps) <= reach(0.3, slots=4000, parameters=50, at_once=4000)
+    assert max(gaps) > 0.3 * (1 - 1e-7)

@@ -15,11 +15,13 @@ import torch
 from torch import nn
 from training_runs import blobs, phase_of
 
-from discreet.errors import BadInput, DiscreetError, InvalidCheckpoint, LedgerUnavailable
+from discreet.errors import BadInput, DiscreetError, InvalidCheckpoint, LedgerUnavailable, ReceiptRefused
 from discreet.noise import OperatingSystem, SealedPhase, Seeded
 from discreet.privacy.budget import Budget
-from discreet.privacy.ledger import FileSink, Ledger, Line, Path, Stay, committed
-from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
+from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Path, Stay, committed
+from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training, checks
+from discreet.trainers.dp_sgd.checks import run_name
+from discreet.trainers.dp_sgd.state import State
 
 HERE = pathlib.Path(__file__).parent
 STEPS = 8
@@ -155,6 +157,81 @@ def test_production_resumes_with_the_sealed_key(tmp_path):
         run(place, sealed=True)
 
 
+def test_a_sealed_phase_ends_the_same_however_often_it_is_killed(tmp_path):
+    """Killed once, then copied: one copy goes on to its end, the other is killed twice more on the way."""
+    whole = run_counted(tmp_path / "count", "trainers")
+    place, copy = tmp_path / "a", tmp_path / "b"
+    place.mkdir()
+    assert run(place, kill_at=whole // 3, only="trainers", sealed=True)[0] is None
+    shutil.copytree(place, copy)
+    for kill_at in (whole // 5, whole // 4):
+        assert run(copy, kill_at=kill_at, only="trainers", sealed=True)[0] is None
+    assert run(copy, sealed=True)[0] == run(place, sealed=True)[0]
+
+
+def test_a_run_is_named_by_all_it_depends_on_under_a_secret_key(monkeypatch):
+    ledger = Ledger.create(MemorySink(), TERMS, source=Seeded(7))
+    receipts = charge_training(ledger, PHASE)
+    base = {"facts": ("a", 1), "module": model(), "cohorts": COHORTS}
+    a, other = COHORTS["a"], model()
+    with torch.no_grad():
+        other[0].weight[0, 0] += 1
+    y, x = a.y.copy(), a.x.copy()
+    y[0], x[0, 0] = (y[0] + 1) % 3, x[0, 0] + 1
+    half = np.array(["p"] * 6 + ["q"] * 6)
+    changed = [
+        base,
+        base | {"facts": ("a", 2)},
+        base | {"module": other},
+        base | {"cohorts": COHORTS | {"a": CohortRecords(x=a.x, y=y)}},
+        base | {"cohorts": COHORTS | {"a": CohortRecords(x=x, y=a.y)}},
+        base | {"cohorts": COHORTS | {"a": CohortRecords(x=a.x, y=a.y, persons=half)}},
+        base | {"cohorts": COHORTS | {"a": CohortRecords(x=a.x, y=a.y, persons=half[::-1])}},
+    ]
+
+    def name(parts):
+        return run_name(State(parts["module"], settings()), parts["facts"], parts["cohorts"], receipts)
+
+    assert name(base) == name(base)
+    names = {name(parts) for parts in changed[:-1]}
+    assert len(names) == len(changed) - 1
+    monkeypatch.setattr(checks, "step_seal", lambda receipt: b"k" * 32)
+    assert name(base) not in names  # without the key nobody can tell which data it was
+
+
+def test_in_a_simulation_a_charge_is_found_again_once_and_only_with_its_seed(tmp_path):
+    from training_runs import AMPLE
+
+    def opened(seed):
+        sink = FileSink(tmp_path / "a.ledger")
+        make = Ledger.open if sink.read() else (lambda sink, source: Ledger.create(sink, AMPLE, source=source))
+        return make(sink, source=Seeded(seed))
+
+    for seed, calls, entries in ((7, 1, 2), (7, 1, 2), (7, 2, 4), (8, 1, 6), (7, 1, 6)):
+        with opened(seed) as ledger:
+            for _ in range(calls):
+                charge_training(ledger, PHASE)
+            assert len(ledger) == entries
+
+
+def test_receipts_that_were_drawn_on_are_not_gone_on_with(tmp_path):
+    """Interrupted in a notebook: the same receipts again are refused in words, those of a newly opened ledger go on."""
+    ledger = Ledger.create(FileSink(tmp_path / "a.ledger"), TERMS, source=Seeded(7))
+    receipts = charge_training(ledger, PHASE)
+
+    def stops(done, steps):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    options = {"classes": 3, "settings": settings(), "checkpoints": tmp_path / "kept"}
+    with pytest.raises(KeyboardInterrupt):
+        DPSGD(model(), watch=stops, **options).train(phase=PHASE, cohorts=COHORTS, receipt=receipts)
+    with pytest.raises(ReceiptRefused, match="further"):
+        DPSGD(model(), **options).train(phase=PHASE, cohorts=COHORTS, receipt=receipts)
+    ledger.close()
+    assert run(tmp_path)[0] is not None
+
+
 def test_a_sealed_redo_with_other_labels_is_refused_even_without_its_checkpoint(tmp_path):
     """Equal noise on two inputs would show their difference: the key itself remembers what it was used for."""
     whole = run_counted(tmp_path / "count", "trainers")
@@ -213,6 +290,7 @@ def test_broken_checkpoints_are_refused_in_words(tmp_path):
     run(tmp_path)
     state, luck = tmp_path / "kept" / "phase-0.json", random.Random(0)
     sound = state.read_bytes()
+    refused = 0
     for _ in range(60):
         broken = bytearray(sound)
         broken[luck.randrange(len(broken))] = luck.randrange(256)
@@ -221,8 +299,10 @@ def test_broken_checkpoints_are_refused_in_words(tmp_path):
         state.write_bytes(broken)
         try:
             run(tmp_path)
-        except (BadInput, LedgerUnavailable) as refused:
-            assert isinstance(refused, InvalidCheckpoint)
+        except (BadInput, LedgerUnavailable) as error:
+            assert isinstance(error, InvalidCheckpoint)
+            refused += 1
+    assert refused > 30  # some bytes do not matter: spaces, the learning rate that is set anew
     state.write_bytes(sound)
     next((tmp_path / "kept").glob("*.safetensors")).unlink()
     with pytest.raises(InvalidCheckpoint, match="Remove it"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from training_runs import blobs, phase_of
+from training_runs import FOR_PERSONS, blobs, phase_of
 
 from discreet.models import build_model
 from discreet.testing import NotPrivate, check_neighbours
@@ -38,7 +38,7 @@ def check(model, cohorts, phase, *, rows=((0,), (3,)), units=False, classes=3, *
             for label in phase.labels
             for one in (0, 2)
         ]
-    return check_neighbours(run, cohorts, neighbours=others)
+    return check_neighbours(run, cohorts, neighbours=others, terms=FOR_PERSONS if units else None)
 
 
 TWO = {"a": blobs(12), "b": blobs(9, seed=1)}

@@ -15,6 +15,7 @@ from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
 
 AMPLE = adaptive(Budget(epsilon=10**9, delta="1e-9"))
+FOR_PERSONS = adaptive(Budget(epsilon=10**9, delta="1e-9", unit="person"))
 
 
 def phase_of(rates, *, steps=4, sigma=1.0, batch=8, unit="record", number=0, stages=1):
@@ -46,7 +47,7 @@ def trained(model, cohorts, phase, *, classes=3, seed=0, **options):
     own = {name: options.pop(name) for name in ("task", "checkpoints", "watch", "start") if name in options}
     start = own.pop("start", None)
     source = Recording(Seeded(seed))
-    ledger = Ledger.create(MemorySink(), AMPLE, source=source)
+    ledger = Ledger.create(MemorySink(), FOR_PERSONS if phase.unit == "person" else AMPLE, source=source)
     trainer = DPSGD(model, classes=classes, settings=Settings(**options), **own)
     made = trainer.train(phase=phase, cohorts=cohorts, start=start, receipt=charge_training(ledger, phase))
     return Run(made, source.tape.calls)

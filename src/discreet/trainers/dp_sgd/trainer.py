@@ -25,6 +25,7 @@ from torch import nn
 
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import gaussian, remembers_inputs, same_inputs, step_seed
+from discreet.noise.coins import MASK
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
@@ -97,6 +98,10 @@ class DPSGD:
         module, taken, device = self._prepared(phase, cohorts, start)
         state = State(module, self.settings)
         kept = self._resumed(state, phase, taken, receipts)
+        if not state.done and any(receipt.used(MASK, who) for receipt in receipts for who in phase.labels):
+            raise ReceiptRefused(
+                f"training phase {phase.number}", "its receipts were drawn on and are spent in part", "Charge it again"
+            )
         step = _Step(self, phase, taken, state, device)
         for stage, paid, before in _stages(phase, receipts):
             for number in range(max(state.done - before, 0), stage.steps):
@@ -114,12 +119,12 @@ class DPSGD:
         device = device_named(self.settings.device)
         module = self._module(start).to(device).train()
         check_layers(module)
-        for cohort in taken.values():
+        for cohort in taken.values():  # each on a copy: a model may keep what it sees, and made-up records, too
             sample = made_up(cohort, device)
-            check_by_trying(module, sample, self.classes)
+            check_by_trying(copy.deepcopy(module), sample, self.classes)
             with in_full("the augmentation"):
                 views = views_of(sample, self.settings.augmentations, self.settings.views, 0)
-            RecordGradients(module, self.loss).try_out(views, made_up_targets(cohort, device))
+            RecordGradients(copy.deepcopy(module), self.loss).try_out(views, made_up_targets(cohort, device))
         self._rehearse(module, phase)
         return module, taken, device
 
@@ -176,8 +181,7 @@ class DPSGD:
         if found is not None:
             state.restore(found)
             for stage, paid, before in _stages(phase, receipts):
-                if taken := min(max(state.done - before, 0), stage.steps):
-                    _advance(paid, taken)
+                _advance(paid, min(max(state.done - before, 0), stage.steps))
         return kept
 
 
@@ -250,14 +254,15 @@ def _fill(module: nn.Module, start: nn.Module) -> None:
 
 
 def _advance(receipt: Receipt, draws: int) -> None:
-    try:
-        receipt.advance(draws)
-    except BadInput:
+    """Take ``receipt`` to draw ``draws``; one that was drawn on further would serve other draws than before."""
+    if any(receipt.used(MASK, charge.who) > draws for charge in receipt.entry.charges):
         raise ReceiptRefused(
-            "going on from a checkpoint",
-            "these receipts were drawn on further than it",
+            "going on with a phase",
+            "these receipts were drawn on further than its checkpoint",
             "Open the sealed phase (or the ledger) again and take its receipts from charge_training",
-        ) from None
+        )
+    if draws:
+        receipt.advance(draws)
 
 
 def _stages(phase: TrainingPhase, receipts: Sequence[Receipt]) -> list[tuple[TrainingStage, Receipt, int]]:
