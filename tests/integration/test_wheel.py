@@ -42,6 +42,19 @@ def test_a_base_install_has_neither_torch_nor_matplotlib(command, tmp_path):
     assert "matplotlib" not in listed
 
 
+def test_a_base_install_says_what_training_needs(command):
+    code = (
+        "import numpy as np, discreet\n"
+        "try:\n"
+        "    discreet.DPClassifier(epsilon=1, delta='1e-5', classes=[0, 1]).fit(np.zeros((9, 2)), np.zeros(9))\n"
+        "except discreet.DiscreetError as missing:\n"
+        "    print(type(missing).__name__, missing)\n"
+    )
+    done = run(command.parent / "python", "-c", code)
+    assert "MissingExtra" in done.stdout, done.stderr
+    assert "pip install 'discreet[torch]'" in done.stdout
+
+
 def test_the_package_is_typed_and_licensed(command):
     site = next((command.parents[1] / "lib").glob("python*/site-packages"))
     assert (site / "discreet/py.typed").exists()
