@@ -119,7 +119,7 @@ def test_what_an_augmentation_says_of_a_record_stays_inside(linear):
             return views
         raise ValueError(f"pixel out of range: {views.tolist()}")
 
-    with pytest.raises(BadInput, match="augmentation ended with ValueError") as caught:
+    with pytest.raises(BadInput, match="augmentation: .* ended with ValueError") as caught:
         trained(linear, {"a": blobs(30)}, phase_of({"a": 1.0}), augment=tells)
     assert "pixel" not in str(caught.value)
     assert caught.value.__suppress_context__

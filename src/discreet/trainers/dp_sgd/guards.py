@@ -20,7 +20,7 @@ def hushed(what: str) -> Iterator[None]:
         raise
     except Exception as failed:  # noqa: BLE001 - whatever it is
         raise BadInput(
-            "a training step", f"{what} ended with {type(failed).__name__}", "Try it on made-up records like yours"
+            what, f"on your records it ended with {type(failed).__name__}", "Try it on made-up records like yours"
         ) from None
 
 
@@ -33,7 +33,7 @@ def in_full(what: str) -> Iterator[None]:
         raise
     except Exception as failed:
         raise BadInput(
-            "training",
-            f"on made-up records of the same shape and type {what} ended with {type(failed).__name__}: {failed}",
+            what,
+            f"on made-up records of the same shape and type it ended with {type(failed).__name__}: {failed}",
             "Give records as the model takes them; model and loss must work for one record under torch.func.vmap",
         ) from failed
