@@ -56,7 +56,7 @@ def test_check_tries_every_cohort_and_the_directory(linear, tmp_path):
     "wrong",
     [
         {"model": "linear"},
-        {"model": nn.Linear},
+        {"model": dict},
         {"task": "multi-class"},
         {"classes": "3"},
         {"watch": 5},
@@ -68,6 +68,16 @@ def test_a_trainer_of_nonsense_is_refused_at_once(linear, wrong):
     options = {"model": linear, "classes": 3} | wrong
     with pytest.raises(BadInput):
         DPSGD(options.pop("model"), **options)
+
+
+def test_a_class_is_a_function_that_makes_a_model():
+    class Small(nn.Sequential):
+        def __init__(self):
+            super().__init__(nn.Linear(5, 3))
+
+    DPSGD(Small, classes=3).check(phase=PHASE, cohorts=COHORTS)
+    with pytest.raises(BadInput, match="TypeError"):
+        DPSGD(nn.Linear, classes=3).check(phase=PHASE, cohorts=COHORTS)
 
 
 def test_nonsense_in_place_of_phase_cohorts_or_start(linear):

@@ -69,8 +69,8 @@ class DrawnBefore:
     """What was drawn with a sealed key, by public facts alone: a line a draw, in a file beside the key.
 
     Equal noise at two scales would give the value away, and other noise would be a second release, so a redo that draws
-    by another mechanism, for other groups or with other parameters is refused. The file survives the process; it is not
-    synced, so after a power failure its last lines may be missing.
+    by another mechanism, for other groups or with other parameters is refused. The file survives the process; but for
+    the inputs a phase is bound to it is not synced, so after a power failure its last lines may be missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,13 +105,16 @@ class DrawnBefore:
             raise LedgerUnavailable(
                 "repeating draws",
                 "they were made for other records, labels, settings or weights before",
-                "Go on with the same, or end the phase and charge anew",
+                "Go on with the same ones; other ones need a charge of their own",
             )
-        self._write(f"{place} {fact}")
+        self._write(f"{place} {fact}", durable=True)
 
-    def _write(self, rows: str) -> None:
+    def _write(self, rows: str, *, durable: bool = False) -> None:
         with self._path.open("a", encoding="ascii") as file:
             file.write(f"{rows}\n")
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
 
 
 _ROW = re.compile(r"[0-9a-f]{24} [0-9a-f]{24}", re.ASCII)

@@ -64,8 +64,10 @@ class DPSGD:
         checkpoints: Path | str | None = None,
         watch: Watch | None = None,
     ) -> None:
-        if not (isinstance(model, nn.Module) or (callable(model) and not isinstance(model, type))):
-            raise BadInput("the model", "it is neither a torch module nor a function that makes one", "See build_model")
+        if not callable(model) or (isinstance(model, type) and not issubclass(model, nn.Module)):
+            raise BadInput(
+                "the model", "it is neither a torch module nor a function that makes one", "Give one of them"
+            )
         if not isinstance(settings or Settings(), Settings) or not (watch is None or callable(watch)):
             raise BadInput("a trainer", "settings or watch are of the wrong type", "Give Settings(...), and a function")
         if type(classes) is not int or classes < 1 or task not in get_args(Task):
