@@ -84,6 +84,8 @@ def main() -> None:
     asked.out.mkdir(parents=True, exist_ok=True)
     folder = asked.folder or draw(asked.out / "pictures", asked.pictures)
 
+    if not any(folder.glob("*/*.png")):
+        raise SystemExit(f"{folder} holds no pictures: they are looked for as {folder}/CLASS/*.png")
     classes = sorted(place.name for place in folder.iterdir() if place.is_dir())  # folder names: public
     files = sorted(folder.glob("*/*.png"), key=lambda file: file.stem)
     labels = np.array([classes.index(file.parent.name) for file in files])

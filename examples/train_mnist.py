@@ -22,6 +22,7 @@ from discreet.privacy.certificate import certify, write_certificate
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
 from discreet.trainers.evaluation import evaluate_public
+from discreet.trainers.torch_predictor import TorchPredictor
 
 SETTINGS = Settings(
     clip=0.1,
@@ -55,7 +56,7 @@ def main() -> None:
     words.add_argument("--seed", type=int, help="simulate with this seed: repeatable, and protects nobody")
     asked = words.parse_args()
     out = asked.out or Path("out") / asked.set
-    if (out / "model" / "model.json").exists():
+    if (out / "certificate.json").exists():
         raise SystemExit(f"{out} holds a finished model: what it was charged for is spent. Choose another --out.")
     out.mkdir(parents=True, exist_ok=True)
 
@@ -68,8 +69,9 @@ def main() -> None:
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
     with Progress(*columns) as bar:
         task = bar.add_task("training", total=phase.steps)
+        network = build_model("small_cnn", inputs=(1, 28, 28), classes=10, activation="tanh")
         trainer = DPSGD(
-            build_model("small_cnn", inputs=(1, 28, 28), classes=10, activation="tanh"),
+            network,
             classes=10,
             settings=SETTINGS,
             checkpoints=out / "checkpoints",
@@ -78,7 +80,11 @@ def main() -> None:
         trainer.check(phase=phase, cohorts=cohorts)  # before anything is charged
         new = not book.exists()
         with create_ledger(book, plan=made, seed=asked.seed) if new else open_ledger(book, seed=asked.seed) as ledger:
-            if asked.seed is None:
+            if (out / "model" / "model.json").exists():  # killed at the very end: what is left is to burn the key
+                if asked.seed is None:
+                    SealedPhase(ledger, phase=0, directory=out).end()
+                model = TorchPredictor.load(out / "model", network)
+            elif asked.seed is None:
                 with SealedPhase(ledger, phase=0, directory=out) as sealed:
                     model = trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(sealed, phase))
                     model.save(out / "model")

@@ -15,6 +15,7 @@ What differs from other estimators, because data must not decide it:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +26,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from discreet.errors import BadInput, LedgerUnavailable
+from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
 from discreet.privacy.exact import Number
 from discreet.privacy.plan import Plan
 
@@ -90,8 +91,9 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x, labels = self._validated(X, y)
         classes = self._classes(labels)
         records = self._records(x, _numbers(labels, classes), persons)
+        size, epochs = int(self.batch), int(self.epochs)
         made = _planned(
-            str(self.epsilon), str(self.delta), records.units, self.batch, self.epochs, self.accountant, self.unit
+            str(self.epsilon), str(self.delta), records.units, size, epochs, str(self.accountant), self.unit
         )
         self._train(records, classes, made)
         return self
@@ -159,17 +161,16 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     x, y = validate_data(self, x, y, dtype=np.float32, ensure_all_finite=False)
                 else:
                     x = validate_data(self, x, dtype=np.float32, ensure_all_finite=False)
-        except ValueError as refused:
-            if "could not convert" in str(refused):  # and here it would quote what
-                raise BadInput("fitting a classifier", "X holds something that is no number", "Give numbers") from None
-            raise
+        except (TypeError, ValueError) as refused:
+            kind = TypeError if isinstance(refused, TypeError) else ValueError
+            raise kind(_without_data(str(refused))) from None
         if public:
             check_classification_targets(y)
-            return x, column_or_1d(y)
-        y = np.asarray(y).reshape(-1) if np.ndim(y) == 2 and np.shape(y)[1] == 1 else np.asarray(y)
-        if y.ndim != 1 or len(y) != len(x):
+            return x, column_or_1d(y).tolist()
+        labels = _items(y)
+        if len(labels) != len(x):
             raise BadInput("fitting a classifier", "X and y are not equally long", "Give one label a row")
-        return x, y
+        return x, labels
 
     def _classes(self, y: Any) -> Any:
         if self.classes is None:
@@ -179,11 +180,10 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 'Give classes=[...], or classes="from-labels" if the set of labels is public',
             )
         public = isinstance(self.classes, str) and self.classes == FROM_LABELS
-        found = np.unique(y) if public else np.asarray(list(self.classes) if np.iterable(self.classes) else 0)
-        if isinstance(self.classes, str) and not public:
-            found = np.asarray(0)
+        declared = np.iterable(self.classes) and not isinstance(self.classes, str)
+        found = np.unique(y) if public else np.asarray(list(self.classes) if declared else 0)
         if found.ndim != 1 or len(set(found.tolist())) != len(found):
-            raise BadInput("classes", "they are not a list of different labels", "Give each class once")
+            raise BadInput("classes", "they are not a list of different labels of one kind", "Give each class once")
         if len(found) < 2:
             raise BadInput("fitting a classifier", "there is only one class", "Declare at least 2 classes")
         return found
@@ -194,7 +194,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shaped = self._shaped(x)
         broken = ~np.isfinite(shaped).reshape(len(shaped), -1).all(axis=1)
         numbers = np.where(broken, MISSING, numbers)
-        whose = np.asarray(persons) if self.unit == "person" else None
+        whose = persons if self.unit == "person" else None
         return CohortRecords(x=np.where(_rows(broken, shaped), np.float32(0), shaped), y=numbers, persons=whose)
 
     def _shaped(self, x: Any) -> Any:
@@ -243,10 +243,15 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from discreet.noise import SealedPhase
         from discreet.trainers.dp_sgd import charge_training
 
-        if self.checkpoints is None or ledger.simulation:
-            return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(ledger, phase))
-        with SealedPhase(ledger, phase=PHASE, directory=Path(self.ledger).parent) as sealed:  # type: ignore[arg-type]
-            return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(sealed, phase))
+        try:
+            if self.checkpoints is None or ledger.simulation:
+                return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(ledger, phase))
+            with SealedPhase(ledger, phase=PHASE, directory=Path(self.ledger).parent) as sealed:  # type: ignore[arg-type]
+                return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(sealed, phase))
+        except BudgetExceeded:
+            raise LedgerUnavailable(
+                "fitting with this ledger", "it paid for a fit that is over", "Give every fit a ledger of its own"
+            ) from None
 
     def _sink(self) -> Any:
         from discreet.privacy.ledger import FileSink, MemorySink
@@ -274,14 +279,37 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return ledger
 
 
-def _numbers(y: Any, classes: Any) -> Any:
-    """The number of each label's class; `MISSING` for a label that was not declared, or is none at all."""
+def _numbers(labels: list[Any], classes: Any) -> Any:
+    """The number of each label's class, each label looked at by itself; `MISSING` for one that was not declared."""
     from discreet.trainers.dp_sgd import MISSING
 
-    if "O" not in (y.dtype.kind, classes.dtype.kind) and (y.dtype.kind in "US") != (classes.dtype.kind in "US"):
-        raise BadInput("classes", "labels are words and classes numbers, or the other way round", "Declare them alike")
     known = {label: number for number, label in enumerate(classes.tolist())}
-    return np.array([known.get(label, MISSING) for label in y.tolist()], dtype=np.int64)
+    return np.array([known.get(label, MISSING) if _hashable(label) else MISSING for label in labels], dtype=np.int64)
+
+
+def _hashable(label: Any) -> bool:
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
+
+
+def _items(y: Any) -> list[Any]:
+    """Labels one by one. numpy would make one type of all of them, and one odd label would change the others."""
+    if hasattr(y, "iloc"):
+        y = y.to_numpy()
+    if isinstance(y, np.ndarray):
+        return list((y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y).tolist())
+    if not np.iterable(y) or isinstance(y, str):
+        raise BadInput("fitting a classifier", "y is not a list of labels", "Give one label a row")
+    return [label.item() if isinstance(label, np.generic) else label for label in y]
+
+
+def _without_data(message: str) -> str:
+    """scikit-learn's words without what they quote of the data."""
+    plain = re.sub(r"\[.*\]", "[...]", message, flags=re.DOTALL)
+    return re.sub(r"'[^']*'", "'...'", plain)
 
 
 def _rows(broken: Any, x: Any) -> Any:

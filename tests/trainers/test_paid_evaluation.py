@@ -117,6 +117,18 @@ def test_an_interval_of_few_records_is_wide():
     assert found.low < 0.6
 
 
+def test_labels_that_go_together_are_not_many_records():
+    """14 labels of one record that are right or wrong together: the interval is that of the records."""
+    covered = 0
+    for seed in range(60):
+        luck = np.random.default_rng(seed)
+        x = luck.normal(size=(200, 1)).repeat(14, axis=1)
+        y = np.where(luck.random((200, 1)) < 0.2, x <= 0, x > 0).astype(np.float32)
+        found = evaluate_public(EveryLabel(), x, y, classes=14)
+        covered += found.low <= 0.8 <= found.high
+    assert covered >= 54
+
+
 def test_several_labels_cost_several_cells():
     luck = np.random.default_rng(0)
     x = luck.normal(size=(2000, 3))

@@ -9,6 +9,8 @@ from training_runs import blobs, phase_of, trained
 from discreet.errors import BadInput
 from discreet.models import build_model
 from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, Settings
+from discreet.trainers.dp_sgd.gradients import RecordGradients
+from discreet.trainers.dp_sgd.losses import cross_entropy
 from discreet.trainers.torch_predictor import TorchPredictor
 
 PHASE = phase_of({"a": 0.5, "b": 0.5}, steps=3)
@@ -144,6 +146,34 @@ def test_a_null_may_hold_anything():
     y[5] = MISSING
     run = trained(model, {"a": CohortRecords(x=x, y=y)}, phase_of({"a": 1.0}, steps=2))
     assert np.isfinite(run.weights()).all()
+
+
+def test_a_record_the_model_cannot_take_is_a_null_too():
+    """A word outside the vocabulary, in a record that counts: the step goes on without it."""
+    model = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(12, 3))
+    x = np.random.default_rng(0).integers(0, 10, (8, 3))
+    x[5] = 999
+    y = np.arange(8) % 3
+    null = y.copy()
+    null[5] = MISSING
+    runs = [trained(model, {"a": CohortRecords(x=x, y=labels)}, phase_of({"a": 1.0})) for labels in (y, null)]
+    np.testing.assert_allclose(runs[0].inputs()[0], runs[1].inputs()[0], atol=1e-6)
+    assert runs[0].inputs()[0].any()
+
+
+def test_a_persons_mean_that_overflows_counts_nothing():
+    engine = RecordGradients(nn.Linear(2, 1, bias=False), cross_entropy)
+    rows = torch.tensor([[1e308, 0.0], [1e308, 0.0], [3.0, 4.0], [3.0, 4.0]], dtype=torch.float64)
+    engine._gradients = lambda views, targets: {"weight": views}
+    found = engine.clipped_sum(rows, torch.zeros(4), clip=1.0, together=2)
+    torch.testing.assert_close(found, torch.tensor([0.6, 0.8], dtype=torch.float64))
+
+
+def test_a_function_that_gives_away_its_own_model_gets_it_back_untouched():
+    mine = nn.Linear(5, 3)
+    before = mine.weight.detach().clone()
+    trained(lambda: mine, COHORTS, PHASE)
+    assert torch.equal(mine.weight, before)
 
 
 def test_views_and_dropout_are_drawn_anew_in_every_step():

@@ -246,6 +246,33 @@ def test_a_sealed_redo_with_other_labels_is_refused_even_without_its_checkpoint(
     assert run(place, sealed=True)[0] is not None
 
 
+@pytest.mark.parametrize("change", ["module", "global", "journal"])
+def test_a_sealed_redo_that_would_hide_something_else_is_refused_at_the_draw(tmp_path, monkeypatch, change):
+    """What no digest of settings can see: other code, a global. And a key without its journal is not used at all."""
+    whole = run_counted(tmp_path / "count", "trainers")
+    place = tmp_path / "a"
+    place.mkdir()
+    chosen = settings(loss=scaled_loss)
+    assert run(place, kill_at=whole // 2, only="trainers", sealed=True, chosen=chosen)[0] is None
+    shutil.rmtree(place / "kept")
+    if change == "module":
+        changed = nn.Sequential(*model()[:1], nn.ReLU(), *model()[2:])
+        monkeypatch.setattr(sys.modules[__name__], "model", lambda: changed)
+    if change == "global":
+        monkeypatch.setitem(SCALE, "of the loss", 0.01)
+    if change == "journal":
+        next((place / "keys").glob("*.draws")).unlink()
+    with pytest.raises(LedgerUnavailable, match="journal|draws|hid something else"):
+        run(place, sealed=True, chosen=chosen)
+
+
+SCALE = {"of the loss": 1.0}
+
+
+def scaled_loss(outputs, target):
+    return SCALE["of the loss"] * nn.functional.cross_entropy(outputs, target.expand(len(outputs)))
+
+
 def test_production_without_a_seal_cannot_do_a_phase_twice(tmp_path):
     ledger = Ledger.create(FileSink(tmp_path / "a.ledger"), TERMS, source=OperatingSystem())
     charge_training(ledger, PHASE)

@@ -33,12 +33,16 @@ def gradient(model, records, row, clip=10**6):
         np.array(["1", 1, "1", 2], dtype=object),
         np.array([["a", "b"]] * 4),
         np.array([True, False, True, False]),
+        [1.0, "1", "1", "2"],
+        ["a", NAN, "b", "a"],
+        [True, "1", 1, "1"],
+        7,
     ],
-    ids=["nan", "floats", "none", "mixed", "table", "bools"],
+    ids=["nan", "floats", "none", "mixed", "table", "bools", "list", "list-nan", "list-bools", "number"],
 )
 def test_names_that_could_split_a_person_are_refused(persons):
     with pytest.raises(BadInput, match="persons"):
-        cohort(persons)
+        CohortRecords(x=np.zeros((4, 5)), y=np.zeros(4, int), persons=persons)
 
 
 @pytest.mark.parametrize("kind", [int, str, object, np.uint64])
@@ -136,9 +140,26 @@ def test_rows_without_a_label_take_no_places():
 
 def test_a_column_of_class_numbers_is_a_list_and_minus_one_in_a_table_is_missing():
     column = CohortRecords(x=np.zeros((3, 2)), y=np.array([[0], [-1], [1]]))
-    assert column.labelled(2).tolist() == [True, False, True]
-    table = CohortRecords(x=np.zeros((2, 2)), y=np.array([[0, 1], [-1, -1]]))
-    assert table.labelled(2).tolist() == [True, False]
+    assert column.of_classes().y.tolist() == [0, MISSING, 1]
+    for kind in (int, float):
+        table = CohortRecords(x=np.zeros((2, 2)), y=np.array([[0, 1], [-1, -1]], dtype=kind))
+        assert table.labelled(2).tolist() == [True, False]
+    assert CohortRecords(x=np.zeros((0, 2)), y=np.zeros(0, int), persons=[]).units == 0
+
+
+def test_one_label_in_a_column_is_learnt_as_a_label():
+    found = blobs(200, classes=2)
+    records = CohortRecords(x=found.x, y=found.y[:, None])
+    for classes, task, loss in ((1, "multilabel", "multilabel-bce"), (2, "multiclass", "cross-entropy")):
+        run = trained(
+            nn.Linear(5, classes),
+            {"a": records},
+            phase_of({"a": 0.5}, steps=30, sigma=0.3, batch=100),
+            classes=classes,
+            task=task,
+            loss=loss,
+        )
+        assert (run.predictor.predict(found.x).reshape(-1) == found.y).mean() > 0.9
 
 
 def test_a_batch_of_zero_is_no_phase():

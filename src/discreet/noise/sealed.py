@@ -5,9 +5,9 @@ would be a second release. Instead the phase is done again from the start with t
 the entry it made the first time, and every draw is the same draw. When the phase ends the key is destroyed.
 
 Guarantee: charges of a redo must equal those of the first run, in their order; one that differs is refused. A redo
-repeats the same *noise*; that its inputs are the same (same records, same labels, same code) is the caller's part:
-equal noise on two different inputs shows their difference. A caller who can name its inputs binds them to the key
-(`discreet.noise.seeds.same_inputs`), as the trainer does.
+repeats the same *noise*, and equal noise on two different values shows their difference: so each draw is refused if it
+is about to hide something else than the first time (other records, labels, code), by a masked sketch in the journal
+beside the key. A caller who can name its inputs is told sooner (`discreet.noise.seeds.same_inputs`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import numpy as np
+
 from discreet.errors import BadInput, LedgerUnavailable
 from discreet.noise.key_files import destroy, read_secret, was_destroyed, write_secret
 from discreet.noise.sources import Call, Source, Streams, label_of
-from discreet.noise.stream import Stream
+from discreet.noise.stream import Floats, Stream, Words
 from discreet.privacy.events import Event
+from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Entry, Ledger, Receipt, Why
 from discreet.privacy.ledger.ledger import request
 
@@ -38,23 +41,41 @@ class SealedKey(Source):
         self.path, self.simulation = path, ledger.simulation
         if was_destroyed(path):
             path.unlink()
-        if not path.exists():
-            path.with_suffix(".draws").unlink(missing_ok=True)
+        journal = path.with_suffix(".draws")
         if path.exists():
             stored = read_secret(path, "phase")
+            if not journal.exists():
+                raise LedgerUnavailable(
+                    f"going on with {path.name}",
+                    f"{journal.name}, which says what was drawn with it, is missing",
+                    "Restore it; without it the same noise could hide something else",
+                )
             if stored.get("ledger") != ledger.id or stored.get("phase") != phase:
                 raise BadInput(f"reading {path.name}", "it is the key of another ledger or phase", "Check the path")
             self._key: bytes = stored["key"]
         else:
             self._key = os.urandom(32)
+            write_whole(journal, "")
             write_secret(path, "phase", key=self._key, ledger=ledger.id, phase=phase)
-        self._draws = DrawnBefore(path.with_suffix(".draws"))
+        self._draws = DrawnBefore(journal)
         self.fingerprint = f"key-{hashlib.sha256(b'fingerprint' + self._key).hexdigest()[:16]}"
 
     def perform(self, call: Call, sampler: Callable[[Streams], T]) -> T:
-        """Draw from the sealed key and the entry that pays; the same draw has the same parameters, or is refused."""
+        """Draw from the sealed key and the entry that pays; the same draw has the same parameters and hides the same
+        value, or is refused.
+        """
         self._draws.check(call)
+        if call.inputs is not None:
+            self._draws.check_value(call, *self._sketched(call))
         return sampler(lambda part: Stream(self._key, label_of(call.ticket, part)))
+
+    def _sketched(self, call: Call) -> tuple[Floats, Words]:
+        """Two secret combinations of what is about to be hidden, and the words that mask them in the journal."""
+        values = np.asarray(call.inputs, dtype=np.float64).ravel()
+        label = label_of(call.ticket, call.parameters.get("asked", 0))
+        words = Stream(self._key, b"sketch\0" + label).words(6)
+        weights = np.random.Generator(np.random.PCG64([int(word) for word in words[:4]]))
+        return np.array([weights.random(values.size) @ values for _ in range(2)]), words[4:]
 
     def remember(self, entry: Entry, digest: str) -> None:
         """Bind ``digest`` of the inputs of ``entry``'s draws to this key; refuse another one from then on."""
@@ -66,7 +87,7 @@ class SealedKey(Source):
 
 
 class DrawnBefore:
-    """What was drawn with a sealed key, by public facts alone: a line a draw, in a file beside the key.
+    """What was drawn with a sealed key, in hashes and masked numbers: lines in a file beside the key.
 
     Equal noise at two scales would give the value away, and other noise would be a second release, so a redo that draws
     by another mechanism, for other groups or with other parameters is refused. The file survives the process; but for
@@ -98,6 +119,24 @@ class DrawnBefore:
             made.append(f"{place} {self._known[place]}")
         self._write("\n".join(made))
 
+    def check_value(self, call: Call, sketch: Floats, mask: Words) -> None:
+        """Remember (masked) what this draw hides, or refuse it if it is not what it hid before, up to rounding."""
+        ticket, query = call.ticket, call.parameters.get("asked", 0)
+        place = _digest(repr((ticket.entry.hash, ticket.slot, ticket.who, ticket.index, "value", query)))
+        if place not in self._known:
+            self._known[place] = (sketch.view(np.uint64) ^ mask).astype(">u8").tobytes().hex()
+            self._write(f"{place} {self._known[place]}")
+            return
+        before = (np.frombuffer(bytes.fromhex(self._known[place]), dtype=">u8").astype(np.uint64) ^ mask).view(
+            np.float64
+        )
+        if not (np.abs(before - sketch) <= _ROUNDING * call.sensitivity + 1e-12 * np.abs(sketch)).all():
+            raise LedgerUnavailable(
+                f"repeating a {call.mechanism} draw",
+                "it hid something else before, and equal noise would show the difference",
+                "Go on with the same records, labels and code; other ones need a charge of their own",
+            )
+
     def check_inputs(self, entry: Entry, digest: str) -> None:
         """Remember what ``entry``'s draws are made for, or refuse if it is something else than before."""
         place, fact = _digest(repr((entry.hash, "inputs"))), _digest(digest)
@@ -117,7 +156,9 @@ class DrawnBefore:
                 os.fsync(file.fileno())
 
 
-_ROW = re.compile(r"[0-9a-f]{24} [0-9a-f]{24}", re.ASCII)
+_ROW = re.compile(r"[0-9a-f]{24} (?:[0-9a-f]{24}|[0-9a-f]{32})", re.ASCII)
+_ROUNDING = 1e-6
+"""Of the sensitivity: other threads may add in another order, and nobody learns from so small a difference."""
 
 
 def _digest(text: str) -> str:

@@ -27,7 +27,7 @@ from discreet.privacy.exact import Number
 from discreet.privacy.ledger import Receipt
 from discreet.roles import Predictor
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, slots_of
-from discreet.trainers.dp_sgd.guards import hushed
+from discreet.trainers.dp_sgd.guards import hushed, in_full
 
 FORMAT = "discreet.evaluation/1"
 _HALF_ERROR = 0.025
@@ -66,16 +66,19 @@ def evaluation_event(*, epsilon: Number, labels: int = 1, records_per_person: in
 
     ``labels``: how many labels a record has (1, if it is of one class).
     """
-    if labels < 1 or records_per_person < 1:
+    if any(type(count) is not int or count < 1 for count in (labels, records_per_person)):
         raise BadInput("a paid evaluation", "labels and records a person are whole numbers from 1", "Count again")
     return DiscreteLaplace(epsilon=epsilon, sensitivity=labels * records_per_person)
 
 
 def evaluate_public(predictor: Predictor, x: Any, y: Any, *, classes: int) -> Evaluation:
     """On public records: nothing is charged, nothing hidden."""
-    records = CohortRecords(x=x, y=y)
-    counts = _histogram(predictor, records, np.arange(len(records)), classes, by_class=True)
-    return _evaluation("public", counts.astype(np.float64), noise=0.0, epsilon=Decimal(0), simulation=False)
+    records = _of_classes(CohortRecords(x=x, y=y), classes)
+    with in_full("the predictor", "Give records as it takes them"):
+        found = predictor.predict_proba(records.rows(np.arange(len(records))))
+    counts = _histogram(found, records, np.arange(len(records)), classes, by_class=True)
+    each = records.y.shape[1] if records.y.ndim == 2 else 1
+    return _evaluation("public", counts, noise=0.0, each=each, epsilon=Decimal(0), simulation=False)
 
 
 def evaluate_paid(
@@ -98,6 +101,7 @@ def evaluate_paid(
     if receipt.unit == "person" and records.persons is None:
         raise BadInput("a paid evaluation", "the ledger protects persons, and nothing says whose records these are",
                        "Give the cohort persons")  # fmt: skip
+    records = _of_classes(records, classes)
     event = receipt.charge_of(who).event
     labels = records.y.shape[1] if records.y.ndim == 2 else 1
     if not isinstance(event, DiscreteLaplace) or event.sensitivity != labels * records_per_person:
@@ -114,14 +118,21 @@ def evaluate_paid(
         rows = np.sort(slots[filled])
     elif records_per_person != 1:
         raise BadInput("records_per_person", "nothing says whose records they are", "Give the cohort persons")
-    counts = _histogram(predictor, records, rows, classes, by_class=by_class)
+    with hushed("the predictor"):
+        found = predictor.predict_proba(records.rows(rows))
+    counts = _histogram(found, records, rows, classes, by_class=by_class)
     noisy = discrete_laplace(counts, receipt=receipt, who=who)
     scale = event.sensitivity / float(event.epsilon)
-    return _evaluation("paid", noisy, noise=scale, epsilon=event.epsilon, simulation=receipt.simulation)
+    each = event.sensitivity
+    return _evaluation("paid", noisy, noise=scale, each=each, epsilon=event.epsilon, simulation=receipt.simulation)
+
+
+def _of_classes(records: CohortRecords, classes: int) -> CohortRecords:
+    return records.of_classes() if classes > 1 else records
 
 
 def _histogram(
-    predictor: Predictor, records: CohortRecords, rows: NDArray[Any], classes: int, *, by_class: bool
+    found: Any, records: CohortRecords, rows: NDArray[Any], classes: int, *, by_class: bool
 ) -> NDArray[np.int64]:
     """Cells (part, wrong | right): a part is a true class, a label, or everything."""
     usable = records.labelled(classes)[rows]
@@ -129,8 +140,7 @@ def _histogram(
         with np.errstate(invalid="ignore"):
             numbers = np.nan_to_num(records.y[rows].astype(np.float64), nan=-1.0, posinf=-1.0, neginf=-1.0)
         usable &= (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)
-    with hushed("the predictor"):
-        found = np.asarray(predictor.predict_proba(records.rows(rows)))
+    found = np.asarray(found)
     wanted = (len(rows), records.y.shape[1] if records.y.ndim == 2 else classes)
     if found.shape != wanted:
         raise BadInput("an evaluation", f"the predictor gives {found.shape}, not {wanted}", "Check classes and labels")
@@ -147,14 +157,21 @@ def _histogram(
 
 
 def _evaluation(
-    kind: Literal["public", "paid"], cells: NDArray[Any], *, noise: float, epsilon: Decimal, simulation: bool
+    kind: Literal["public", "paid"],
+    cells: NDArray[Any],
+    *,
+    noise: float,
+    each: int,
+    epsilon: Decimal,
+    simulation: bool,
 ) -> Evaluation:
+    """``each``: how many cells a unit may be in. Its answers may all go together, so it counts as one of the sample."""
     counts = np.asarray(cells, dtype=np.float64)
     right, total = float(counts[:, 1].sum()), float(counts.sum())
     accuracy = _share(right, total)
     # each of the two errors stays within its part with 97.5%: all noisy cells by a union bound, the sample by Wilson
     spread = noise * math.log(counts.size / _HALF_ERROR) * len(counts) / max(total, 1.0)
-    below, above = _wilson(accuracy, max(total, 1.0))
+    below, above = _wilson(accuracy, max(total / each, 1.0))
     return Evaluation(
         kind=kind,
         accuracy=accuracy,

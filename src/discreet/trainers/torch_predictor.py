@@ -21,6 +21,7 @@ from torch import nn
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.models.split import has_seam
 from discreet.privacy.files import write_whole
+from discreet.trainers.tensors import tensor_of
 
 Task = Literal["multiclass", "multilabel"]
 FORMAT = "discreet.model/1"
@@ -140,9 +141,7 @@ class TorchPredictor:
                 yield compute(piece if isinstance(x, Mapping) else piece[""]).float().cpu().numpy()
 
     def _tensor(self, rows: Any) -> torch.Tensor:
-        made = rows if isinstance(rows, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(rows))
-        made = made.float() if made.dtype in (torch.float64, torch.float16) else made
-        return made.to(self._device)
+        return tensor_of(rows.numpy(force=True) if isinstance(rows, torch.Tensor) else np.asarray(rows), self._device)
 
     def _stacked(self, pieces: Iterator[NDArray[np.float32]]) -> NDArray[np.float32]:
         return np.concatenate(list(pieces))

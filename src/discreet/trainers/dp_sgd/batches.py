@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, Positions, slots_of
 from discreet.trainers.dp_sgd.settings import Settings
+from discreet.trainers.tensors import tensor_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,13 +75,6 @@ def _tensors(rows: Any, kept: NDArray[np.bool_], device: torch.device) -> Any:
     if isinstance(rows, dict):
         return {name: _tensors(part, kept, device) for name, part in rows.items()}
     return tensor_of(_zeroed(rows, kept), device)
-
-
-def tensor_of(rows: NDArray[Any], device: torch.device) -> torch.Tensor:
-    """Records as a model takes them: floats in single precision, anything else as it is."""
-    with np.errstate(all="ignore"):  # a warning would tell how large a value is
-        plain = rows.astype(np.float32) if rows.dtype.kind == "f" else rows.astype(rows.dtype.newbyteorder("="))
-    return torch.from_numpy(np.ascontiguousarray(plain)).to(device)
 
 
 def targets_of(y: NDArray[Any], device: torch.device) -> torch.Tensor:

@@ -78,7 +78,7 @@ def made_up(cohort: CohortRecords, device: torch.device) -> Any:
     for name, part in cohort.arrays.items():
         shape = (3, *part.shape[1:])
         if np.dtype(part.dtype).kind == "f":
-            found[name] = torch.randn(shape, generator=luck).to(device)
+            found[name] = torch.randn(shape, generator=luck, dtype=torch.float32).to(device)
         else:
             kind = torch.from_numpy(np.empty(0, dtype=part.dtype)).dtype
             found[name] = torch.randint(0, 2, shape, generator=luck).to(kind).to(device)

@@ -74,12 +74,21 @@ class CohortRecords:
         """The same records, each a unit of its own."""
         return self if self.persons is None else CohortRecords(x=self.x, y=self.y)
 
+    def of_classes(self) -> CohortRecords:
+        """The same records, a column of class numbers read as a list of them."""
+        if self.y.ndim != 2 or self.y.shape[1] != 1:
+            return self
+        numbers = np.nan_to_num(self.y[:, 0], nan=MISSING).astype(np.int64)
+        return CohortRecords(x=self.x, y=numbers, persons=self.persons)
+
     def rows(self, positions: Positions) -> Any:
         """The records at ``positions``."""
         try:
-            if isinstance(self.x, Mapping):
-                return {name: np.asarray(part[positions]) for name, part in self.x.items()}
-            return np.asarray(self.x[positions])
+            found = {name: np.asarray(part[positions]) for name, part in self.arrays.items()}
+            for name, part in self.arrays.items():
+                if found[name].shape != (len(positions), *part.shape[1:]) or found[name].dtype.kind not in "biuf":
+                    raise ValueError
+            return found if isinstance(self.x, Mapping) else found[""]
         except Exception as failed:  # noqa: BLE001 - what a reader says may name a record
             raise BadInput(
                 "reading records",
@@ -116,10 +125,9 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
     y = np.asarray(y)
     if y.dtype == np.bool_:
         y = y.astype(np.int64)
-    if y.ndim == 2 and y.shape[1] == 1 and y.dtype.kind in "iu":  # a column of class numbers
-        y = y[:, 0]
-    if y.ndim == 2 and y.dtype.kind == "i":
-        y = np.where(y < 0, np.nan, y).astype(np.float32)
+    if y.ndim == 2:
+        with np.errstate(all="ignore"):
+            y = np.where(y < 0, np.nan, y).astype(np.float32)
     if y.ndim not in (1, 2):
         raise BadInput(
             "the labels of a cohort", "they are neither a list nor a table", "Give class numbers, or 0 and 1"
@@ -131,12 +139,16 @@ def _names(persons: Any) -> NDArray[np.str_]:
     """Whose records they are, as words, so that 7 and "7" are one person everywhere. What could name one person twice
     (NaN, None, floats, a mixture) is refused: a person in two units would be protected by halves.
     """
-    found = persons.to_numpy() if hasattr(persons, "iloc") else np.asarray(persons)
-    if found.dtype.kind == "O" and {type(name) for name in found.ravel().tolist()} in ({str}, {int}):
+    if hasattr(persons, "iloc"):
+        persons = persons.to_numpy()
+    if not isinstance(persons, np.ndarray):  # a list is looked at name by name: numpy would make one type of all
+        persons = np.fromiter(persons, dtype=object) if np.iterable(persons) else np.empty((), dtype=object)
+    found = persons
+    if found.dtype.kind == "O" and {type(name) for name in found.ravel().tolist()} in ({str}, {int}, set()):
         found = found.astype(str)
     if found.dtype.kind not in "iuU" or found.ndim != 1:
         raise BadInput("persons", "they are not a list of words or of whole numbers", "Name every record's person")
-    return found.astype(str)
+    return np.asarray(found.astype(str))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from discreet.trainers.dp_sgd.guards import hushed, in_full
+from discreet.trainers.dp_sgd.guards import in_full
 from discreet.trainers.dp_sgd.losses import Loss
 
 _UNIT = 2.0**-53
@@ -86,12 +86,35 @@ class RecordGradients:
             self._each(self._weights(), views, targets)
 
     def _gradients(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor]:
-        with hushed("the model or its loss"):
+        """Every row's gradient. Where the model fails on a row, that row's is not a number, and counts 0 like any other
+        that is not: an error would tell that it was there.
+        """
+        try:
+            return self._quiet(views, targets)
+        except Exception:  # noqa: BLE001 - too large for memory, or one row is not what the model takes
+            rows = [self._alone(_row(views, row), targets[row : row + 1]) for row in range(len(targets))]
+            return {name: torch.cat([row[name] for row in rows]) for name in self.trained}
+
+    def _alone(self, view: Any, target: torch.Tensor) -> dict[str, torch.Tensor]:
+        try:
+            return self._quiet(view, target)
+        except Exception:  # noqa: BLE001 - what it says may quote the record
+            return {name: torch.full_like(weights, torch.nan)[None] for name, weights in self._weights().items()}
+
+    def _quiet(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+        with warnings.catch_warnings(), torch.autograd.set_detect_anomaly(False):
+            warnings.simplefilter("ignore")  # a warning, too, may quote a record
             made: dict[str, torch.Tensor] = self._each(self._weights(), views, targets)
         return made
 
     def _weights(self) -> dict[str, torch.Tensor]:
         return {name: weights.detach() for name, weights in self.trained.items()}
+
+
+def _row(views: Any, row: int) -> Any:
+    if isinstance(views, dict):
+        return {name: part[row : row + 1] for name, part in views.items()}
+    return views[row : row + 1]
 
 
 def _clipped(parts: list[torch.Tensor], counts: torch.Tensor, clip: float, together: int) -> torch.Tensor:
@@ -102,7 +125,11 @@ def _clipped(parts: list[torch.Tensor], counts: torch.Tensor, clip: float, toget
     if together > 1:
         rows = counts.reshape(-1, together).sum(dim=1).clamp_min(1)[:, None]
         parts = [part.reshape(-1, together, part.shape[1]).sum(dim=1) / rows for part in parts]
-    factor = clip / _lengths(parts).clamp_min(clip)
+    length = _lengths(parts)
+    if together > 1:  # finite rows may have a mean that is not
+        for part in parts:
+            part.masked_fill_(~torch.isfinite(length)[:, None], 0.0)
+    factor = torch.where(torch.isfinite(length), clip / length.clamp_min(clip), 0.0)
     return torch.cat([factor @ part for part in parts])
 
 

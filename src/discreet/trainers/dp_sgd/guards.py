@@ -25,8 +25,8 @@ def hushed(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def in_full(what: str) -> Iterator[None]:
-    """Around the same code on made-up records, before anything is charged."""
+def in_full(what: str, remedy: str = "Model and loss must work for one record under torch.func.vmap") -> Iterator[None]:
+    """Around the same code on made-up or public records, before anything is charged."""
     try:
         yield
     except DiscreetError:
@@ -34,6 +34,6 @@ def in_full(what: str) -> Iterator[None]:
     except Exception as failed:
         raise BadInput(
             what,
-            f"on made-up records of the same shape and type it ended with {type(failed).__name__}: {failed}",
-            "Give records as the model takes them; model and loss must work for one record under torch.func.vmap",
+            f"on made-up records like yours it ended with {type(failed).__name__}: {failed}",
+            remedy,
         ) from failed

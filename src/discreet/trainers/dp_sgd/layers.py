@@ -64,7 +64,7 @@ def check_by_trying(module: nn.Module, made_up: Any, classes: int) -> None:
 
 
 def _outputs(module: nn.Module, rows: Any) -> torch.Tensor:
-    with in_full("the model"):
+    with in_full("the model", "Give records as the model takes them"):
         out = module(rows)
     if not isinstance(out, torch.Tensor) or out.dim() != 2:
         raise BadInput("this model", "its output is not a table of one row a record", "Return (records, classes)")

@@ -33,7 +33,7 @@ def multilabel_bce(*, smoothing: float = 0.0) -> Loss:
 
     ``smoothing`` a moves targets to (1 - a) y + a / 2.
     """
-    if not 0 <= smoothing < 1:
+    if not isinstance(smoothing, (int, float)) or not 0 <= smoothing < 1:
         raise BadInput(f"label smoothing {smoothing}", "it is not in [0, 1)", "Try 0.2")
 
     def loss(outputs: Any, target: Any) -> Any:
@@ -60,7 +60,10 @@ def chexpert_targets(
     An uncertain label becomes positive in the columns ``positive`` and negative elsewhere, smoothed: 1 - a/2 or a/2.
     ``blank``: ``negative``, or ``ignored`` (NaN). Each row depends on itself alone.
     """
-    table = np.asarray(labels, dtype=np.float32)
+    try:
+        table = np.asarray(labels, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise BadInput("CheXpert labels", "a cell is no number", "Give 1, 0, -1 and NaN") from None
     unknown = [name for name in positive if name not in names]
     if (
         table.ndim != 2

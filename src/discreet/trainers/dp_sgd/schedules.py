@@ -36,7 +36,12 @@ SCHEDULES: dict[str, Schedule] = {
 def factor_at(schedule: str | Schedule, step: int, steps: int) -> float:
     """What the learning rate is multiplied by in step ``step`` (0 is the first) of ``steps``."""
     share = step / steps
-    factor = SCHEDULES[schedule](share) if isinstance(schedule, str) else float(schedule(share))
+    try:
+        factor = SCHEDULES[schedule](share) if isinstance(schedule, str) else float(schedule(share))
+    except Exception as failed:
+        raise BadInput(
+            "a learning-rate schedule", f"it ended with {type(failed).__name__}: {failed}", "Try it"
+        ) from failed
     if not 0 <= factor < math.inf:
         raise BadInput("a learning-rate schedule", "it gave a negative or infinite factor", "Give factors from 0")
     return factor

@@ -7,8 +7,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from discreet.errors import BadInput
 from discreet.trainers.dp_sgd.augmentation import Augmentation
@@ -31,7 +33,7 @@ class Settings:
     schedule            ``constant``, ``linear``, ``cosine``, ``warmup-cosine``, or a function of the share done, from 0
     adaptive_clip       lambda of adaptive gradient clipping (Brock et al. 2021) of the noisy gradient; None: none
     ema                 decay of an exponential moving average of the weights, which is then the model; None: none
-    micro_batch         records (times views) whose gradients are held in memory at once; the promise is the same
+    micro_batch         records (times views) whose gradients are held in memory at once; a phase keeps its first one
     augment, views      what views are made by, and how many of each record are averaged before clipping
     records_per_person  m: the most records of a person in a step, chosen anew each time
     person_clip         ``each``: every record to C/m; ``joint``: the mean of a person's gradients to C
@@ -120,13 +122,29 @@ def _named(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _named(part, depth + 1) for name, part in value.items()}
     if isinstance(value, FunctionType):
-        closed = [cell.cell_contents for cell in value.__closure__ or ()]
-        return [value.__qualname__, _code(value.__code__), _named([value.__defaults__, closed], depth + 1)]
+        kept = [value.__defaults__, value.__kwdefaults__, [_content(cell) for cell in value.__closure__ or ()]]
+        return [value.__qualname__, _code(value.__code__), _named(kept, depth + 1)]
+    if isinstance(value, MethodType):
+        return [_named(value.__func__, depth + 1), _named(value.__self__, depth + 1)]
+    if hasattr(value, "__array__"):
+        plain = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        return [str(plain.dtype), list(plain.shape), hashlib.sha256(np.ascontiguousarray(plain).tobytes()).hexdigest()]
+    if isinstance(value, (set, frozenset)):
+        return sorted(repr(_named(part, depth + 1)) for part in value)
     if isinstance(value, partial):
         return [_named(part, depth + 1) for part in (value.func, value.args, value.keywords)]
     if isinstance(value, type):
         return value.__qualname__
-    return [type(value).__qualname__, _named(getattr(value, "__dict__", None), depth + 1)]
+    called = vars(type(value)).get("__call__")
+    code = _code(called.__code__) if isinstance(called, FunctionType) else ""
+    return [type(value).__qualname__, code, _named(getattr(value, "__dict__", None), depth + 1)]
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
 
 
 _DEEP = 6
@@ -134,6 +152,15 @@ _DEEP = 6
 
 def _code(code: CodeType) -> str:
     """A digest of what a function does, without where its file lies."""
-    inner = [_code(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
+    inner = [_code(part) if isinstance(part, CodeType) else _constant(part) for part in code.co_consts]
     whole = repr((code.co_code.hex(), inner, code.co_names))
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def _constant(value: Any) -> str:
+    """A constant in words that do not depend on the order of a set."""
+    if isinstance(value, frozenset):
+        return repr(sorted(map(_constant, value)))
+    if isinstance(value, tuple):
+        return repr([_constant(part) for part in value])
+    return repr(value)

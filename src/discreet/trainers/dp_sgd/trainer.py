@@ -118,15 +118,20 @@ class DPSGD:
         self, phase: TrainingPhase, cohorts: Mapping[str, CohortRecords], start: TorchPredictor | None
     ) -> tuple[nn.Module, dict[str, CohortRecords], torch.device]:
         taken = cohorts_of(phase, cohorts)
+        if self.task == "multiclass":
+            taken = {label: cohort.of_classes() for label, cohort in taken.items()}
+        self.settings.digest()
         device = device_named(self.settings.device)
         module = self._module(start).to(device).train()
         check_layers(module)
         for cohort in taken.values():  # each on a copy: a model may keep what it sees, and made-up records, too
             sample = made_up(cohort, device)
-            check_by_trying(copy.deepcopy(module), sample, self.classes)
-            with in_full("the augmentation"):
+            with in_full("copying the model", "Give a module that copy.deepcopy can copy"):
+                first, second = copy.deepcopy(module), copy.deepcopy(module)
+            check_by_trying(first, sample, self.classes)
+            with in_full("the augmentation", "It gets views of one record and a generator"):
                 views = views_of(sample, self.settings.augmentations, self.settings.views, 0)
-            RecordGradients(copy.deepcopy(module), self.loss).try_out(views, made_up_targets(cohort, device))
+            RecordGradients(second, self.loss).try_out(views, made_up_targets(cohort, device))
         self._rehearse(module, phase)
         return module, taken, device
 
@@ -134,13 +139,13 @@ class DPSGD:
         """Everything else that a step needs, once, on a copy."""
         for step in range(phase.steps):
             factor_at(self.settings.schedule, step, phase.steps)
-        with in_full("the optimizer"):
+        with in_full("the optimizer", "Check optimizer and optimizer_options"):
             state = State(copy.deepcopy(module), self.settings)
             size = sum(weights.numel() for weights in module.parameters() if weights.requires_grad)
             state.move(torch.zeros(size, dtype=torch.float64), steps=1)
         if self._checkpoints is None:
             return
-        with in_full("storing the optimizer's state"):
+        with in_full("storing the optimizer's state", "Use options that are plain numbers"):
             json.dumps(state.progress().optimizer)
         try:
             self._checkpoints.mkdir(parents=True, exist_ok=True)
@@ -152,14 +157,14 @@ class DPSGD:
     def _module(self, start: TorchPredictor | None) -> nn.Module:
         if start is not None and not isinstance(start, TorchPredictor):
             raise BadInput("start", "it is not a TorchPredictor", "Give what an earlier phase returned")
-        with in_full("making or copying the model"):
+        with in_full("making or copying the model", "Give a module that copy.deepcopy can copy"):
             if isinstance(self._model, nn.Module):
                 check_layers(self._model)
                 made = copy.deepcopy(self._model)
             else:
                 with torch.random.fork_rng(devices=[]):  # the first weights are public; a redo begins with the same
                     torch.manual_seed(0)
-                    made = self._model()
+                    made = copy.deepcopy(self._model())
         if not isinstance(made, nn.Module):
             raise BadInput("the model", "it is not a torch module", "Give an nn.Module or a function that makes one")
         if start is not None:

@@ -1,0 +1,16 @@
+"""Arrays as torch takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+
+def tensor_of(rows: NDArray[Any], device: torch.device) -> torch.Tensor:
+    """Records as a model takes them: floats in single precision, anything else as it is."""
+    with np.errstate(all="ignore"):  # a warning would tell how large a value is
+        plain = rows.astype(np.float32) if rows.dtype.kind == "f" else rows.astype(rows.dtype.newbyteorder("="))
+    return torch.from_numpy(np.ascontiguousarray(plain)).to(device)
