@@ -15,7 +15,13 @@ QUICK = {
 }
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def marked(path):
+    """Those that train take seconds each, most of them to import torch: they run with the integration tests."""
+    trains = "torch" in path.read_text() or "DPClassifier" in path.read_text()
+    return pytest.param(path, id=path.stem, marks=[pytest.mark.integration] if trains else [])
+
+
+@pytest.mark.parametrize("path", [marked(path) for path in EXAMPLES])
 def test_examples_run(path, tmp_path):
     if path.stem == "train_mnist":
         write_tiny_mnist(tmp_path / "data" / "mnist")

@@ -341,6 +341,7 @@ def test_no_pickle_is_written(tmp_path):
     assert {path.suffix for path in (tmp_path / "kept").iterdir()} == {".json", ".safetensors"}
 
 
+@pytest.mark.integration
 def test_sigkill_from_outside(uninterrupted, tmp_path):
     """A real process, really killed, twice."""
     script = tmp_path / "child.py"
