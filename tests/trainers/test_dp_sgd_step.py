@@ -137,7 +137,7 @@ def test_without_a_receipt_for_this_very_phase_there_is_no_step(linear):
     ledger = Ledger.create(MemorySink(), AMPLE, source=Seeded(0))
     planned, other = phase_of({"a": 0.5}, steps=4), phase_of({"a": 0.5}, steps=5)
     trainer, cohorts = DPSGD(linear, classes=3), {"a": blobs(10)}
-    for wrong in ([], charge_training(ledger, planned) * 2, charge_training(ledger, other)):
+    for wrong in ([], None, [None], charge_training(ledger, planned) * 2, charge_training(ledger, other)):
         with pytest.raises(ReceiptRefused):
             trainer.train(phase=planned, cohorts=cohorts, receipt=wrong)
     elsewhere = charge_training(ledger, phase_of({"a": 0.5}, steps=4, number=1))

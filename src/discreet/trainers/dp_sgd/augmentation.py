@@ -7,6 +7,7 @@ which would put one record into another's gradient, cannot be written.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,8 +56,12 @@ _SPREAD = 0x9E3779B97F4A7C15
 """Keeps the seeds of neighbouring records far apart."""
 
 
-def views_of(rows: Any, augment: Sequence[Augmentation], count: int, seed: int) -> Any:
-    """``count`` views of every row, (n, K, ...). Without an augmentation: the row itself, once."""
+def views_of(rows: Any, augment: Sequence[Augmentation], count: int, seed: int, *, made_up: bool = False) -> Any:
+    """``count`` views of every row, (n, K, ...). Without an augmentation: the row itself, once.
+
+    A user's function that fails on a record makes it a null, as an error would tell that it was there. On ``made_up``
+    records it is heard.
+    """
     if isinstance(rows, dict):
         if augment:
             raise BadInput("augmenting records of several arrays", "views are made of single arrays", "Drop augment")
@@ -65,21 +70,33 @@ def views_of(rows: Any, augment: Sequence[Augmentation], count: int, seed: int) 
         return rows.unsqueeze(1)
     made = rows.repeat_interleave(count, dim=0)
     for place, part in enumerate(augment):
-        made = _changed(made, part, count, (seed + (place + 1) * _SPREAD) % 2**63)
+        made = _changed(made, part, count, (seed + (place + 1) * _SPREAD) % 2**63, made_up=made_up)
     return made.reshape(rows.shape[0], count, *rows.shape[1:])
 
 
-def _changed(views: Any, augment: Augmentation, count: int, seed: int) -> Any:
+def _changed(views: Any, augment: Augmentation, count: int, seed: int, *, made_up: bool) -> Any:
     import torch
 
     if isinstance(augment, (RandomShift, RandomFlip)):
-        made = augment(views, torch.Generator().manual_seed(seed))
-    else:
-        pieces = [
-            augment(piece, torch.Generator().manual_seed((seed + (row + 1) * _SPREAD) % 2**63))
-            for row, piece in enumerate(views.split(count))
-        ]
-        made = torch.cat(pieces) if pieces else views
-    if made.shape != views.shape:
-        raise BadInput("augmenting a record", "its views have another shape", "Return what came in, changed")
+        return augment(views, torch.Generator().manual_seed(seed))
+    pieces = []
+    for row, piece in enumerate(views.split(count)):
+        generator = torch.Generator().manual_seed((seed + (row + 1) * _SPREAD) % 2**63)
+        pieces.append(_heard(augment, piece, generator) if made_up else _hushed(augment, piece, generator))
+    return torch.cat(pieces) if pieces else views
+
+
+def _heard(augment: PerRecord, piece: Any, generator: Any) -> Any:
+    made = augment(piece, generator)
+    if getattr(made, "shape", None) != piece.shape or made.dtype != piece.dtype:
+        raise BadInput("augmenting a record", "its views have another shape or type", "Return what came in, changed")
     return made
+
+
+def _hushed(augment: PerRecord, piece: Any, generator: Any) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _heard(augment, piece, generator)
+    except Exception:  # noqa: BLE001 - what it says may quote the record
+        return piece * float("nan") if piece.is_floating_point() else piece * 0

@@ -35,7 +35,7 @@ from discreet.trainers.dp_sgd.checkpoints import Checkpoints
 from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up, made_up_targets, run_name
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, PoissonCohortSampler
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
-from discreet.trainers.dp_sgd.guards import hushed, in_full
+from discreet.trainers.dp_sgd.guards import in_full
 from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
 from discreet.trainers.dp_sgd.losses import loss_named
 from discreet.trainers.dp_sgd.schedules import factor_at
@@ -95,7 +95,7 @@ class DPSGD:
         receipt: Receipt | Sequence[Receipt],
     ) -> TorchPredictor:
         """The model after ``phase``. After a crash, call it again the same way: it goes on from its checkpoint."""
-        receipts = [receipt] if isinstance(receipt, Receipt) else list(receipt)
+        receipts = list(receipt) if isinstance(receipt, Sequence) else [receipt]
         check_receipts(phase, receipts)
         module, taken, device = self._prepared(phase, cohorts, start)
         state = State(module, self.settings)
@@ -130,7 +130,7 @@ class DPSGD:
                 first, second = copy.deepcopy(module), copy.deepcopy(module)
             check_by_trying(first, sample, self.classes)
             with in_full("the augmentation", "It gets views of one record and a generator"):
-                views = views_of(sample, self.settings.augmentations, self.settings.views, 0)
+                views = views_of(sample, self.settings.augmentations, self.settings.views, 0, made_up=True)
             RecordGradients(second, self.loss).try_out(views, made_up_targets(cohort, device))
         self._rehearse(module, phase)
         return module, taken, device
@@ -242,8 +242,7 @@ class _Step:
             for number, piece in enumerate(pieces):
                 own = (seed + number) % 2**63
                 torch.manual_seed(own)
-                with hushed("the augmentation"):
-                    views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
+                views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
                 total += self._gradients.clipped_sum(
                     views, piece.targets, clip=self._clip, usable=piece.usable, together=self._together
                 )
