@@ -16,7 +16,7 @@ import torch
 from PIL import Image, ImageDraw
 from torch import nn
 
-from discreet import create_ledger, plan
+from discreet import DiscreetError, create_ledger, plan
 from discreet.models import replace_batch_norm
 from discreet.noise import SealedPhase
 from discreet.privacy.certificate import certify, write_certificate
@@ -127,4 +127,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except DiscreetError as refused:
+        raise SystemExit(str(refused)) from None

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from discreet import create_ledger, open_ledger, plan
+from discreet import DiscreetError, create_ledger, open_ledger, plan
 from discreet.models import build_model
 from discreet.noise import SealedPhase
 from discreet.pools.idx import read_idx
@@ -99,4 +99,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("Stopped. Call it again the same way to go on.") from None
+    except DiscreetError as refused:
+        raise SystemExit(str(refused)) from None

@@ -56,6 +56,7 @@ class SealedKey(Source):
         else:
             self._key = os.urandom(32)
             write_whole(journal, "")
+            journal.chmod(0o600)
             write_secret(path, "phase", key=self._key, ledger=ledger.id, phase=phase)
         self._draws = DrawnBefore(journal)
         self.fingerprint = f"key-{hashlib.sha256(b'fingerprint' + self._key).hexdigest()[:16]}"
