@@ -246,7 +246,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             if self.checkpoints is None or ledger.simulation:
                 return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(ledger, phase))
-            with SealedPhase(ledger, phase=PHASE, directory=Path(self.ledger).parent) as sealed:  # type: ignore[arg-type]
+            assert self.ledger is not None  # checked with the parameters
+            with SealedPhase(ledger, phase=PHASE, directory=Path(self.ledger).parent) as sealed:
                 return trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(sealed, phase))
         except BudgetExceeded:
             raise LedgerUnavailable(

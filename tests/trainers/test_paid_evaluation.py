@@ -129,6 +129,28 @@ def test_labels_that_go_together_are_not_many_records():
     assert covered >= 54
 
 
+def test_a_record_the_predictor_fails_on_is_in_no_cell():
+    class Picky(Sign):
+        def predict_proba(self, x):
+            if (x > 90).any():
+                raise ValueError("secret")
+            return super().predict_proba(x)
+
+    records = held_out(count=300, wrong=0.0)
+    x = records.x.copy()
+    x[:3] = 99.0
+
+    def run(data, ledger):
+        receipt = ledger.charge(event=evaluation_event(epsilon=50), who="held-out", why="evaluation")
+        return evaluate_paid(Picky(), data, classes=2, receipt=receipt)
+
+    y = records.y.copy()
+    y[1] = MISSING
+    check_neighbours(run, CohortRecords(x=x, y=records.y), neighbours=[CohortRecords(x=x, y=y)])
+    receipt = charged(evaluation_event(epsilon=50))
+    assert evaluate_paid(Picky(), CohortRecords(x=x, y=records.y), classes=2, receipt=receipt).accuracy > 0.97
+
+
 def test_several_labels_cost_several_cells():
     luck = np.random.default_rng(0)
     x = luck.normal(size=(2000, 3))

@@ -8,7 +8,8 @@ from training_runs import blobs, phase_of, trained
 
 from discreet.errors import BadInput
 from discreet.models import build_model
-from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, Settings
+from discreet.testing import check_neighbours
+from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, Settings, charge_training
 from discreet.trainers.dp_sgd.gradients import RecordGradients
 from discreet.trainers.dp_sgd.losses import cross_entropy
 from discreet.trainers.torch_predictor import TorchPredictor
@@ -158,8 +159,52 @@ def test_a_record_the_model_cannot_take_is_a_null_too():
     null = y.copy()
     null[5] = MISSING
     runs = [trained(model, {"a": CohortRecords(x=x, y=labels)}, phase_of({"a": 1.0})) for labels in (y, null)]
-    np.testing.assert_allclose(runs[0].inputs()[0], runs[1].inputs()[0], atol=1e-6)
+    np.testing.assert_array_equal(runs[0].weights(), runs[1].weights())  # not a bit of the others moves
     assert runs[0].inputs()[0].any()
+
+
+def test_dropout_of_the_others_does_not_move_either():
+    model = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Dropout(0.5), nn.Linear(12, 3))
+    x = np.random.default_rng(0).integers(0, 10, (8, 3))
+    y = np.arange(8) % 3
+    null = y.copy()
+    null[2] = MISSING
+    x[2] = 999
+
+    def run(labels, ledger):
+        trainer, phase = DPSGD(model, classes=3, settings=Settings(clip=0.1)), phase_of({"a": 1.0}, steps=2)
+        records = {"a": CohortRecords(x=x, y=labels)}
+        made = trainer.train(phase=phase, cohorts=records, receipt=charge_training(ledger, phase))
+        return [value.numpy() for value in made.module.state_dict().values()]
+
+    check_neighbours(run, y, neighbours=[null])
+
+
+class Folder:
+    """A reader with broken pictures."""
+
+    def __init__(self, x, broken):
+        self._x, self._broken, self.shape, self.dtype = x, set(broken), x.shape, x.dtype
+
+    def __len__(self):
+        return len(self._x)
+
+    def __getitem__(self, rows):
+        if self._broken & set(np.arange(len(self._x))[rows].tolist()):
+            raise OSError("cannot read /data/anna.png")
+        return self._x[rows]
+
+
+def test_a_record_that_cannot_be_read_is_a_null_and_a_reader_that_reads_nothing_says_so(linear):
+    found = blobs(12)
+    null = found.y.copy()
+    null[5] = MISSING
+    broken = trained(linear, {"a": CohortRecords(x=Folder(found.x, [5]), y=found.y)}, phase_of({"a": 1.0}))
+    other = trained(linear, {"a": CohortRecords(x=found.x, y=null)}, phase_of({"a": 1.0}))
+    np.testing.assert_array_equal(broken.weights(), other.weights())
+    with pytest.raises(BadInput, match="OSError") as caught:
+        trained(linear, {"a": CohortRecords(x=Folder(found.x, range(12)), y=found.y)}, phase_of({"a": 1.0}))
+    assert "anna" not in str(caught.value)
 
 
 def test_a_persons_mean_that_overflows_counts_nothing():

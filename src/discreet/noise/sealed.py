@@ -37,6 +37,8 @@ T = TypeVar("T")
 class SealedKey(Source):
     """A source whose key is in a file."""
 
+    repeats = True
+
     def __init__(self, path: Path, *, ledger: Ledger, phase: int) -> None:
         self.path, self.simulation = path, ledger.simulation
         if was_destroyed(path):
@@ -128,9 +130,8 @@ class DrawnBefore:
             self._known[place] = (sketch.view(np.uint64) ^ mask).astype(">u8").tobytes().hex()
             self._write(f"{place} {self._known[place]}")
             return
-        before = (np.frombuffer(bytes.fromhex(self._known[place]), dtype=">u8").astype(np.uint64) ^ mask).view(
-            np.float64
-        )
+        stored = np.frombuffer(bytes.fromhex(self._known[place]), dtype=">u8").astype(np.uint64)
+        before = (stored ^ mask).view(np.float64)
         if not (np.abs(before - sketch) <= _ROUNDING * call.sensitivity + 1e-12 * np.abs(sketch)).all():
             raise LedgerUnavailable(
                 f"repeating a {call.mechanism} draw",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from discreet.noise.door import paid_events, release
-from discreet.noise.sources import Streams
+from discreet.noise.sources import Source, Streams
 from discreet.privacy.events import Gaussian, PoissonSampledGaussian
 from discreet.privacy.ledger.receipts import Receipt
 
@@ -36,14 +36,14 @@ def step_seal(receipt: Receipt) -> bytes:
 
 def remembers_inputs(receipt: Receipt) -> bool:
     """Whether the receipt's key outlives the process, so that its draws may be repeated."""
-    return hasattr(receipt.source, "remember")
+    return isinstance(receipt.source, Source) and receipt.source.repeats
 
 
 def same_inputs(receipt: Receipt, digest: str) -> None:
     """Refuse to draw on ``receipt`` if its key was used before for inputs of another (keyed) digest."""
     receipt.check()
-    if remembers_inputs(receipt):
-        receipt.source.remember(receipt.entry, digest)  # type: ignore[union-attr]
+    if isinstance(receipt.source, Source):
+        receipt.source.remember(receipt.entry, digest)
 
 
 def _drawn(receipt: Receipt, slot: str, mechanism: str, words: int) -> bytes:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise.stream import Stream
+from discreet.privacy.ledger.entries import Entry
 from discreet.privacy.ledger.receipts import Ticket
 
 T = TypeVar("T")
@@ -51,6 +52,11 @@ class Source(ABC):
 
     simulation: bool = False
     fingerprint: str = ""
+    repeats: bool = False
+    """Whether its key outlives the process, so that draws may be made again."""
+
+    def remember(self, entry: Entry, digest: str) -> None:  # noqa: B027 - most keys have nothing to remember
+        """Bind the (keyed) digest of what ``entry``'s draws are made for, where draws may be made again."""
 
     @abstractmethod
     def perform(self, call: Call, sampler: Callable[[Streams], T]) -> T:

@@ -28,6 +28,7 @@ from discreet.privacy.ledger import Receipt
 from discreet.roles import Predictor
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, slots_of
 from discreet.trainers.dp_sgd.guards import hushed, in_full
+from discreet.trainers.tensors import row_of
 
 FORMAT = "discreet.evaluation/1"
 _HALF_ERROR = 0.025
@@ -118,13 +119,40 @@ def evaluate_paid(
         rows = np.sort(slots[filled])
     elif records_per_person != 1:
         raise BadInput("records_per_person", "nothing says whose records they are", "Give the cohort persons")
-    with hushed("the predictor"):
-        found = predictor.predict_proba(records.rows(rows))
+    found = _predicted(predictor, records, rows)
     counts = _histogram(found, records, rows, classes, by_class=by_class)
     noisy = discrete_laplace(counts, receipt=receipt, who=who)
     scale = event.sensitivity / float(event.epsilon)
     each = event.sensitivity
     return _evaluation("paid", noisy, noise=scale, each=each, epsilon=event.epsilon, simulation=receipt.simulation)
+
+
+def _predicted(predictor: Predictor, records: CohortRecords, rows: NDArray[Any]) -> Any:
+    """What is said of every record; NaN of one that cannot be read or that the predictor fails on, which counts
+    nowhere. Where it fails on all of them it is not a record that is broken, and that is said.
+    """
+    read, readable = records.readable_rows(rows)
+    try:
+        with hushed("the predictor"):
+            found = np.asarray(predictor.predict_proba(read), dtype=np.float64)
+    except BadInput:
+        each = [_alone(predictor, row_of(read, place)) for place in range(len(rows))]
+        width = next((len(row) for row in each if row is not None), None)
+        if width is None:
+            raise
+        found = np.array([row if row is not None and len(row) == width else np.full(width, np.nan) for row in each])
+    if found.shape[:1] == readable.shape:
+        found[~readable] = np.nan
+    return found
+
+
+def _alone(predictor: Predictor, row: Any) -> NDArray[Any] | None:
+    try:
+        with hushed("the predictor"):
+            said: NDArray[Any] = np.asarray(predictor.predict_proba(row), dtype=np.float64)[0]
+            return said
+    except (BadInput, IndexError):
+        return None
 
 
 def _of_classes(records: CohortRecords, classes: int) -> CohortRecords:
@@ -144,6 +172,7 @@ def _histogram(
     wanted = (len(rows), records.y.shape[1] if records.y.ndim == 2 else classes)
     if found.shape != wanted:
         raise BadInput("an evaluation", f"the predictor gives {found.shape}, not {wanted}", "Check classes and labels")
+    usable &= ~np.isnan(found).any(axis=1)
     found = found[usable]
     truth = records.y[rows[usable]]
     if truth.ndim == 2:

@@ -53,8 +53,10 @@ def micro_batches(
         for start in range(0, len(units), units_at_once):
             piece = rows[start : start + units_at_once]
             taken, kept = piece.reshape(-1), counts[start : start + units_at_once].reshape(-1)
+            read, readable = cohort.readable_rows(taken)
+            kept = kept & readable
             yield MicroBatch(
-                rows=_tensors(cohort.rows(taken), kept, device),
+                rows=_tensors(read, kept, device),
                 targets=targets_of(_zeroed(cohort.y[taken], kept), device),
                 usable=torch.from_numpy(kept).to(device),
             )

@@ -22,6 +22,7 @@ from discreet.privacy.training_phase import TrainingStage
 MISSING = -1
 """The class of a record whose label never came. In a table of several labels, NaN stands for one."""
 Positions = NDArray[np.int64]
+_SEVERAL = 8
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -82,19 +83,45 @@ class CohortRecords:
         return CohortRecords(x=self.x, y=numbers, persons=self.persons)
 
     def rows(self, positions: Positions) -> Any:
-        """The records at ``positions``."""
+        """The records at ``positions``, all of them."""
         try:
-            found = {name: np.asarray(part[positions]) for name, part in self.arrays.items()}
-            for name, part in self.arrays.items():
-                if found[name].shape != (len(positions), *part.shape[1:]) or found[name].dtype.kind not in "biuf":
-                    raise ValueError
-            return found if isinstance(self.x, Mapping) else found[""]
+            return self._read(positions)
         except Exception as failed:  # noqa: BLE001 - what a reader says may name a record
-            raise BadInput(
-                "reading records",
-                f"their reader ended with {type(failed).__name__}",
-                "Read all of them once by yourself",
-            ) from None
+            raise _unreadable(failed) from None
+
+    def readable_rows(self, positions: Positions) -> tuple[Any, NDArray[np.bool_]]:
+        """The records at ``positions`` and which of them could be read: one that cannot is zeros, and a null.
+
+        Where none of several can be read it is not a record that is broken but the reader, and it says so.
+        """
+        try:
+            return self._read(positions), np.ones(len(positions), dtype=bool)
+        except Exception as failed:  # noqa: BLE001
+            each = [self._read_alone(positions[place : place + 1]) for place in range(len(positions))]
+            found = [row for row in each if row is not None]
+            if not found and len(each) >= _SEVERAL:
+                raise _unreadable(failed) from None
+        blank = self._blank()
+        rows = [row if row is not None else blank for row in each]
+        joined = {name: np.concatenate([row[name] for row in rows]) for name in blank}
+        return (joined if isinstance(self.x, Mapping) else joined[""]), np.array([row is not None for row in each])
+
+    def _read(self, positions: Positions) -> Any:
+        found = {name: np.asarray(part[positions]) for name, part in self.arrays.items()}
+        for name, part in self.arrays.items():
+            if found[name].shape != (len(positions), *part.shape[1:]) or found[name].dtype.kind not in "biuf":
+                raise ValueError(name)
+        return found if isinstance(self.x, Mapping) else found[""]
+
+    def _read_alone(self, position: Positions) -> dict[str, NDArray[Any]] | None:
+        try:
+            found = self._read(position)
+        except Exception:  # noqa: BLE001
+            return None
+        return found if isinstance(found, dict) else {"": found}
+
+    def _blank(self) -> dict[str, NDArray[Any]]:
+        return {name: np.zeros((1, *part.shape[1:]), dtype=part.dtype) for name, part in self.arrays.items()}
 
     def labelled(self, classes: int) -> NDArray[np.bool_]:
         """Which records have a label that means something. Audience: owner."""
@@ -103,6 +130,10 @@ class CohortRecords:
         if self.y.dtype.kind == "f":
             return np.asarray(np.isfinite(self.y))
         return np.asarray((self.y >= 0) & (self.y < classes))
+
+
+def _unreadable(failed: Exception) -> BadInput:
+    return BadInput("reading records", f"their reader ended with {type(failed).__name__}", "Read them once by yourself")
 
 
 def _array(values: Any) -> Any:

@@ -18,6 +18,7 @@ from torch.func import functional_call, grad, vmap
 
 from discreet.trainers.dp_sgd.guards import in_full
 from discreet.trainers.dp_sgd.losses import Loss
+from discreet.trainers.tensors import row_of
 
 _UNIT = 2.0**-53
 _BLOCK = 32
@@ -87,22 +88,33 @@ class RecordGradients:
 
     def _gradients(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor]:
         """Every row's gradient. Where the model fails on a row, that row's is not a number, and counts 0 like any other
-        that is not: an error would tell that it was there.
+        that is not: an error would tell that it was there. The others are computed as they are beside a null.
         """
         try:
             return self._quiet(views, targets)
         except Exception:  # noqa: BLE001 - too large for memory, or one row is not what the model takes
-            rows = [self._alone(_row(views, row), targets[row : row + 1]) for row in range(len(targets))]
-            return {name: torch.cat([row[name] for row in rows]) for name in self.trained}
+            alone = [self._alone(row_of(views, row), row_of(targets, row)) for row in range(len(targets))]
+        good = torch.tensor([row is not None for row in alone], device=targets.device)
+        try:
+            each = self._quiet(_blanked(views, good), _blanked(targets, good))
+        except Exception:  # noqa: BLE001 - all rows at once are too many
+            nothing = {name: torch.zeros_like(weights)[None] for name, weights in self._weights().items()}
+            each = {name: torch.cat([(row or nothing)[name] for row in alone]) for name in self.trained}
+        return {name: part.masked_fill(_along(~good, part), torch.nan) for name, part in each.items()}
 
-    def _alone(self, view: Any, target: torch.Tensor) -> dict[str, torch.Tensor]:
+    def _alone(self, view: Any, target: torch.Tensor) -> dict[str, torch.Tensor] | None:
         try:
             return self._quiet(view, target)
         except Exception:  # noqa: BLE001 - what it says may quote the record
-            return {name: torch.full_like(weights, torch.nan)[None] for name, weights in self._weights().items()}
+            return None
 
     def _quiet(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor]:
-        with warnings.catch_warnings(), torch.autograd.set_detect_anomaly(False):
+        devices = [targets.device] if targets.is_cuda else []
+        with (
+            torch.random.fork_rng(devices=devices),  # a second try draws what the first one did
+            warnings.catch_warnings(),
+            torch.autograd.set_detect_anomaly(False),
+        ):
             warnings.simplefilter("ignore")  # a warning, too, may quote a record
             made: dict[str, torch.Tensor] = self._each(self._weights(), views, targets)
         return made
@@ -111,10 +123,15 @@ class RecordGradients:
         return {name: weights.detach() for name, weights in self.trained.items()}
 
 
-def _row(views: Any, row: int) -> Any:
-    if isinstance(views, dict):
-        return {name: part[row : row + 1] for name, part in views.items()}
-    return views[row : row + 1]
+def _blanked(rows: Any, good: torch.Tensor) -> Any:
+    """``rows`` with zeros for those that are not good, as for a null."""
+    if isinstance(rows, dict):
+        return {name: _blanked(part, good) for name, part in rows.items()}
+    return torch.where(_along(good, rows), rows, torch.zeros_like(rows))
+
+
+def _along(rows: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    return rows.reshape(-1, *[1] * (part.dim() - 1))
 
 
 def _clipped(parts: list[torch.Tensor], counts: torch.Tensor, clip: float, together: int) -> torch.Tensor:

@@ -14,6 +14,7 @@ from torch import nn
 from discreet.errors import BadInput
 from discreet.models.mixing import check_sized, refuse_mixing
 from discreet.trainers.dp_sgd.guards import in_full
+from discreet.trainers.tensors import row_of
 
 _SAME = 1e-3
 """Rounding of a batch against single records stays far below this; mixing is far above."""
@@ -53,7 +54,7 @@ def check_by_trying(module: nn.Module, made_up: Any, classes: int) -> None:
             )
         if not torch.equal(together, _outputs(probe, made_up)):
             return  # it draws at random by itself: nothing can be compared
-        apart = torch.cat([_outputs(probe, _row(made_up, row)) for row in range(len(together))])
+        apart = torch.cat([_outputs(probe, row_of(made_up, row)) for row in range(len(together))])
     scale = together.abs().max().clamp_min(1e-6)
     if together.shape != apart.shape or not bool(((together - apart).abs() <= _SAME * scale).all()):
         raise BadInput(
@@ -69,12 +70,6 @@ def _outputs(module: nn.Module, rows: Any) -> torch.Tensor:
     if not isinstance(out, torch.Tensor) or out.dim() != 2:
         raise BadInput("this model", "its output is not a table of one row a record", "Return (records, classes)")
     return out
-
-
-def _row(rows: Any, row: int) -> Any:
-    if isinstance(rows, dict):
-        return {name: part[row : row + 1] for name, part in rows.items()}
-    return rows[row : row + 1]
 
 
 def _cuda_devices(module: nn.Module) -> list[torch.device]:

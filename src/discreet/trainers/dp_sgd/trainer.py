@@ -120,7 +120,7 @@ class DPSGD:
         taken = cohorts_of(phase, cohorts)
         if self.task == "multiclass":
             taken = {label: cohort.of_classes() for label, cohort in taken.items()}
-        self.settings.digest()
+        self.settings.digest()  # what cannot be named is found here, not after the charge
         device = device_named(self.settings.device)
         module = self._module(start).to(device).train()
         check_layers(module)
