@@ -34,6 +34,7 @@ from discreet.trainers.dp_sgd.batches import micro_batches, rows_at_once
 from discreet.trainers.dp_sgd.checkpoints import Checkpoints
 from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up, made_up_targets, run_name
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, PoissonCohortSampler
+from discreet.trainers.dp_sgd.engine.trial import REFERENCE, Way, way_for
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
 from discreet.trainers.dp_sgd.guards import in_full
 from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
@@ -97,14 +98,14 @@ class DPSGD:
         """The model after ``phase``. After a crash, call it again the same way: it goes on from its checkpoint."""
         receipts = list(receipt) if isinstance(receipt, Sequence) else [receipt]
         check_receipts(phase, receipts)
-        module, taken, device = self._prepared(phase, cohorts, start)
+        module, taken, device, way = self._prepared(phase, cohorts, start)
         state = State(module, self.settings)
         kept = self._resumed(state, phase, taken, receipts)
         if not state.done and any(receipt.used(MASK, who) for receipt in receipts for who in phase.labels):
             raise ReceiptRefused(
                 f"training phase {phase.number}", "its receipts were drawn on and are spent in part", "Charge it again"
             )
-        step = _Step(self, phase, taken, state, device)
+        step = _Step(self, phase, taken, state, device, way)
         for stage, paid, before in _stages(phase, receipts):
             for number in range(max(state.done - before, 0), stage.steps):
                 step.take(stage, paid)
@@ -116,7 +117,7 @@ class DPSGD:
 
     def _prepared(
         self, phase: TrainingPhase, cohorts: Mapping[str, CohortRecords], start: TorchPredictor | None
-    ) -> tuple[nn.Module, dict[str, CohortRecords], torch.device]:
+    ) -> tuple[nn.Module, dict[str, CohortRecords], torch.device, Way]:
         taken = cohorts_of(phase, cohorts)
         if self.task == "multiclass":
             taken = {label: cohort.of_classes() for label, cohort in taken.items()}
@@ -124,6 +125,7 @@ class DPSGD:
         device = device_named(self.settings.device)
         module = self._module(start).to(device).train()
         check_layers(module)
+        samples = []
         for cohort in taken.values():  # each on a copy: a model may keep what it sees, and made-up records, too
             sample = made_up(cohort, device)
             with in_full("copying the model", "Give a module that copy.deepcopy can copy"):
@@ -131,9 +133,11 @@ class DPSGD:
             check_by_trying(first, sample, self.classes)
             with in_full("the augmentation", "It gets views of one record and a generator"):
                 views = views_of(sample, self.settings.augmentations, self.settings.views, 0, made_up=True)
-            RecordGradients(second, self.loss).try_out(views, made_up_targets(cohort, device))
+            samples.append((views, made_up_targets(cohort, device)))
+            RecordGradients(second, self.loss).try_out(*samples[-1])
         self._rehearse(module, phase)
-        return module, taken, device
+        fast = self.settings.engine == "auto" and samples
+        return module, taken, device, way_for(module, self.loss, samples) if fast else REFERENCE
 
     def _rehearse(self, module: nn.Module, phase: TrainingPhase) -> None:
         """Everything else that a step needs, once, on a copy."""
@@ -202,20 +206,18 @@ class _Step:
         cohorts: Mapping[str, CohortRecords],
         state: State,
         device: torch.device,
+        way: Way,
     ) -> None:
         self._settings, self._cohorts = trainer.settings, cohorts
         self._usable = {label: cohort.labelled(trainer.classes) for label, cohort in cohorts.items()}
         self._state, self._device, self._phase = state, device, phase
         self._by_person = phase.unit == "person"
-        self._gradients = RecordGradients(state.module, trainer.loss)
+        self._gradients = way.gradients(state.module, trainer.loss)
         slots = sum(cohort.units for cohort in cohorts.values())
         most = self._settings.records_per_person if self._by_person else 1
-        self._reach = reach(
-            self._settings.clip,
-            slots=slots * most,
-            parameters=self._gradients.size,
-            at_once=rows_at_once(self._settings, by_person=self._by_person),
-        )
+        at_once = rows_at_once(self._settings, by_person=self._by_person)
+        exact = reach(self._settings.clip, slots=slots * most, parameters=self._gradients.size, at_once=at_once)
+        self._reach = exact * (1 + way.margin(at_once))
         joint = self._by_person and self._settings.person_clip == "joint"
         self._clip = self._settings.clip if joint else self._settings.clip / most
         self._together = most if joint else 1
