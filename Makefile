@@ -44,6 +44,7 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python benchmarks/ledger_and_noise.py
 	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python benchmarks/dp_sgd.py
 
 clean:
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis
