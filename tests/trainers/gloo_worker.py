@@ -51,6 +51,10 @@ def equal(everybody, place):
         found |= {f"{name} 2": case_of(name, two) for name in CASES}
     if everybody.rank == 2:
         found["records 1"] = case_of("records", None)
+        try:
+            Processes.of(pair)
+        except DiscreetError as refused:
+            found["outside"] = str(refused)
     return found
 
 

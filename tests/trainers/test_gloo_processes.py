@@ -75,6 +75,7 @@ def test_two_and_three_processes_train_the_model_of_one(start, tmp_path):
                 result = one[f"{name} {count}"]
                 np.testing.assert_allclose(result["weights"], alone.weights(), rtol=1e-12)
                 assert result["draws"] == ([] if rank else ["step-seal", *draws])
+    assert "not in the group" in found[2]["outside"]
     beside = found[2]["records 1"]
     assert np.array_equal(np.float32(beside["weights"]), np.float32(found[0]["records 3"]["weights"]))
     assert beside["draws"] == found[0]["records 3"]["draws"][1:]

@@ -24,6 +24,7 @@ from discreet.trainers.dp_sgd import (
     join_processes,
 )
 from discreet.trainers.dp_sgd import trainer as trainer_module
+from discreet.trainers.dp_sgd.batches import micro_batches
 from discreet.trainers.dp_sgd.gradients import RecordGradients
 
 TWO = {"a": blobs(40), "b": blobs(33, seed=1)}
@@ -125,6 +126,26 @@ def test_rank_r_computes_every_wth_micro_batch_and_reads_no_other(linear):
         assert [rows.tolist() for rows in steps] == [rows.tolist() for rows in pieces[rank::3]]
 
 
+def test_micro_batches_are_counted_over_the_whole_step():
+    """Their number seeds their views: each has its own, the same in whatever share it is."""
+    sampled = {"a": np.arange(11), "b": np.arange(7)}
+    usable = {label: np.ones(len(cohort), dtype=bool) for label, cohort in TWO.items()}
+
+    def pieces(share):
+        options = {"by_person": False, "seed": 0, "device": torch.device("cpu"), "share": share}
+        return {
+            piece.number: piece for piece in micro_batches(sampled, TWO, usable, Settings(micro_batch=4), **options)
+        }
+
+    whole = pieces((0, 1))
+    assert [(number, len(piece.targets)) for number, piece in whole.items()] == [(0, 4), (1, 4), (2, 3), (3, 4), (4, 3)]
+    shared = [pieces((rank, 3)) for rank in range(3)]
+    assert [list(part) for part in shared] == [[0, 3], [1, 4], [2]]
+    for part in shared:
+        for number, piece in part.items():
+            assert torch.equal(piece.rows, whole[number].rows)
+
+
 def test_noise_is_drawn_once_and_has_the_scale_of_one_process():
     """30,000 noises: a second draw would make the scale 41% larger, and 4% are seen at ten standard errors."""
     torch.manual_seed(0)
@@ -181,6 +202,21 @@ def attempt(count, phase=PHASE, *, call="train", model=None, cohorts=TWO, change
     return together(count, work), [call.mechanism for call, _ in source.tape.calls]
 
 
+class Kin(nn.Linear):
+    """The same weights, other code."""
+
+    def __init__(self, *sizes):
+        torch.manual_seed(0)
+        super().__init__(*sizes)
+
+
+def half_frozen():
+    torch.manual_seed(0)
+    model = nn.Linear(5, 3)
+    model.bias.requires_grad_(False)
+    return model
+
+
 def changed(name):
     x, y = TWO["a"].x.copy(), TWO["a"].y.copy()
     if name == "records":
@@ -194,12 +230,14 @@ def changed(name):
         "settings": {"settings": Settings(micro_batch=5)},
         "phase": {"phase": phase_of({"a": 0.6, "b": 0.9}, steps=4)},
         "weights": {"model": nn.Linear(5, 3)},
+        "layers": {"model": Kin(5, 3)},
+        "frozen": {"model": half_frozen()},
         "call": {"call": "check"},
     }[name]
 
 
 @pytest.mark.parametrize("call", ["check", "train"])
-@pytest.mark.parametrize("name", ["records", "labels", "settings", "phase", "weights", "call"])
+@pytest.mark.parametrize("name", ["records", "labels", "settings", "phase", "weights", "layers", "frozen", "call"])
 def test_processes_with_something_else_are_refused_before_any_draw(name, call):
     if name == call == "call":
         return

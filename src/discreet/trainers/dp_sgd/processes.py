@@ -44,9 +44,9 @@ class Processes:
                 "torch.distributed was not started in this one",
                 "Start the script by torchrun and use join_processes, or call init_process_group first",
             )
-        ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
-        if dist.get_rank() not in ranks:
+        if group is dist.GroupMember.NON_GROUP_MEMBER:
             raise BadInput("several processes", "this one is not in the group", "Train in the processes of the group")
+        ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
         with _talking():
             wire = dist.new_group(ranks, backend="gloo", timeout=timeout, use_local_synchronization=True)
         return cls(rank=dist.get_rank(wire), count=len(ranks), wire=wire)

@@ -60,7 +60,9 @@ def alike(
 
     def named() -> tuple[Prepared, str]:
         made = prepare()
-        return made, public_digest(repr(facts()), made[0]).hex()
+        layers = [type(layer).__qualname__ for layer in made[0].modules()]
+        trained = [weights.requires_grad for weights in made[0].parameters()]
+        return made, public_digest(repr((facts(), layers, trained)), made[0]).hex()
 
     made, key = _agreed(processes, "settings, phase, model or first weights", named, secret)
     _agreed(processes, "records, labels or persons", lambda: (None, same_records(made[1], key)))
