@@ -66,7 +66,7 @@ def together(count, work, *, said=None):
             for other in range(count):
                 wire.lines[rank, other].put(None)
 
-    others = [threading.Thread(target=act, args=(rank,), daemon=True) for rank in range(1, count)]
+    others = [threading.Thread(target=act, args=(rank,), daemon=True, name=f"rank {rank}") for rank in range(1, count)]
     for thread in others:
         thread.start()
     act(0)

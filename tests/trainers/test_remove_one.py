@@ -8,6 +8,9 @@ import torch
 from torch import nn
 
 from discreet.models import build_model
+from discreet.trainers.dp_sgd.engine.fast import FastGradients
+from discreet.trainers.dp_sgd.engine.recording import Unknown
+from discreet.trainers.dp_sgd.engine.rounding import margin
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
 from discreet.trainers.dp_sgd.losses import cross_entropy
 
@@ -76,9 +79,16 @@ def laid_out(model, rows, layout):
     return model, rows
 
 
-def summed(model, rows, targets, clip=CLIP):
-    views = each(rows, lambda part: part.unsqueeze(1))
-    return RecordGradients(model, cross_entropy).clipped_sum(views, targets, clip=clip).numpy()
+@pytest.fixture(params=["reference", "fast"])
+def engine(request):
+    """Both engines; what the fast one does not know raises here."""
+    return RecordGradients if request.param == "reference" else FastGradients
+
+
+def summed(engine, model, rows, targets, clip=CLIP):
+    views, made = each(rows, lambda part: part.unsqueeze(1)), engine(model, cross_entropy)
+    add = made.sum_of if isinstance(made, FastGradients) else made.clipped_sum
+    return add(views, targets, clip=clip).numpy()
 
 
 def each(rows, change):
@@ -87,16 +97,20 @@ def each(rows, change):
 
 @pytest.mark.parametrize("layout", ["contiguous", "channels-last", "sliced"])
 @pytest.mark.parametrize("name", [*MODELS, *OTHERS])
-def test_one_record_moves_the_sum_by_its_clipped_gradient(name, layout):
+def test_one_record_moves_the_sum_by_its_clipped_gradient(name, layout, engine):
+    if name == "equivariant_resnet9" and engine is FastGradients:
+        with pytest.raises(Unknown):
+            summed(engine, *made(name), torch.zeros(5, dtype=torch.long))
+        return
     model, rows = laid_out(*made(name), layout)
     model.train()
     targets = torch.tensor([0, 1, 2, 3, 0])
-    whole = summed(model, rows, targets)
-    size = whole.size
+    whole = summed(engine, model, rows, targets)
+    size, extra = whole.size, margin(5) if engine is FastGradients else 0.0
     for row in range(5):
         others = [other for other in range(5) if other != row]
-        gap = whole - summed(model, each(rows, lambda part, kept=others: part[kept]), targets[others])
-        assert np.linalg.norm(gap) <= reach(CLIP, slots=5, parameters=size, at_once=5)
+        gap = whole - summed(engine, model, each(rows, lambda part, kept=others: part[kept]), targets[others])
+        assert np.linalg.norm(gap) <= reach(CLIP, slots=5, parameters=size, at_once=5) * (1 + extra)
         model.zero_grad()
         cross_entropy(model(each(rows, lambda part, at=row: part[at][None])), targets[row]).backward()
         alone = torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.requires_grad]).double().numpy()
@@ -106,14 +120,16 @@ def test_one_record_moves_the_sum_by_its_clipped_gradient(name, layout):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_null_in_its_slot_leaves_the_others_as_they_are(name):
+def test_a_null_in_its_slot_leaves_the_others_as_they_are(name, engine):
     """With a batch of the same size the sum moves by one record's part; the null here is not finite."""
+    if name == "equivariant_resnet9" and engine is FastGradients:
+        return  # not known: see above
     model, rows = made(name)
     targets = torch.tensor([0, 1, 2, 3, 0])
-    whole, poisoned = summed(model, rows, targets), rows.clone()
+    whole, poisoned = summed(engine, model, rows, targets), rows.clone()
     poisoned[2] = torch.nan
-    alone = summed(model, rows[2:3], targets[2:3])
-    np.testing.assert_allclose(whole - summed(model, poisoned, targets), alone, rtol=0, atol=1e-5 * CLIP)
+    alone = summed(engine, model, rows[2:3], targets[2:3])
+    np.testing.assert_allclose(whole - summed(engine, model, poisoned, targets), alone, rtol=0, atol=2e-5 * CLIP)
 
 
 def test_reach_is_hardly_more_than_c():

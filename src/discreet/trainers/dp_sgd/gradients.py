@@ -93,14 +93,22 @@ class RecordGradients:
         try:
             return self._quiet(views, targets)
         except Exception:  # noqa: BLE001 - too large for memory, or one row is not what the model takes
-            alone = [self._alone(row_of(views, row), row_of(targets, row)) for row in range(len(targets))]
+            alone = self._each_alone(views, targets)
         good = torch.tensor([row is not None for row in alone], device=targets.device)
         try:
-            each = self._quiet(_blanked(views, good), _blanked(targets, good))
+            each = self._quiet(blanked(views, good), blanked(targets, good))
         except Exception:  # noqa: BLE001 - all rows at once are too many
             nothing = {name: torch.zeros_like(weights)[None] for name, weights in self._weights().items()}
             each = {name: torch.cat([(row or nothing)[name] for row in alone]) for name in self.trained}
         return {name: part.masked_fill(_along(~good, part), torch.nan) for name, part in each.items()}
+
+    def works_on(self, views: Any, targets: torch.Tensor) -> torch.Tensor:
+        """Which rows the model does not fail on. Secret."""
+        found = [row is not None for row in self._each_alone(views, targets)]
+        return torch.tensor(found, dtype=torch.bool, device=targets.device)
+
+    def _each_alone(self, views: Any, targets: torch.Tensor) -> list[dict[str, torch.Tensor] | None]:
+        return [self._alone(row_of(views, row), row_of(targets, row)) for row in range(len(targets))]
 
     def _alone(self, view: Any, target: torch.Tensor) -> dict[str, torch.Tensor] | None:
         try:
@@ -123,10 +131,10 @@ class RecordGradients:
         return {name: weights.detach() for name, weights in self.trained.items()}
 
 
-def _blanked(rows: Any, good: torch.Tensor) -> Any:
+def blanked(rows: Any, good: torch.Tensor) -> Any:
     """``rows`` with zeros for those that are not good, as for a null."""
     if isinstance(rows, dict):
-        return {name: _blanked(part, good) for name, part in rows.items()}
+        return {name: blanked(part, good) for name, part in rows.items()}
     return torch.where(_along(good, rows), rows, torch.zeros_like(rows))
 
 

@@ -25,11 +25,12 @@ from torch import nn
 from discreet.errors import DiscreetError, ProcessFailed
 from discreet.trainers.dp_sgd.checks import public_digest, same_records
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, Positions
+from discreet.trainers.dp_sgd.engine.trial import Way
 from discreet.trainers.dp_sgd.processes import Processes
 
 T = TypeVar("T")
-Prepared = tuple[nn.Module, dict[str, CohortRecords], torch.device]
-"""What a phase is trained with: the module with its first weights, the records by cohort, where to compute."""
+Prepared = tuple[nn.Module, dict[str, CohortRecords], torch.device, Way]
+"""What a phase is trained with: the module with its first weights, the records by cohort, where to compute, and how."""
 Sum = Callable[[Mapping[str, Positions], int], torch.Tensor]
 """From the sampled units and the seed of a step to this process's part of the sum."""
 _AGAIN = "Mend that and start all of them again: a sealed phase goes on from its checkpoint"
@@ -62,9 +63,11 @@ def alike(
         made = prepare()
         layers = [type(layer).__qualname__ for layer in made[0].modules()]
         trained = [weights.requires_grad for weights in made[0].parameters()]
-        return made, public_digest(repr((facts(), layers, trained)), made[0]).hex()
+        return made, public_digest(
+            repr((facts(), layers, trained, made[3])), made[0]
+        ).hex()  # noise is scaled to the way
 
-    made, key = _agreed(processes, "settings, phase, model or first weights", named, secret)
+    made, key = _agreed(processes, "settings, phase, model, engine or first weights", named, secret)
     _agreed(processes, "records, labels or persons", lambda: (None, same_records(made[1], key)))
     return made
 

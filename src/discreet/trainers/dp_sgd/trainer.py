@@ -34,6 +34,7 @@ from discreet.trainers.dp_sgd.batches import micro_batches, rows_at_once
 from discreet.trainers.dp_sgd.checkpoints import Checkpoints
 from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up, made_up_targets, run_name
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, PoissonCohortSampler
+from discreet.trainers.dp_sgd.engine.trial import REFERENCE, Way, way_for
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
 from discreet.trainers.dp_sgd.guards import in_full
 from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
@@ -110,30 +111,24 @@ class DPSGD:
         """
         receipts: list[Any] = list(receipt) if isinstance(receipt, Sequence) else [receipt]
         with leading(self.processes):
-            module, taken, device = self._ready("train", phase, cohorts, start, receipts)
+            module, taken, device, way = ready = self._ready("train", phase, cohorts, start, receipts)
             state = State(module, self.settings)
             if self.processes.first:
-                self._lead(state, phase, taken, device, receipts)
+                self._lead(ready, state, phase, receipts)
             else:
-                follow(self.processes, _Step(self, phase, taken, state, device)._sum, module)
+                follow(self.processes, _Step(self, phase, taken, state, device, way)._sum, module)
             made = same_weights(self.processes, state.result())
         return TorchPredictor(made, task=self.task, device=str(device))
 
-    def _lead(
-        self,
-        state: State,
-        phase: TrainingPhase,
-        taken: Mapping[str, CohortRecords],
-        device: torch.device,
-        receipts: Sequence[Receipt],
-    ) -> None:
+    def _lead(self, ready: Prepared, state: State, phase: TrainingPhase, receipts: Sequence[Receipt]) -> None:
         """All steps that are left, on rank 0."""
+        _, taken, device, way = ready
         kept = self._resumed(state, phase, taken, receipts)
         if not state.done and any(receipt.used(MASK, who) for receipt in receipts for who in phase.labels):
             raise ReceiptRefused(
                 f"training phase {phase.number}", "its receipts were drawn on and are spent in part", "Charge it again"
             )
-        step = _Step(self, phase, taken, state, device)
+        step = _Step(self, phase, taken, state, device, way)
         for stage, paid, before in _stages(phase, receipts):
             for number in range(max(state.done - before, 0), stage.steps):
                 step.take(stage, paid)
@@ -174,6 +169,7 @@ class DPSGD:
         device = device_named(self.settings.device)
         module = self._module(start).to(device).train()
         check_layers(module)
+        samples = []
         for cohort in taken.values():  # each on a copy: a model may keep what it sees, and made-up records, too
             sample = made_up(cohort, device)
             with in_full("copying the model", "Give a module that copy.deepcopy can copy"):
@@ -181,9 +177,11 @@ class DPSGD:
             check_by_trying(first, sample, self.classes)
             with in_full("the augmentation", "It gets views of one record and a generator"):
                 views = views_of(sample, self.settings.augmentations, self.settings.views, 0, made_up=True)
-            RecordGradients(second, self.loss).try_out(views, made_up_targets(cohort, device))
+            samples.append((views, made_up_targets(cohort, device)))
+            RecordGradients(second, self.loss).try_out(*samples[-1])
         self._rehearse(module, phase)
-        return module, taken, device
+        fast = self.settings.engine == "auto" and samples
+        return module, taken, device, way_for(module, self.loss, samples) if fast else REFERENCE
 
     def _rehearse(self, module: nn.Module, phase: TrainingPhase) -> None:
         """Everything else that a step needs, once, on a copy."""
@@ -252,20 +250,18 @@ class _Step:
         cohorts: Mapping[str, CohortRecords],
         state: State,
         device: torch.device,
+        way: Way,
     ) -> None:
         self._settings, self._cohorts, self._processes = trainer.settings, cohorts, trainer.processes
         self._usable = {label: cohort.labelled(trainer.classes) for label, cohort in cohorts.items()}
         self._state, self._device, self._phase = state, device, phase
         self._by_person = phase.unit == "person"
-        self._gradients = RecordGradients(state.module, trainer.loss)
+        self._gradients = way.gradients(state.module, trainer.loss)
         slots = sum(cohort.units for cohort in cohorts.values())
         most = self._settings.records_per_person if self._by_person else 1
-        self._reach = reach(
-            self._settings.clip,
-            slots=slots * most,
-            parameters=self._gradients.size,
-            at_once=rows_at_once(self._settings, by_person=self._by_person),
-        )
+        at_once = rows_at_once(self._settings, by_person=self._by_person)
+        exact = reach(self._settings.clip, slots=slots * most, parameters=self._gradients.size, at_once=at_once)
+        self._reach = exact * (1 + way.margin(at_once))
         joint = self._by_person and self._settings.person_clip == "joint"
         self._clip = self._settings.clip if joint else self._settings.clip / most
         self._together = most if joint else 1

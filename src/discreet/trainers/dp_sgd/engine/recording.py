@@ -1,0 +1,143 @@
+"""Watches a model run, and keeps for every use of a trained parameter what its gradients are made of.
+
+Functions of torch are seen as they are called (`TorchFunctionMode`), so it does not matter whether a layer is a module,
+a function, or an operator. One that uses a trained parameter (`layers`) runs with a copy that autograd does not follow:
+the backward pass computes gradients of data only, and the gradient of each output is taken as it passes by.
+
+Rows of a batch are records, or views of them, along the first axis; a unit is some rows in a row. A use of a parameter
+that is not known here ends with `Unknown`; so does one whose first axis is not rows. `trial` tries a model on made-up
+records before it is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from discreet.trainers.dp_sgd.engine.parts import Part, Whole
+from discreet.trainers.dp_sgd.engine.tally import Tally
+
+Layer = Callable[..., Any]
+Parts = Callable[[Tensor], Mapping[str, Callable[[], Part]]]
+"""From the gradient of an output to the parts of the parameters that were used, by their roles."""
+
+
+class Unknown(Exception):
+    """A parameter is used in a way that is not known here."""
+
+
+class _Anchor(torch.autograd.Function):
+    """Makes autograd follow the first layer's output, and copies of parameters."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, anchor: Tensor) -> Tensor:
+        ctx.mark_dirty(value)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[None, None]:
+        return None, None
+
+
+class Recording(TorchFunctionMode):
+    """A run of a model over ``rows`` rows that belong to ``units`` units, in order.
+
+    ``names``: trained parameters by id. ``layers``: what to call instead of a function that uses one of them.
+    """
+
+    def __init__(
+        self, names: Mapping[int, str], layers: Mapping[Any, Layer], *, rows: int, units: int, anchor: Tensor
+    ) -> None:
+        super().__init__()
+        self._names, self._layers, self._rows, self._anchor = names, layers, rows, anchor
+        self.units, self.tally = units, Tally(units, anchor.device)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Called by torch for every function while this is entered."""
+        given = dict(kwargs or {})
+        if not self._holds_trained(args) and not self._holds_trained(given.values()):
+            return func(*args, **given)
+        if func in self._layers:
+            return self._layers[func](self, *args, **given)
+        made = func(*args, **given)
+        if _holds_tensor(made):
+            raise Unknown(getattr(func, "__name__", "an unnamed function"))
+        return made
+
+    def watch(self, out: Tensor, data: Tensor, given: Mapping[str, Tensor | None], parts: Parts) -> Tensor:
+        """``out``, computed of ``data``; when its gradient comes, ``parts`` of those ``given`` that are trained."""
+        mine = {role: self._names[id(part)] for role, part in given.items() if self.trained(part)}
+        computed = [part for part in given.values() if part is not None and not self.trained(part)]
+        if self.trained(data) or not self.by_rows(data) or any(part.requires_grad for part in computed):
+            raise Unknown("a layer over something else than rows, or with weights that are computed")
+        for name in mine.values():
+            self.tally.expect(name)
+        version = data._version
+
+        def take(gradient: Tensor) -> None:
+            if data._version != version:
+                raise Unknown("a layer whose input is overwritten")
+            with torch.no_grad():
+                found = parts(gradient)
+                for role, name in mine.items():
+                    self.tally.take(name, found[role]())
+
+        return self._hooked(out, take)
+
+    def copies(self, parameter: Tensor, each: Tensor) -> Tensor:
+        """``each``, copies of ``parameter``, one or several a row, whose gradients are the parameter's."""
+        if not self.trained(parameter) or not self.by_rows(each):
+            raise Unknown("copies of a parameter that are not one a row")
+        name, shape = self._names[id(parameter)], parameter.shape
+        self.tally.expect(name)
+
+        def take(gradient: Tensor) -> None:
+            self.tally.take(name, Whole(_summed(self.over_rows(gradient), shape)))
+
+        return self._hooked(each, take)
+
+    def units_of(self, part: Tensor) -> Tensor:
+        """(rows, ..., width) to (units, places, width)."""
+        return part.detach().reshape(self.units, -1, part.shape[-1])
+
+    def over_rows(self, part: Tensor) -> Tensor:
+        """(rows, ...) to (units, ...): sums."""
+        each = part.reshape(self.units, -1, *part.shape[1:])
+        return each[:, 0] if each.shape[1] == 1 else each.sum(dim=1)
+
+    def by_rows(self, part: Tensor) -> bool:
+        """Whether the first axis can be rows, or several places of each."""
+        return part.dim() > 0 and len(part) > 0 and len(part) % self._rows == 0
+
+    def trained(self, part: Any) -> bool:
+        """Whether ``part`` is a trained parameter."""
+        return id(part) in self._names
+
+    def _hooked(self, out: Tensor, take: Callable[[Tensor], None]) -> Tensor:
+        made: Any = out if out.requires_grad else _Anchor.apply(out, self._anchor)  # type: ignore[no-untyped-call]
+        made.register_hook(take)
+        found: Tensor = made
+        return found
+
+    def _holds_trained(self, parts: Any) -> bool:
+        return any(
+            id(part) in self._names or (isinstance(part, (list, tuple)) and self._holds_trained(part)) for part in parts
+        )
+
+
+def _summed(each: Tensor, shape: torch.Size) -> Tensor:
+    """(U, ...) gradients of expanded copies to (U, P)."""
+    own = (1,) * (each.dim() - 1 - len(shape)) + tuple(shape)
+    own = own[1:] if len(own) > each.dim() - 1 else own  # the parameter's first axis, of one, became the rows
+    wide = [axis + 1 for axis, size in enumerate(own) if size == 1 and each.shape[axis + 1] != 1]
+    return (each.sum(dim=wide, keepdim=True) if wide else each).flatten(1)
+
+
+def _holds_tensor(made: Any) -> bool:
+    return isinstance(made, Tensor) or (isinstance(made, (list, tuple)) and any(map(_holds_tensor, made)))
