@@ -12,6 +12,7 @@ DiscreetError
 ├── BudgetExceeded (ValueError)        a spend the filter refused; nothing was spent
 ├── LedgerUnavailable (RuntimeError)   a ledger in use elsewhere, or whose last write is in doubt
 ├── ReceiptRefused (RuntimeError)      a draw without a valid receipt: none, spent, foreign, or for something else
+├── ProcessFailed (RuntimeError)       one of several processes failed, ended, or was started with something else
 ├── UnsupportedEvent (TypeError)       an accountant that cannot price this event
 └── MissingExtra (ImportError)         an optional part that is not installed
 """
@@ -95,6 +96,17 @@ class LedgerUnavailable(DiscreetError, RuntimeError):
 
 class ReceiptRefused(DiscreetError, RuntimeError):
     """A draw was asked for without a valid receipt. Nothing was drawn."""
+
+
+class ProcessFailed(DiscreetError, RuntimeError):
+    """One of several processes that train together failed, ended, or was started with something else.
+
+    ``rank`` says which; None if they did not find each other. What was charged stays charged.
+    """
+
+    def __init__(self, asked: str, fact: str, remedy: str = "", *, rank: int | None = None) -> None:
+        super().__init__(asked, fact, remedy)
+        self.rank = rank
 
 
 class UnsupportedEvent(DiscreetError, TypeError):

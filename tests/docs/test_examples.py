@@ -35,6 +35,18 @@ def test_examples_run(path, tmp_path):
         assert (again.returncode == 0) == (path.stem != "train_mnist")  # a finished model is not trained twice
 
 
+@pytest.mark.integration
+def test_several_processes_train_the_example(tmp_path):
+    path = next(path for path in EXAMPLES if path.stem == "train_several")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(path)]
+    done = run(command, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "by 2 processes" in done.stdout
+    assert len((tmp_path / "out" / "several" / "digits.ledger").read_text().splitlines()) == 2
+    assert not list((tmp_path / "out" / "several" / "keys").iterdir())
+    assert "not trained twice" in run(command, tmp_path).stdout
+
+
 def run(command, place):
     return subprocess.run(command, cwd=place, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
 

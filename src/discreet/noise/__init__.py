@@ -6,7 +6,7 @@ from discreet.noise.gaussian import gamma_direction, gaussian
 from discreet.noise.keyed import SecretKey, release_key
 from discreet.noise.laplace import discrete_laplace, laplace
 from discreet.noise.sealed import SealedPhase
-from discreet.noise.seeds import remembers_inputs, same_inputs, step_seal, step_seed
+from discreet.noise.seeds import remembers_inputs, same_inputs, shared_secret, step_seal, step_seed
 from discreet.noise.sources import OperatingSystem, Recording, Replaying, Seeded, Source
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "release_key",
     "remembers_inputs",
     "same_inputs",
+    "shared_secret",
     "step_seal",
     "step_seed",
     "threshold_coins",

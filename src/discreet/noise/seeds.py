@@ -6,10 +6,13 @@ goes through the same door as noise, so that a redo after a crash repeats it and
 
 `step_seal` gives bytes for keyed digests of what a phase was trained on: they cannot be used to confirm a guess of it.
 `same_inputs` binds such a digest to a sealed key: equal noise on two different inputs would show their difference.
+`shared_secret` gives bytes for digests that several processes compare.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 from weakref import WeakKeyDictionary
 
 from discreet.noise.door import paid_events, release
@@ -32,6 +35,14 @@ def step_seal(receipt: Receipt) -> bytes:
     if receipt not in _SEALS:
         _SEALS[receipt] = _drawn(receipt, SEAL, "step-seal", 4)
     return _SEALS[receipt]
+
+
+def shared_secret(receipt: Receipt | None) -> bytes:
+    """32 bytes by which processes of one owner compare what they hold: derived from the seal, which stays where it is,
+    or fresh where nothing is paid for yet.
+    """
+    secret = os.urandom(32) if receipt is None else step_seal(receipt)
+    return hashlib.blake2b(key=secret, digest_size=32, person=b"processes").digest()
 
 
 def remembers_inputs(receipt: Receipt) -> bool:

@@ -7,6 +7,7 @@ from discreet.trainers.dp_sgd.augmentation import RandomFlip, RandomShift
 from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords, PoissonCohortSampler
 from discreet.trainers.dp_sgd.layers import check_layers
 from discreet.trainers.dp_sgd.losses import chexpert_targets, cross_entropy, multilabel_bce
+from discreet.trainers.dp_sgd.processes import Processes, join_processes
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.trainer import DPSGD
 
@@ -15,6 +16,7 @@ __all__ = [
     "MISSING",
     "CohortRecords",
     "PoissonCohortSampler",
+    "Processes",
     "RandomFlip",
     "RandomShift",
     "Settings",
@@ -22,6 +24,7 @@ __all__ = [
     "check_layers",
     "chexpert_targets",
     "cross_entropy",
+    "join_processes",
     "multilabel_bce",
     "replace_batch_norm",
 ]

@@ -8,6 +8,7 @@ whole sum.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +24,9 @@ from discreet.trainers.tensors import tensor_of
 
 @dataclass(frozen=True, repr=False)
 class MicroBatch:
-    """Rows, m a unit, their labels, and which of them count."""
+    """Rows, m a unit, their labels, and which of them count. ``number`` is its place in the step."""
 
+    number: int
     rows: Any
     targets: torch.Tensor
     usable: torch.Tensor
@@ -39,10 +41,15 @@ def micro_batches(
     by_person: bool,
     seed: int,
     device: torch.device,
+    share: tuple[int, int] = (0, 1),
 ) -> Iterator[MicroBatch]:
-    """The rows of the sampled units, m a unit, cut into pieces of whole units."""
+    """The rows of the sampled units, m a unit, cut into pieces of whole units.
+
+    ``share`` (r, W): only every W-th piece, from number r; the rows of the others are not read.
+    """
     most = settings.records_per_person if by_person else 1
     units_at_once = rows_at_once(settings, by_person=by_person) // most
+    numbers = itertools.count()
     for place, (label, units) in enumerate(sampled.items()):
         cohort = cohorts[label]
         if by_person:
@@ -51,11 +58,14 @@ def micro_batches(
         else:
             rows, counts = units[:, None], usable[label][units][:, None]
         for start in range(0, len(units), units_at_once):
+            if (number := next(numbers)) % share[1] != share[0]:
+                continue
             piece = rows[start : start + units_at_once]
             taken, kept = piece.reshape(-1), counts[start : start + units_at_once].reshape(-1)
             read, readable = cohort.readable_rows(taken)
             kept = kept & readable
             yield MicroBatch(
+                number=number,
                 rows=_tensors(read, kept, device),
                 targets=targets_of(_zeroed(cohort.y[taken], kept), device),
                 usable=torch.from_numpy(kept).to(device),

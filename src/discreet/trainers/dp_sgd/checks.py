@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import step_seal
@@ -19,8 +20,14 @@ from discreet.trainers.dp_sgd.cohorts import CohortRecords
 from discreet.trainers.dp_sgd.state import State
 
 
-def check_receipts(phase: TrainingPhase, receipts: Sequence[Receipt]) -> None:
-    """Refuse receipts that were not charged for exactly this phase, a stage each."""
+def check_receipts(phase: TrainingPhase, receipts: Sequence[Receipt], *, pays: bool = True) -> None:
+    """Refuse receipts that were not charged for exactly this phase, a stage each; any, if this process does not pay."""
+    if not pays:
+        if list(receipts) != [None]:
+            raise ReceiptRefused(
+                f"training phase {phase.number}", "rank 0 pays, and this is another process", "Give receipt=None here"
+            )
+        return
     wanted = [tuple((who, event, stage.steps) for who, event in stage.cohorts) for stage in phase.stages]
     if not all(isinstance(receipt, Receipt) for receipt in receipts):
         raise ReceiptRefused(f"training phase {phase.number}", "there is no receipt", "Use those of charge_training")
@@ -98,11 +105,40 @@ def run_name(
     The key comes from the phase's own secret: the name cannot be used to confirm a guess of the data. Records that are
     not in memory (mapped files, readers) count by their shape only: that they stay the same is their owner's part.
     """
-    public = hashlib.sha256("\0".join([repr(facts), *(receipt.entry.hash for receipt in receipts)]).encode())
-    for name, value in (*state.module.named_parameters(), *state.module.named_buffers()):
+    public = public_digest("\0".join([repr(facts), *(receipt.entry.hash for receipt in receipts)]), state.module)
+    return _keyed(public, cohorts, step_seal(receipts[0])).hexdigest()
+
+
+def public_digest(facts: str, module: nn.Module) -> bytes:
+    """Names public ``facts`` and a module by its weights and buffers."""
+    public = hashlib.sha256(facts.encode())
+    for name, value in (*module.named_parameters(), *module.named_buffers()):
         public.update(f"{name} {tuple(value.shape)} {value.dtype}\0".encode())
         public.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    secret = hashlib.blake2b(public.digest(), key=step_seal(receipts[0]), digest_size=32)
+    return public.digest()
+
+
+def same_records(cohorts: Mapping[str, CohortRecords], key: bytes) -> str:
+    """Names records and labels for processes that share a secret ``key``, which says nothing to anybody else.
+
+    Records that are not in memory count by a few rows at places the key chooses: rows in another order would put a
+    unit into a step twice, once for each process, and are found.
+    """
+    secret = _keyed(b"", cohorts, key)
+    luck = np.random.default_rng(list(key))
+    for cohort in cohorts.values():
+        if all(type(part) is np.ndarray for part in cohort.arrays.values()):
+            continue
+        places = luck.choice(len(cohort), size=min(len(cohort), _LOOKED_AT), replace=False)
+        rows, readable = cohort.readable_rows(np.sort(places))
+        secret.update(readable.tobytes())
+        for part in rows.values() if isinstance(rows, dict) else [rows]:
+            secret.update(np.ascontiguousarray(part).tobytes())
+    return secret.hexdigest()
+
+
+def _keyed(public: bytes, cohorts: Mapping[str, CohortRecords], key: bytes) -> hashlib.blake2b:
+    secret = hashlib.blake2b(public, key=key, digest_size=32)
     for label, cohort in cohorts.items():
         secret.update(f"{label} {cohort.y.dtype} {cohort.y.shape}\0".encode())
         secret.update(np.ascontiguousarray(cohort.y).tobytes() + cohort.owners.tobytes())
@@ -110,4 +146,7 @@ def run_name(
             secret.update(f"{name} {part.dtype} {tuple(part.shape)}\0".encode())
             if type(part) is np.ndarray:
                 secret.update(np.ascontiguousarray(part).data)
-    return secret.hexdigest()
+    return secret
+
+
+_LOOKED_AT = 64

@@ -16,7 +16,7 @@ import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from discreet.errors import BadInput, ReceiptRefused
-from discreet.noise import gaussian, remembers_inputs, same_inputs, step_seed
+from discreet.noise import gaussian, remembers_inputs, same_inputs, shared_secret, step_seed
 from discreet.noise.coins import MASK
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Receipt
@@ -39,9 +39,11 @@ from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
 from discreet.trainers.dp_sgd.guards import in_full
 from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
 from discreet.trainers.dp_sgd.losses import loss_named
+from discreet.trainers.dp_sgd.processes import Processes
 from discreet.trainers.dp_sgd.schedules import factor_at
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.state import State
+from discreet.trainers.dp_sgd.together import Prepared, alike, follow, leading, same_weights, sum_of
 from discreet.trainers.torch_predictor import Task, TorchPredictor, device_named
 
 Watch = Callable[[int, int], None]
@@ -53,6 +55,7 @@ class DPSGD:
 
     ``model``: a module, or a function that makes one; trained copies are made, the given one stays as it is.
     ``checkpoints``: a directory in which a phase can be resumed after a crash.
+    ``processes``: those that train together; each calls `check` and `train`, rank 0 has the receipts. None: this one.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class DPSGD:
         settings: Settings | None = None,
         checkpoints: Path | str | None = None,
         watch: Watch | None = None,
+        processes: Processes | None = None,
     ) -> None:
         if not callable(model) or (isinstance(model, type) and not issubclass(model, nn.Module)):
             raise BadInput(
@@ -71,6 +75,8 @@ class DPSGD:
             )
         if not isinstance(settings or Settings(), Settings) or not (watch is None or callable(watch)):
             raise BadInput("a trainer", "settings or watch are of the wrong type", "Give Settings(...), and a function")
+        if not isinstance(processes or Processes(), Processes):
+            raise BadInput("processes", "they are of the wrong type", "Give Processes.of(group), or use join_processes")
         if type(classes) is not int or classes < 1 or task not in get_args(Task):
             raise BadInput(
                 "a trainer", "classes or task are not possible", "Give a count, and multiclass or multilabel"
@@ -80,12 +86,16 @@ class DPSGD:
         self.loss = loss_named(self.settings.loss)
         self._checkpoints = None if checkpoints is None else Path(checkpoints)
         self._watch = watch or (lambda done, steps: None)
+        self.processes = processes or Processes()
 
     def check(
         self, *, phase: TrainingPhase, cohorts: Mapping[str, CohortRecords], start: TorchPredictor | None = None
     ) -> None:
-        """Refuse what cannot be trained. Call it before charging: it draws nothing and reads no record."""
-        self._prepared(phase, cohorts, start)
+        """Refuse what cannot be trained. Call it before charging: it draws nothing and reads no record (but several
+        processes compare theirs).
+        """
+        with leading(self.processes):
+            self._ready("check", phase, cohorts, start)
 
     def train(
         self,
@@ -93,13 +103,26 @@ class DPSGD:
         phase: TrainingPhase,
         cohorts: Mapping[str, CohortRecords],
         start: TorchPredictor | None = None,
-        receipt: Receipt | Sequence[Receipt],
+        receipt: Receipt | Sequence[Receipt] | None,
     ) -> TorchPredictor:
-        """The model after ``phase``. After a crash, call it again the same way: it goes on from its checkpoint."""
-        receipts = list(receipt) if isinstance(receipt, Sequence) else [receipt]
-        check_receipts(phase, receipts)
-        module, taken, device, way = self._prepared(phase, cohorts, start)
-        state = State(module, self.settings)
+        """The model after ``phase``. After a crash, call it again the same way: it goes on from its checkpoint.
+
+        Of several processes rank 0 has the receipts, the others None; all return the same model.
+        """
+        receipts: list[Any] = list(receipt) if isinstance(receipt, Sequence) else [receipt]
+        with leading(self.processes):
+            module, taken, device, way = ready = self._ready("train", phase, cohorts, start, receipts)
+            state = State(module, self.settings)
+            if self.processes.first:
+                self._lead(ready, state, phase, receipts)
+            else:
+                follow(self.processes, _Step(self, phase, taken, state, device, way)._sum, module)
+            made = same_weights(self.processes, state.result())
+        return TorchPredictor(made, task=self.task, device=str(device))
+
+    def _lead(self, ready: Prepared, state: State, phase: TrainingPhase, receipts: Sequence[Receipt]) -> None:
+        """All steps that are left, on rank 0."""
+        _, taken, device, way = ready
         kept = self._resumed(state, phase, taken, receipts)
         if not state.done and any(receipt.used(MASK, who) for receipt in receipts for who in phase.labels):
             raise ReceiptRefused(
@@ -113,11 +136,32 @@ class DPSGD:
                 last = number + 1 == stage.steps
                 if kept and (last or state.done % self.settings.checkpoint_every == 0):
                     kept.write(state.progress())
-        return TorchPredictor(state.result(), task=self.task, device=str(device))
+
+    def _ready(
+        self,
+        call: str,
+        phase: TrainingPhase,
+        cohorts: Mapping[str, CohortRecords],
+        start: TorchPredictor | None,
+        receipts: Sequence[Receipt] | None = None,
+    ) -> Prepared:
+        """What `_prepared` makes, the same in all processes."""
+
+        def prepare() -> Prepared:
+            if receipts is not None:
+                check_receipts(phase, receipts, pays=self.processes.first)
+            return self._prepared(phase, cohorts, start)
+
+        return alike(
+            self.processes,
+            prepare,
+            lambda: (call, self.settings.digest(), self.task, self.classes, phase),
+            lambda: shared_secret(receipts[0] if receipts else None),
+        )
 
     def _prepared(
         self, phase: TrainingPhase, cohorts: Mapping[str, CohortRecords], start: TorchPredictor | None
-    ) -> tuple[nn.Module, dict[str, CohortRecords], torch.device, Way]:
+    ) -> Prepared:
         taken = cohorts_of(phase, cohorts)
         if self.task == "multiclass":
             taken = {label: cohort.of_classes() for label, cohort in taken.items()}
@@ -147,7 +191,7 @@ class DPSGD:
             state = State(copy.deepcopy(module), self.settings)
             size = sum(weights.numel() for weights in module.parameters() if weights.requires_grad)
             state.move(torch.zeros(size, dtype=torch.float64), steps=1)
-        if self._checkpoints is None:
+        if self._checkpoints is None or not self.processes.first:  # which writes them
             return
         with in_full("storing the optimizer's state", "Use options that are plain numbers"):
             json.dumps(state.progress().optimizer)
@@ -208,7 +252,7 @@ class _Step:
         device: torch.device,
         way: Way,
     ) -> None:
-        self._settings, self._cohorts = trainer.settings, cohorts
+        self._settings, self._cohorts, self._processes = trainer.settings, cohorts, trainer.processes
         self._usable = {label: cohort.labelled(trainer.classes) for label, cohort in cohorts.items()}
         self._state, self._device, self._phase = state, device, phase
         self._by_person = phase.unit == "person"
@@ -225,11 +269,12 @@ class _Step:
     def take(self, stage: TrainingStage, receipt: Receipt) -> None:
         """One step: sample, sum, hide, move."""
         sampled = PoissonCohortSampler(stage, self._cohorts, receipt).draw()
-        total = self._sum(sampled, step_seed(receipt))
+        total = sum_of(self._processes, self._sum, self._state.module, sampled, step_seed(receipt))
         noisy = gaussian(total.cpu().numpy(), sensitivity=self._reach, receipt=receipt)
         self._state.move(torch.from_numpy(noisy / self._phase.batch), steps=self._phase.steps)
 
     def _sum(self, sampled: Mapping[str, NDArray[np.int64]], seed: int) -> torch.Tensor:
+        """This process's part of the sum of clipped gradients: all of it, if there is no other."""
         total, devices = self._gradients.zero(), [self._device] if self._device.type == "cuda" else []
         pieces = micro_batches(
             sampled,
@@ -239,10 +284,11 @@ class _Step:
             by_person=self._by_person,
             seed=seed,
             device=self._device,
+            share=(self._processes.rank, self._processes.count),
         )
         with torch.random.fork_rng(devices=devices):
-            for number, piece in enumerate(pieces):
-                own = (seed + number) % 2**63
+            for piece in pieces:
+                own = (seed + piece.number) % 2**63
                 torch.manual_seed(own)
                 views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
                 total += self._gradients.clipped_sum(
