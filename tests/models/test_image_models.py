@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from discreet.errors import BadInput
 from discreet.models import build_model
+from discreet.models.parts import MaxPool
 
 
 def size(model):
@@ -43,8 +44,69 @@ def test_the_first_convolution_pads_as_tensorflow_does(side):
     conv = model.first[1]
     expected = functional.conv2d(functional.pad(x, (*pad, *pad)), conv.weight, conv.bias, stride=2)
     found = model.first[:2](x)
-    assert found.shape[-2:] == (outputs, outputs)
-    torch.testing.assert_close(found, expected)
+    rows = found.shape[-1]
+    assert rows == 2 * model.second[0](model.first(x)).shape[-1] + 3  # pooled, the second one reads all of it
+    torch.testing.assert_close(found, expected[..., :rows, :rows])
+
+
+def as_published(model, x, activation):
+    """The small CNN in stock functions: every row computed, the activation before the pooling."""
+    (first, second), dense = (model.first[1], model.second[0]), model.dense
+    extra = (3, 3 + x.shape[-1] % 2, 3, 3 + x.shape[-2] % 2)
+    maps = functional.conv2d(functional.pad(x, extra), first.weight, first.bias, stride=2)
+    maps = functional.max_pool2d(activation(maps), 2, stride=1)
+    maps = functional.conv2d(maps, second.weight, second.bias, stride=2)
+    maps = functional.max_pool2d(activation(maps), 2, stride=1)
+    return model.head(activation(functional.linear(maps.flatten(1), dense.weight, dense.bias)))
+
+
+@pytest.mark.parametrize(("height", "width"), [(28, 28), (13, 30), (27, 32), (15, 14), (16, 29), (18, 31)])
+@pytest.mark.parametrize("name", ["relu", "tanh", "gelu"])
+def test_small_cnn_is_the_published_network_gradients_included(name, height, width):
+    """Neither the order of pooling and activation, nor slices, nor rows that nobody reads show in the outcome."""
+    model = build_model("small_cnn", inputs=(2, height, width), classes=4, activation=name).double()
+    x = torch.randn(3, 2, height, width, dtype=torch.float64)
+    x[:, :, : height // 2] = 0  # blank regions: ties in every window
+    expected = as_published(model, x, getattr(functional, name))
+    torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)
+    weights = list(model.parameters())
+    found, wanted = (torch.autograd.grad(out.square().sum(), weights) for out in (model(x), expected))
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize(("window", "stride"), [(2, 1), (2, 2), (3, 1), (3, 2), (2, 3)])
+def test_pooling_by_slices_is_torchs_own(window, stride, layout):
+    maps = torch.randn(2, 3, 8, 7).round(decimals=1).to(memory_format=layout)
+    maps[0, 1, 3, 4], maps[1, 0, 0, 0], maps[1, 2, 5, 6] = float("nan"), float("-inf"), float("inf")
+    pool = MaxPool(window, stride=stride)
+    expected = functional.max_pool2d(maps, window, stride)
+    for given, wanted in ((maps, expected), (maps[0], expected[0])):
+        with torch.no_grad():
+            torch.testing.assert_close(pool(given), wanted, rtol=0, atol=0, equal_nan=True)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.vmap(pool)(maps), expected, rtol=0, atol=0, equal_nan=True)
+        with pytest.raises(RuntimeError):
+            pool(maps[..., :1])
+
+
+def test_pooling_gives_the_gradient_of_a_tie_to_one_place():
+    """As torch does: halves would be another gradient on blank pictures than the one published results have."""
+    maps = torch.zeros(1, 1, 3, 3, requires_grad=True)
+    MaxPool(2, stride=1)(maps).sum().backward()
+    assert sorted(maps.grad.flatten().tolist()) == [0, 0, 0, 0, 0, 1, 1, 1, 1]
+    per_record = torch.func.vmap(torch.func.grad(lambda one: MaxPool(2, stride=1)(one).sum()))(torch.zeros(2, 1, 3, 3))
+    torch.testing.assert_close(per_record, maps.grad.expand(2, 1, 3, 3))
+
+
+def test_what_falls_is_never_pooled_first():
+    for name, swapped in (("relu", True), ("tanh", True), ("mish", False), ("gelu", False)):
+        small = build_model("small_cnn", inputs=(1, 13, 13), classes=2, activation=name)
+        residual = build_model("resnet9", inputs=(1, 16, 16), classes=2, width=2, activation=name)
+        for pooled in (small.first, small.second, residual.stem[1]):
+            assert isinstance(pooled[-1], torch.nn.MaxPool2d) != swapped
 
 
 @pytest.mark.parametrize(("height", "width"), [(13, 13), (13, 64), (31, 14)])

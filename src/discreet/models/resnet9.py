@@ -16,8 +16,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from discreet.models.checks import image_shape, whole
+from discreet.models.parts import activated_and_pooled, group_norm
 from discreet.models.parts import activation as activation_layer
-from discreet.models.parts import group_norm
 from discreet.models.split import Head, Split
 
 LEAST_SIDE = 16  # three halvings leave the 2 x 2 of the last pooling
@@ -41,12 +41,9 @@ class ResNet9(Split):
         w, groups = whole(width, "width"), whole(groups, "groups")
 
         def conv(before: int, after: int, *, pool: bool = False) -> nn.Sequential:
-            layers = [
-                nn.Conv2d(before, after, 3, padding=1, bias=False),
-                group_norm(after, groups=groups),
-                activation_layer(activation),
-            ]
-            return nn.Sequential(*layers, nn.MaxPool2d(2)) if pool else nn.Sequential(*layers)
+            ending = activated_and_pooled(activation, nn.MaxPool2d(2)) if pool else [activation_layer(activation)]
+            convolution = nn.Conv2d(before, after, 3, padding=1, bias=False)
+            return nn.Sequential(convolution, group_norm(after, groups=groups), *ending)
 
         self.stem = nn.Sequential(conv(channels, w), conv(w, 2 * w, pool=True))
         self.first_residual = nn.Sequential(conv(2 * w, 2 * w), conv(2 * w, 2 * w))

@@ -3,7 +3,9 @@
     conv 16, 8 x 8, stride 2, 'same'  - max pool 2, stride 1
     conv 32, 4 x 4, stride 2, 'valid' - max pool 2, stride 1 - dense 32 - dense classes
 
-'Same' as TensorFlow has it: an even side is padded by 3 before and 3 after, an odd one by 3 and 4.
+'Same' as TensorFlow has it: an even side is padded by 3 before and 3 after, an odd one by 3 and 4. Where the second
+convolution would not read the last row (column) of the first maps, as on 28 x 28, that row is not computed: the padding
+after is 2 less. Nothing else changes, neither values nor gradients, and a seventh of the first layer's work is saved.
 
 The tutorials use ReLU; give ``activation="relu"`` to repeat results obtained with them. The default is tanh, a bounded
 activation: it keeps per-record gradients short, so that less is clipped away, and was found to beat ReLU under DP-SGD
@@ -17,15 +19,23 @@ import torch
 from torch import Tensor, nn
 
 from discreet.models.checks import image_shape, whole
+from discreet.models.parts import MaxPool, activated_and_pooled
 from discreet.models.parts import activation as activation_layer
 from discreet.models.split import Head, Split
 
 LEAST_SIDE = 13  # 13 -> 7 -> 6 -> 2 -> 1
 
 
-def _side_after(side: int) -> int:
-    first = (side + 1) // 2 - 1
-    return (first - 4) // 2 + 1 - 1
+def _second_side(side: int) -> int:
+    """Of the second convolution's maps: from the pooled first ones, by windows of 4 that step by 2."""
+    return ((side + 1) // 2 - 1 - 4) // 2 + 1
+
+
+def _padding_after(side: int) -> int:
+    """TensorFlow's, less what nobody reads."""
+    pooled = (side + 1) // 2 - 1
+    unread = pooled - (2 * (_second_side(side) - 1) + 4)
+    return 3 + side % 2 - 2 * unread
 
 
 class SmallCNN(Split):
@@ -37,18 +47,16 @@ class SmallCNN(Split):
         super().__init__()
         channels, height, width = image_shape(inputs, model="small_cnn", least=LEAST_SIDE)
         self.first = nn.Sequential(
-            nn.ZeroPad2d((0, width % 2, 0, height % 2)),
-            nn.Conv2d(channels, 16, 8, stride=2, padding=3),
-            activation_layer(activation),
-            nn.MaxPool2d(2, stride=1),
+            nn.ZeroPad2d((3, _padding_after(width), 3, _padding_after(height))),
+            nn.Conv2d(channels, 16, 8, stride=2),
+            *activated_and_pooled(activation, MaxPool(2, stride=1)),
         )
         self.second = nn.Sequential(
             nn.Conv2d(16, 32, 4, stride=2),
-            activation_layer(activation),
-            nn.MaxPool2d(2, stride=1),
+            *activated_and_pooled(activation, MaxPool(2, stride=1)),
         )
         hidden = whole(hidden, "hidden")
-        self.dense = nn.Linear(32 * _side_after(height) * _side_after(width), hidden)
+        self.dense = nn.Linear(32 * (_second_side(height) - 1) * (_second_side(width) - 1), hidden)
         self.activation = activation_layer(activation)
         self.head = Head(width=hidden, classes=classes, dropout=dropout)
 
