@@ -12,6 +12,8 @@ from torch.nn import functional
 from discreet.models import build_model
 from discreet.trainers.dp_sgd.engine import parts
 from discreet.trainers.dp_sgd.engine.fast import FastGradients
+from discreet.trainers.dp_sgd.engine.patches import conv_shape
+from discreet.trainers.dp_sgd.engine.strided import Folding, folds
 from discreet.trainers.dp_sgd.losses import cross_entropy, multilabel_bce
 
 SAME = 1e-4
@@ -280,3 +282,28 @@ def test_more_units_than_a_block():
     rows = torch.randn(1500, 3)
     same(Chain(nn.Linear(3, 4), width=4), rows)
     same(Chain(nn.Conv1d(1, 2, 2), width=2), rows[:, None])
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    st.integers(2, 3),
+    st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    st.tuples(st.integers(0, 4), st.integers(0, 4)),
+    st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    st.booleans(),
+)
+def test_convolutions_that_are_folded_give_the_input_its_gradient(step, times, padding, more, last):
+    kernel = tuple(step * count for count in times)
+    sides = [max(1, size - 2 * around) + extra for size, around, extra in zip(kernel, padding, more, strict=True)]
+    layer = nn.Conv2d(3, 4, kernel, stride=step, padding=padding)
+    x = torch.randn(2, 3, *sides, requires_grad=True)
+    given_x = x.contiguous(memory_format=torch.channels_last) if last else x
+    shape = conv_shape(layer.weight, (step, step), padding, (1, 1), 1)
+    assert folds(shape)
+    out = layer(given_x)
+    towards = torch.randn_like(out)
+    (expected,) = torch.autograd.grad(out, x, towards)
+    made = Folding.apply(given_x, layer.weight.detach(), layer.bias.detach(), shape, padding)
+    (found,) = torch.autograd.grad(made, x, towards)
+    torch.testing.assert_close(made, out)
+    torch.testing.assert_close(found, expected)

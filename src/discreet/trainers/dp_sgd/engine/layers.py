@@ -16,6 +16,7 @@ from discreet.trainers.dp_sgd.engine.normalizing import group_gradients, layer_g
 from discreet.trainers.dp_sgd.engine.parts import Convolution, Looked, Part, Product, Whole
 from discreet.trainers.dp_sgd.engine.patches import Shape, conv_shape
 from discreet.trainers.dp_sgd.engine.recording import Layer, Recording, Unknown
+from discreet.trainers.dp_sgd.engine.strided import Folding, folds
 
 Found = Mapping[str, Callable[[], Part]]
 
@@ -53,8 +54,11 @@ def conv2d(
 ) -> Tensor:
     """`functional.conv2d`."""
     kept, around = weight.detach(), padding if isinstance(padding, str) else _pair(padding)
-    out = functional.conv2d(x, kept, _still(bias), _pair(stride), around, _pair(dilation), groups)
     shape = conv_shape(kept, _pair(stride), around, _pair(dilation), groups)
+    if x.requires_grad and folds(shape):
+        out = Folding.apply(x, kept, _still(bias), shape, around)  # type: ignore[no-untyped-call]
+    else:
+        out = functional.conv2d(x, kept, _still(bias), _pair(stride), around, _pair(dilation), groups)
     return _convolved(run, out, x, weight, bias, shape)
 
 

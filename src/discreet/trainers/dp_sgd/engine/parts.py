@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -28,11 +28,14 @@ from torch import Tensor
 from discreet.trainers.dp_sgd.engine.patches import Shape, patches_of, weight_gradient
 from discreet.trainers.dp_sgd.engine.rounding import BLOCK, BLOCKS, PLACES, TERMS, hidden_share
 
-_CACHED = 1 << 19
+_CACHED = 1 << 21
 """Numbers that are worked on at once, so that they stay in the cache."""
-_GHOSTLY, _ROOMY = 16, 3.5
-"""How much more a product costs *ghost* than a written number costs *whole*, as measured; and how much more than inputs
-and gradients the written numbers may take to keep."""
+_REUSED = 1_900_000
+"""Numbers in a piece of memory that allocators keep for the next step: larger ones they give back, and page faults cost
+as much as the gradients (jemalloc: 8 MiB, glibc: 32 MiB)."""
+_ROOMY = 3.5
+"""Written-out gradients are kept if they take at most so many times the memory of inputs and gradients; else they are
+computed twice."""
 
 
 class Part(ABC):
@@ -56,24 +59,37 @@ class Part(ABC):
 
 
 class Whole(Part):
-    """Gradients that are written out. ``order``: those of a convolution, in the order of its patches."""
+    """Gradients that are written out: a tensor (U, P), or several one after the other.
 
-    def __init__(self, each: Tensor, order: Shape | None = None, squares: Tensor | None = None) -> None:
+    ``order``: those of a convolution, in the order of its patches.
+    """
+
+    def __init__(self, *each: Tensor, order: Shape | None = None, squares: Tensor | None = None) -> None:
         self._each, self._order, self._squares = each, order, squares
 
     def squares(self) -> Tensor:
         """(U,)."""
-        return square_sums(self._each) if self._squares is None else self._squares
+        return torch.cat([square_sums(part) for part in self._each]) if self._squares is None else self._squares
 
     def whole(self) -> Tensor:
         """(U, P)."""
-        return in_weight_order(self._each, self._order)
+        return in_weight_order(torch.cat(self._each), self._order)
 
     def add(self, factors: Tensor, total: Tensor, *, without: Tensor | None) -> None:
         """To ``total``."""
-        each = self._each if without is None else self._each.masked_fill(_along(without, self._each), 0.0)
-        found = total if self._order is None else torch.zeros_like(total)
-        add_blocks((factors[piece] @ each[piece] for piece in pieces(len(each), BLOCK)), found)
+        if without is not None:
+            gone = torch.split(without, [len(part) for part in self._each])
+            self._each = tuple(
+                part.masked_fill(left_out[:, None], 0.0) for part, left_out in zip(self._each, gone, strict=True)
+            )
+        found, start = total if self._order is None else torch.zeros_like(total), 0
+        for part in self._each:
+            several = max(1, min(BLOCKS, _REUSED // part.shape[1])) * BLOCK
+            for piece in pieces(len(part), several):
+                own = factors[start : start + piece.stop - piece.start]
+                for a, b in _in_blocks(part[piece, None], own[:, None, None], BLOCK):
+                    found += torch.bmm(b.transpose(1, 2), a)[:, 0].sum(dim=0)
+                start += len(own)
         if found is not total:
             total += in_weight_order(found[None], self._order)[0]
 
@@ -92,7 +108,7 @@ class Product(Part):
     def settled(self) -> Part:
         """This one, or what takes less to write out."""
         (_, places, before), after = self._inputs.shape, self._gradients.shape[2]
-        return Whole(self.whole()) if writes_out(places, before, after, kept=places * (before + after)) else self
+        return Whole(self.whole()) if writes_out(places, before, after) else self
 
     def squares(self) -> Tensor:
         """(U,)."""
@@ -114,10 +130,12 @@ class Product(Part):
         inputs, gradients = self._inputs, self._gradients
         if without is not None:
             inputs, gradients = (part.masked_fill(_along(without, part), 0.0) for part in (inputs, gradients))
-        scaled = gradients * _along(factors, gradients)
         rows = BLOCK if inputs.shape[1] == 1 else max(1, PLACES // inputs.shape[1])
-        blocks = (scaled[piece].flatten(0, 1).t() @ inputs[piece].flatten(0, 1) for piece in pieces(len(inputs), rows))
-        add_blocks(blocks, total.view(gradients.shape[2], inputs.shape[2]))
+        scaled, matrix = gradients * _along(factors, gradients), total.view(gradients.shape[2], inputs.shape[2])
+        several = max(1, min(BLOCKS, _REUSED // total.numel()))
+        for piece in pieces(len(inputs), rows * several):
+            for a, b in _in_blocks(inputs[piece], scaled[piece], rows):
+                matrix += torch.bmm(b.transpose(1, 2), a).sum(dim=0)
 
 
 class Convolution(Part):
@@ -129,24 +147,35 @@ class Convolution(Part):
         self._hidden: Tensor | None = None
 
     def settled(self) -> Part:
-        """This one, or what takes less to write out."""
-        places, (after, *before) = self._rows * math.prod(self._gradients.shape[2:]), self._weight.shape
+        """This one, or what takes less to write out and keep."""
         kept = self._rows * (self._images[0].numel() + self._gradients[0].numel())
-        if not writes_out(places, math.prod(before), after, kept=kept):
+        if not self._writes_out() or self._weight.numel() > _ROOMY * kept:
             return self
         each, squares = self._written()
-        return Whole(each, order=self._shape, squares=squares)
+        return Whole(*each, order=self._shape, squares=squares)
 
     def squares(self) -> Tensor:
         """(U,)."""
         found, hidden = [], []
-        for piece in self._pieces():
+        for piece in self._pieces(self._units):
             inputs, gradients = self._matrices(piece)
+            if self._writes_out():
+                made = torch.matmul(gradients.transpose(2, 3), inputs)
+                found.append(square_sums(made))
+                hidden.append(square_sums(inputs) * square_sums(gradients) * hidden_share(0, self._places()))
+                continue
             one, other = ghost(inputs.flatten(0, 1), gradients.flatten(0, 1))
             found.append(one.reshape(len(inputs), -1).sum(dim=1))
             hidden.append(other.reshape(len(inputs), -1).sum(dim=1))
         self._hidden = torch.cat(hidden)
         return torch.cat(found)
+
+    def _places(self) -> int:
+        return self._rows * math.prod(self._gradients.shape[2:])
+
+    def _writes_out(self) -> bool:
+        after, *before = self._weight.shape
+        return writes_out(self._places(), math.prod(before), after // self._shape.groups)
 
     def hidden(self) -> Tensor | None:
         """(U,), or None."""
@@ -154,7 +183,7 @@ class Convolution(Part):
 
     def whole(self) -> Tensor:
         """(U, P)."""
-        return in_weight_order(self._written()[0], self._shape)
+        return in_weight_order(torch.cat(self._written()[0]), self._shape)
 
     def add(self, factors: Tensor, total: Tensor, *, without: Tensor | None) -> None:
         """To ``total``."""
@@ -164,17 +193,17 @@ class Convolution(Part):
         if out is not None:
             images, gradients = (part.masked_fill(_along(out, part), 0.0) for part in (images, gradients))
 
-        def sums() -> Iterator[Tensor]:
-            for piece in pieces(len(images), max(1, PLACES // math.prod(gradients.shape[2:]))):
-                scaled = gradients[piece] * _along(each[piece], gradients)
-                yield weight_gradient(images[piece], scaled, self._weight, self._shape)
+        sums = BlockSum(total.view(self._weight.shape), factors.dtype)
+        for piece in pieces(len(images), max(1, PLACES // math.prod(gradients.shape[2:]))):
+            scaled = gradients[piece] * _along(each[piece], gradients)
+            sums.block = weight_gradient(images[piece], scaled, self._weight, self._shape)
+            sums.add()
+        sums.end()
 
-        add_blocks(sums(), total.view(self._weight.shape))
-
-    def _pieces(self) -> Iterator[slice]:
+    def _pieces(self, units: int) -> Iterator[slice]:
         """Units whose patches fit the cache."""
         patches = math.prod(self._gradients.shape[2:]) * self._weight[0].numel() * self._shape.groups * self._rows
-        return pieces(self._units, max(1, _CACHED // max(patches, 1)))
+        return pieces(units, max(torch.get_num_threads(), _CACHED // max(patches, 1)))
 
     def _matrices(self, piece: slice) -> tuple[Tensor, Tensor]:
         """Patches and gradients of some units, (n, groups, L, before) and (n, groups, L, after)."""
@@ -185,17 +214,19 @@ class Convolution(Part):
             inputs, gradients = (_by_unit(part, self._rows) for part in (inputs, gradients))
         return inputs, gradients
 
-    def _written(self) -> tuple[Tensor, Tensor]:
-        """(U, P) in the order of patches, and its squared lengths."""
+    def _written(self) -> tuple[list[Tensor], Tensor]:
+        """(U, P) in the order of patches, in blocks that an allocator can use again, and squared lengths."""
         groups, (after, *before) = self._shape.groups, self._weight.shape
-        each = self._images.new_empty(self._units, groups, after // groups, math.prod(before))
-        squares = self._images.new_empty(self._units, dtype=torch.float64)
-        for piece in self._pieces():
-            inputs, gradients = self._matrices(piece)
-            out = each[piece].flatten(0, 1)
-            torch.bmm(gradients.flatten(0, 1).transpose(1, 2), inputs.flatten(0, 1), out=out)
-            squares[piece] = square_sums(each[piece])
-        return each.flatten(1), squares
+        each, squares = [], self._images.new_empty(self._units, dtype=torch.float64)
+        for block in pieces(self._units, max(1, min(BLOCK, _REUSED // self._weight.numel()))):
+            made = self._images.new_empty(block.stop - block.start, groups, after // groups, math.prod(before))
+            for piece in self._pieces(len(made)):
+                inputs, gradients = self._matrices(slice(block.start + piece.start, block.start + piece.stop))
+                out = made[piece].flatten(0, 1)
+                torch.bmm(gradients.flatten(0, 1).transpose(1, 2), inputs.flatten(0, 1), out=out)
+                squares[block][piece] = square_sums(made[piece])
+            each.append(made.flatten(1))
+        return each, squares
 
 
 class Looked(Part):
@@ -241,24 +272,32 @@ class Looked(Part):
             table.index_add_(0, self._words[piece].reshape(-1), scaled.flatten(0, 1))
 
 
-def writes_out(places: int, before: int, after: int, *, kept: int) -> bool:
-    """Whether *whole* beats *ghost*, which keeps ``kept`` numbers a unit."""
-    size = before * after
-    return places > 1 and size <= _ROOMY * kept and _GHOSTLY * size <= places**2 * (before + after)
+def writes_out(places: int, before: int, after: int) -> bool:
+    """Whether writing gradients out is less work than *ghost*: as measured, counting products of each."""
+    return places > 1 and before * after <= 2 * places * (before + after)
 
 
-def add_blocks(blocks: Iterable[Tensor], total: Tensor) -> None:
-    """Add ``blocks`` to ``total``: up to `BLOCKS` in single precision, those sums in double."""
-    several: Tensor | None = None
-    for number, block in enumerate(blocks):
-        if several is None or number % BLOCKS == 0:
-            if several is not None:
-                total += several
-            several = block
-        else:
-            several += block
-    if several is not None:
-        total += several
+class BlockSum:
+    """Adds blocks to ``total``: up to `BLOCKS` in single precision, and those sums in double precision."""
+
+    def __init__(self, total: Tensor, kind: torch.dtype) -> None:
+        self._total, self._several, self._count = total, torch.zeros_like(total, dtype=kind), 0
+        self.block = torch.empty_like(self._several)
+        """To be filled before each `add`."""
+
+    def add(self) -> None:
+        """Add the block."""
+        self._several += self.block
+        self._count += 1
+        if self._count == BLOCKS:
+            self.end()
+
+    def end(self) -> None:
+        """Add what is left."""
+        if self._count:
+            self._total += self._several
+            self._several.zero_()
+            self._count = 0
 
 
 def ghost(inputs: Tensor, gradients: Tensor) -> tuple[Tensor, Tensor]:
@@ -303,6 +342,19 @@ def in_weight_order(each: Tensor, order: Shape | None) -> Tensor:
 def pieces(count: int, most: int) -> Iterator[slice]:
     """0 to ``count`` in pieces of at most ``most``."""
     return (slice(start, min(start + most, count)) for start in range(0, count, most))
+
+
+def _in_blocks(inputs: Tensor, gradients: Tensor, rows: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """(n, L, width) each, as blocks of ``rows`` units, (blocks, rows x L, width), and then the rest."""
+    whole = len(inputs) // rows * rows
+    if whole:
+        blocks = whole // rows
+        yield (
+            inputs[:whole].reshape(blocks, -1, inputs.shape[2]),
+            gradients[:whole].reshape(blocks, -1, gradients.shape[2]),
+        )
+    if whole < len(inputs):
+        yield inputs[whole:].flatten(0, 1)[None], gradients[whole:].flatten(0, 1)[None]
 
 
 def _by_unit(part: Tensor, rows: int) -> Tensor:
