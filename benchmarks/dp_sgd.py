@@ -37,12 +37,8 @@ from discreet.trainers.dp_sgd.engine.fast import FastGradients
 from discreet.trainers.dp_sgd.engine.rounding import margin
 from discreet.trainers.dp_sgd.losses import cross_entropy
 
-ALLOCATOR = {
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 33),
-    "MALLOC_TOP_PAD_": str(1 << 28),
-}
-"""Freed memory is kept: else large batches spend their time in page faults, private or not."""
+ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 33)}
+"""Freed memory is kept for the next step: else large batches spend their time in page faults, private or not."""
 RESULT = Path(__file__).parent / "results" / "dp_sgd.md"
 CLASSES, CLIP, FEW, THREADS = 10, 0.5, 12, 2
 Step = Callable[[Tensor, Tensor], Tensor]
