@@ -77,7 +77,7 @@ def check_made(made):
 common = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
-@settings(max_examples=90, **common)
+@settings(max_examples=60, **common)
 @given(requests("rdp", 20_000))
 def test_plans_by_rdp(wish):
     check(**wish)
@@ -136,7 +136,7 @@ def test_a_plans_claims_by_dp_accountings_own_accountant(schedule):
         assert truth - 1e-5 <= path.epsilon_pld <= truth * 1.002
 
 
-@settings(max_examples=25, **common)
+@settings(max_examples=14, **common)
 @example(0.5, 1000)
 @given(st.floats(0.2, 20), st.integers(200, 50_000))
 def test_a_larger_budget_never_needs_more_noise(epsilon, initial):

@@ -219,7 +219,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("arranged", [(1, 1), (2, 1), (1, 3), (2, 3)], ids=str)
+@pytest.mark.parametrize("arranged", [(1, 1), (2, 3)], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_layers(name, arranged, way):
     torch.manual_seed(0)
