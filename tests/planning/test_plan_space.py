@@ -83,7 +83,7 @@ def test_plans_by_rdp(wish):
     check(**wish)
 
 
-@settings(max_examples=10, derandomize=True, phases=[Phase.generate], **common)
+@settings(max_examples=6, derandomize=True, phases=[Phase.generate], **common)
 @given(requests("pld", 1_000))
 def test_plans_by_pld(wish):
     check(**wish)
@@ -136,7 +136,7 @@ def test_a_plans_claims_by_dp_accountings_own_accountant(schedule):
         assert truth - 1e-5 <= path.epsilon_pld <= truth * 1.002
 
 
-@settings(max_examples=14, **common)
+@settings(max_examples=25, **common)
 @example(0.5, 1000)
 @given(st.floats(0.2, 20), st.integers(200, 50_000))
 def test_a_larger_budget_never_needs_more_noise(epsilon, initial):
