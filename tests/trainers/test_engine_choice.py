@@ -148,3 +148,38 @@ def test_the_engine_leaves_no_gradients_and_no_hooks_behind(linear):
     engine = FastGradients(linear, cross_entropy)
     engine.clipped_sum(torch.randn(4, 1, 5), torch.zeros(4, dtype=torch.long), clip=1.0)
     assert all(weights.grad is None and not weights._backward_hooks for weights in linear.parameters())
+
+
+class Gated(nn.Module):
+    """A branch behind a gate that begins at 0, wrong or right in how it treats rows."""
+
+    def __init__(self, *, right):
+        super().__init__()
+        self.body, self.gate, self.head = nn.Linear(2, 2), nn.Parameter(torch.zeros(2)), nn.Linear(2, 3)
+        self.right = right
+
+    def forward(self, x):
+        pairs = x.reshape(len(x), 2, 2)
+        if self.right:
+            branch = self.body(pairs).mean(dim=1)
+        else:
+            branch = self.body(pairs.transpose(0, 1).reshape(-1, 2)).reshape(2, len(x), 2).mean(dim=0)
+        return self.head(pairs.mean(dim=1) + branch * self.gate)
+
+
+def test_what_is_behind_a_closed_gate_is_tried_too():
+    assert chosen(Gated(right=True), 4).fast
+    assert not chosen(Gated(right=False), 4).fast
+
+
+def test_products_are_not_shortened_even_if_a_program_asks_for_it():
+    torch.manual_seed(0)
+    engine = FastGradients(nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3)), cross_entropy)
+    rows, targets = torch.randn(40, 1, 64), torch.arange(40) % 3
+    expected = engine.sum_of(rows, targets, clip=0.1)
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert torch.equal(engine.sum_of(rows, targets, clip=0.1), expected)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")

@@ -16,6 +16,7 @@ from torch.func import grad, vmap
 
 from discreet.trainers.dp_sgd.engine.layers import LAYERS
 from discreet.trainers.dp_sgd.engine.recording import Recording
+from discreet.trainers.dp_sgd.engine.rounding import single_precision
 from discreet.trainers.dp_sgd.gradients import RecordGradients, blanked
 from discreet.trainers.dp_sgd.losses import Loss, cross_entropy
 
@@ -65,6 +66,10 @@ class FastGradients:
         self, views: Any, targets: Tensor, *, clip: float, usable: Tensor | None = None, together: int = 1
     ) -> Tensor:
         """As `clipped_sum`, where no row makes the model fail."""
+        with single_precision():
+            return self._sum(views, targets, clip, usable, together)
+
+    def _sum(self, views: Any, targets: Tensor, clip: float, usable: Tensor | None, together: int) -> Tensor:
         counts = torch.ones(len(targets), dtype=torch.bool, device=targets.device) if usable is None else usable
         recording = self._recorded(views, targets, counts, together)
         lengths = recording.tally.lengths()

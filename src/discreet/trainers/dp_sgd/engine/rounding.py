@@ -12,6 +12,10 @@ Lengths and sums are taken in single precision over a bounded number of terms an
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 
 SINGLE = 2.0**-24
 """u: half a unit in the last place of single precision."""
@@ -31,3 +35,16 @@ def hidden_share(terms: int, places: int) -> float:
     products have ``terms`` terms.
     """
     return SINGLE * (8 + 4 * math.sqrt(terms) / places)
+
+
+@contextmanager
+def single_precision() -> Iterator[None]:
+    """Products are rounded as is said here, also where a program asked torch for shorter and faster ones."""
+    asked, images = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(asked)
+        torch.backends.cudnn.allow_tf32 = images
