@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 from discreet.models import build_model
-from discreet.trainers.dp_sgd.engine import parts
+from discreet.trainers.dp_sgd.engine import convolutions as convolving
+from discreet.trainers.dp_sgd.engine import products
 from discreet.trainers.dp_sgd.engine.fast import FastGradients
 from discreet.trainers.dp_sgd.engine.patches import conv_shape
 from discreet.trainers.dp_sgd.engine.strided import Folding, folds
@@ -55,7 +56,8 @@ def same(model, rows, *, views=1, together=1, loss=cross_entropy, targets=None, 
 def way(request, monkeypatch):
     """Each way of finding lengths, whatever the shapes would choose."""
     if request.param != "chosen":
-        monkeypatch.setattr(parts, "writes_out", lambda places, *_, **__: places > 1 and request.param == "whole")
+        for place in (products, convolving):
+            monkeypatch.setattr(place, "writes_out", lambda places, *_, **__: places > 1 and request.param == "whole")
     return request.param
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from discreet.models import build_model
-from discreet.trainers.dp_sgd.engine import parts
+from discreet.trainers.dp_sgd.engine import convolutions, parts, products
 from discreet.trainers.dp_sgd.engine.fast import FastGradients
 from discreet.trainers.dp_sgd.engine.rounding import BLOCK, margin
 from discreet.trainers.dp_sgd.losses import cross_entropy
@@ -33,7 +33,8 @@ class Cancels(nn.Module):
 
 @pytest.fixture
 def ghostly(monkeypatch):
-    monkeypatch.setattr(parts, "writes_out", lambda *_, **__: False)
+    for place in (products, convolutions):
+        monkeypatch.setattr(place, "writes_out", lambda *_, **__: False)
 
 
 def longest_of(places, before, heights):
@@ -64,7 +65,8 @@ def test_places_that_cancel_do_not_hide_a_records_length(places, before, ghostly
 
 def test_without_lengthening_they_would(ghostly, monkeypatch):
     """The attack has power: the engine without its guard is caught."""
-    monkeypatch.setattr(parts, "hidden_share", lambda *_: 0.0)
+    for place in (parts, convolutions):
+        monkeypatch.setattr(place, "hidden_share", lambda *_: 0.0)
     assert max(longest_of(places, 2400, HEIGHTS) for places in (2, 4, 16, 64)) > 1.5 * CLIP
 
 

@@ -70,27 +70,26 @@ class FastGradients:
             return self._sum(views, targets, clip, usable, together)
 
     def _sum(self, views: Any, targets: Tensor, clip: float, usable: Tensor | None, together: int) -> Tensor:
-        counts = torch.ones(len(targets), dtype=torch.bool, device=targets.device) if usable is None else usable
-        recording = self._recorded(views, targets, counts, together)
+        recording = self._recorded(views, targets, usable, together)
         lengths = recording.tally.lengths()
         finite = torch.isfinite(lengths)
         factors = torch.where(finite, clip / lengths.clamp_min(clip), 0.0)
         without = None if bool(finite.all()) else ~finite
-        total, start = self.zero(), 0
-        single = next(iter(self.trained.values())).dtype
+        total, start = torch.empty(self.size, dtype=torch.float64, device=factors.device), 0
+        factors = factors.to(next(iter(self.trained.values())).dtype)
         for name, weights in self.trained.items():
-            piece = total[start : start + weights.numel()]
-            recording.tally.add(name, factors.to(single), piece, without=without)
+            recording.tally.put(name, factors, total[start : start + weights.numel()], without=without)
             start += weights.numel()
         if without is not None:
             for unit in without.nonzero().flatten().tolist():
                 rows = torch.arange(unit * together, (unit + 1) * together, device=targets.device)
+                own = None if usable is None else usable[rows]
                 total += self.reference.clipped_sum(
-                    taken(views, rows), targets[rows], clip=clip, usable=counts[rows], together=together
+                    taken(views, rows), targets[rows], clip=clip, usable=own, together=together
                 )
         return total
 
-    def _recorded(self, views: Any, targets: Tensor, counts: Tensor, together: int) -> Recording:
+    def _recorded(self, views: Any, targets: Tensor, usable: Tensor | None, together: int) -> Recording:
         """One forward and one backward pass, and what they leave."""
         count = _views_each(views)
         rows = len(targets) * count
@@ -106,8 +105,11 @@ class FastGradients:
             with recording:
                 out = self._module(self._flat(views))
             each = self._slopes(out.detach().reshape(len(targets), count, -1), targets)
-            shares = _shares(counts, together).to(each.dtype)
-            each = torch.where(counts[:, None, None], each * shares[:, None, None], 0.0)
+            if usable is not None:
+                shares = _shares(usable, together).to(each.dtype)
+                each = torch.where(usable[:, None, None], each * shares[:, None, None], 0.0)
+            elif together > 1:
+                each = each / together
             if out.requires_grad:
                 torch.autograd.backward(out, each.flatten(0, 1), inputs=[anchor])
         return recording
@@ -122,9 +124,11 @@ class FastGradients:
     def _slopes(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """(B, K, C): the gradient of every record's loss by its outputs."""
         if self._loss is cross_entropy:
-            each = outputs.softmax(dim=-1)
-            places = targets[:, None, None].expand(-1, outputs.shape[1], 1)
-            return each.scatter_add_(2, places, -torch.ones_like(each[..., :1])).div_(outputs.shape[1])
+            views = outputs.shape[1]
+            each = outputs.flatten(0, 1).t().contiguous().softmax(dim=0)  # three times as fast as along short rows
+            places = targets if views == 1 else targets.repeat_interleave(views)
+            each.scatter_add_(0, places[None], each.new_full((1, len(places)), -1.0))
+            return (each if views == 1 else each.div_(views)).t().reshape(outputs.shape)
         found: Tensor = vmap(grad(lambda part, target: self._loss(part, target).mean()), randomness="different")(
             outputs, targets
         )

@@ -12,9 +12,11 @@ from torch.nn import functional
 from torch.nn.modules.utils import _pair
 
 from discreet.trainers.dp_sgd.engine.attention import attend
+from discreet.trainers.dp_sgd.engine.convolutions import Convolution
 from discreet.trainers.dp_sgd.engine.normalizing import group_gradients, layer_gradients, native_group_norm
-from discreet.trainers.dp_sgd.engine.parts import Convolution, Looked, Part, Product, Whole
+from discreet.trainers.dp_sgd.engine.parts import Looked, Part, Whole, square_sums
 from discreet.trainers.dp_sgd.engine.patches import Shape, conv_shape
+from discreet.trainers.dp_sgd.engine.products import Product
 from discreet.trainers.dp_sgd.engine.recording import Layer, Recording, Unknown
 from discreet.trainers.dp_sgd.engine.strided import Folding, folds
 
@@ -27,7 +29,11 @@ def linear(run: Recording, x: Tensor, weight: Tensor, bias: Tensor | None = None
 
     def parts(gradient: Tensor) -> Found:
         b = run.units_of(gradient)
-        return {"weight": lambda: Product(run.units_of(x), b), "bias": lambda: Whole(_over_places(b))}
+        squares = square_sums(b) if b.shape[1] == 1 else None  # at one place, weight and bias need the same
+        return {
+            "weight": lambda: Product(run.units_of(x), b, squares=squares),
+            "bias": lambda: Whole(_over_places(b), squares=squares),
+        }
 
     return run.watch(out, x, {"weight": weight, "bias": bias}, parts)
 

@@ -6,6 +6,7 @@ channels, are one run, and copying runs is what this costs. Contiguous input is 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -65,6 +66,34 @@ def patches_of(images: Tensor, shape: Shape) -> Tensor:
         return view.reshape(count, 1, rows * columns, -1)
     split = view.reshape(count, rows * columns, shape.kernel[0] * shape.kernel[1], shape.groups, -1)
     return split.permute(0, 3, 1, 2, 4).reshape(count, shape.groups, rows * columns, -1)
+
+
+def shares_pixels(shape: Shape, height: int, width: int) -> bool:
+    """Whether `patch_products` takes fewer multiplications than patches that are multiplied with each other."""
+    top, bottom, left, right = shape.padding
+    pixels = (height + top + bottom) * (width + left + right)
+    return shape.groups == 1 and pixels**2 < math.prod(shape.places(height, width)) ** 2 * math.prod(shape.kernel)
+
+
+def patch_products(images: Tensor, shape: Shape, rows: int) -> Tensor:
+    """The products of all patches of a unit with each other, (n, L, L), of ``rows`` images each and one group: sums of
+    products of pixels, each of which is computed once.
+    """
+    padded = _padded(images.permute(0, 2, 3, 1), shape.padding)
+    high, wide, channels = padded.shape[1:]
+    units, size, (down, along) = len(padded) // rows, rows * high * wide, shape.places(*images.shape[2:])
+    flat = padded.reshape(units, size, channels)
+    each = torch.bmm(flat, flat.transpose(1, 2))
+    places = (rows, down, along)
+    steps = (high * wide, shape.stride[0] * wide, shape.stride[1])
+    made = each.new_zeros(units, *places, *places)
+    for row in range(shape.kernel[0]):
+        for column in range(shape.kernel[1]):
+            first = row * shape.dilation[0] * wide + column * shape.dilation[1]
+            made += each.as_strided(
+                made.shape, (size * size, *(size * step for step in steps), *steps), first * (size + 1)
+            )
+    return made.reshape(units, math.prod(places), -1)
 
 
 def _padded(pixels: Tensor, padding: tuple[int, int, int, int]) -> Tensor:

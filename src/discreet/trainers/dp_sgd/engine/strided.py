@@ -13,7 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from discreet.trainers.dp_sgd.engine.parts import pieces
 from discreet.trainers.dp_sgd.engine.patches import Shape
+
+_CACHED = 1 << 20
 
 
 def folds(shape: Shape) -> bool:
@@ -45,12 +48,28 @@ def _input_gradient(gradient: Tensor, weight: Tensor, shape: Shape, size: torch.
     folded = weight.reshape(after, before, rows // step, step, columns // step, step).permute(0, 3, 5, 1, 2, 4)
     folded = folded.reshape(after, step * step * before, rows // step, columns // step)
     folded = folded.contiguous(memory_format=torch.channels_last)
-    deep = functional.conv_transpose2d(gradient, folded).permute(0, 2, 3, 1)  # (n, height, width, step x step x before)
-    count, height, width, _ = deep.shape
-    wide = deep.reshape(count, height, width, step, step * before).transpose(2, 3)
-    covered = wide.reshape(count, step * height, step * width, before)
-    made = covered.new_zeros(count, *size[2:], before)
-    top, _, left, _ = shape.padding
-    seen = covered[:, top : top + size[2], left : left + size[3]]
-    made[:, : seen.shape[1], : seen.shape[2]] = seen
+    made = gradient.new_empty(len(gradient), *size[2:], before)
+    for piece in pieces(len(gradient), max(1, _CACHED // max(1, made[0].numel()))):
+        deep = functional.conv_transpose2d(gradient[piece], folded).permute(0, 2, 3, 1)
+        _unfold(deep, made[piece], step, shape.padding)
     return made.permute(0, 3, 1, 2)
+
+
+def _unfold(deep: Tensor, made: Tensor, step: int, padding: tuple[int, int, int, int]) -> None:
+    """(n, height, width, step x step x before) to the pixels of (n, step x height, step x width, before) that are not
+    padding. The last ones of ``made`` may not have been looked at: zeros.
+    """
+    count, height, width, _ = deep.shape
+    before, (top, _, left, _) = made.shape[3], padding
+    wide = deep.reshape(count, height, width, step, step * before).transpose(2, 3)
+    rows, columns = (
+        min(size, step * covered - first)
+        for size, covered, first in zip(made.shape[1:3], (height, width), (top, left), strict=True)
+    )
+    if (rows, columns) == (step * height, step * width) == tuple(made.shape[1:3]):
+        made.view(wide.shape).copy_(wide)
+        return
+    made[:, rows:] = 0.0
+    made[:, :, columns:] = 0.0
+    whole = wide.reshape(count, step * height, step * width, before)
+    made[:, :rows, :columns] = whole[:, top : top + rows, left : left + columns]

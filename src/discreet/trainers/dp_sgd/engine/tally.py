@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from discreet.trainers.dp_sgd.engine.parts import Convolution, Part, Product, Whole
+from discreet.trainers.dp_sgd.engine.convolutions import Convolution
+from discreet.trainers.dp_sgd.engine.parts import Part, Whole
+from discreet.trainers.dp_sgd.engine.products import Product
 
 
 class Tally:
@@ -38,10 +40,12 @@ class Tally:
             self._settle(name, _joined(self._waiting.pop(name)))
         return self._squares.sqrt()
 
-    def add(self, name: str, factors: Tensor, total: Tensor, *, without: Tensor | None) -> None:
-        """Add parameter ``name``'s weighted sum to ``total``; nothing, if no gradient came to it."""
+    def put(self, name: str, factors: Tensor, total: Tensor, *, without: Tensor | None) -> None:
+        """Write parameter ``name``'s weighted sum to ``total``: zeros, if no gradient came to it."""
         if name in self._parts:
-            self._parts.pop(name).add(factors, total, without=without)
+            self._parts.pop(name).put(factors, total, without=without)
+        else:
+            total.zero_()
 
     def _settle(self, name: str, part: Part) -> None:
         settled = part.settled() if isinstance(part, (Product, Convolution)) else part
