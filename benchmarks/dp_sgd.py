@@ -13,7 +13,7 @@ away (at most 1 is what privacy needs), and how far the sum is from one computed
 from __future__ import annotations
 
 import copy
-import ctypes
+import itertools
 import os
 import platform
 import statistics
@@ -31,6 +31,7 @@ from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.profiler import ProfilerActivity, profile
 
 from discreet.models import build_model
 from discreet.trainers.dp_sgd.engine.fast import FastGradients
@@ -195,22 +196,16 @@ def interleaved(found: list[Contender], y: Tensor, rounds: int) -> dict[str, flo
     return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
-def status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field))
-
-
 def peak(part: Contender, y: Tensor) -> float:
-    """MiB that one step needs at most beyond what was there, or nothing where it cannot be read."""
+    """MiB of tensors that one step holds at most beyond what was there. What a process needs on top of that depends on
+    its allocator, in the same way for all.
+    """
     part.step(part.x, y)
-    try:
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
-        before = status("VmRSS")
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         part.step(part.x, y)
-        return (status("VmHWM") - before) / 1024
-    except OSError:
-        return float("nan")
+    events = [event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"]
+    sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return float(max(itertools.accumulate(sizes))) / 2**20
 
 
 def exact(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -245,8 +240,8 @@ def table(case: Case) -> str:
     x, y = torch.randn(case.batch, *case.shape), torch.randint(0, CLASSES, (case.batch,))
     module = build_model(case.name, inputs=case.shape, classes=CLASSES).train()
     found = contenders(case, module, x)
-    memory = {part.name: peak(part, y) for part in found}  # first: the heap is not yet in pieces
     seconds = interleaved(found, y, case.rounds)
+    memory = {part.name: peak(part, y) for part in found}
     public = [part.name for part in found if not part.private]
     base = min(public, key=lambda name: seconds[name])
     lines = [
@@ -279,8 +274,8 @@ Made by `make bench` (benchmarks/dp_sgd.py): contenders interleaved in one proce
 {settings}. Ratios are to the fastest non-private step of the table.
 Hardware: {platform.machine()}, {os.cpu_count()} cores, no GPU, Python {platform.python_version()},
 torch {torch.__version__}.
-A step is forward pass, backward pass and the (clipped) sum of gradients; the last two columns are measured on {FEW} of
-the records.
+A step is forward pass, backward pass and the (clipped) sum of gradients. Memory is that of the tensors a step holds at
+most. The last two columns are measured on {FEW} of the records.
 
 {tables}"""
     if len(wanted) == len(CASES):

@@ -32,7 +32,7 @@ CACHED = 1 << 21
 REUSED = 1_900_000
 """Numbers in a piece of memory that allocators keep for the next step: larger ones they give back, and page faults cost
 as much as the gradients (jemalloc: 8 MiB, glibc: 32 MiB)."""
-_MADE = 1 << 19
+_MADE = 1_700_000
 """Numbers in sums of blocks before they are added up."""
 _SHORT, _NARROW = 64, 64
 

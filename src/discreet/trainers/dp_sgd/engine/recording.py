@@ -78,13 +78,14 @@ class Recording(TorchFunctionMode):
             raise Unknown("a layer over something else than rows, or with weights that are computed")
         for name in mine.values():
             self.tally.expect(name)
-        version = data._version
+        held = [(data, data._version, parts)]
 
         def take(gradient: Tensor) -> None:
-            if data._version != version:
+            used, version, made = held.pop()  # the pass goes on, and its memory is not held here
+            if used._version != version:
                 raise Unknown("a layer whose input is overwritten")
             with torch.no_grad():
-                found = parts(gradient)
+                found = made(gradient)
                 for role, name in mine.items():
                     self.tally.take(name, found[role]())
 
