@@ -1,6 +1,8 @@
 """Scoring a pool is the plain module, only faster: any model, any layout, any piece, and nothing is touched."""
 
+import copy
 import logging
+import pickle
 
 import numpy as np
 import pytest
@@ -329,6 +331,16 @@ def test_full_pieces_run_compiled_with_the_weights_of_the_day(monkeypatch):
     assert len(sizes) == 3 + 2 + 3 + 2  # features are compiled once, for both
 
 
+def test_a_copy_finds_its_own_ways(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    predictor, x = TorchPredictor(built("resnet9"), compile=True, rows=8, device="cpu"), records((3, 17, 16), 16)
+    predictor.predict_proba(x)
+    for other in (copy.deepcopy(predictor), pickle.loads(pickle.dumps(predictor))):
+        with torch.no_grad():
+            other.module.head.linear.weight.mul_(2)  # a compiled module that was copied would not follow
+        np.testing.assert_allclose(other.predict_proba(x), plainly(other.module, x), rtol=1e-5, atol=1e-5)
+
+
 def dropping_head(kind):
     if kind == "ours":
         return split.Head(width=8, classes=8, dropout=0.3)
@@ -411,3 +423,5 @@ def test_probabilities_are_softmax_for_any_number_of_classes(classes):
     found = TorchPredictor(module, device="cpu").predict_proba(x)
     assert found.flags.c_contiguous
     np.testing.assert_allclose(found, plainly(module, x), rtol=1e-5, atol=1e-7)
+    alone = [TorchPredictor(nn.Identity(), device="cpu").predict_proba(x[place : place + 1]) for place in range(50)]
+    np.testing.assert_array_equal(np.concatenate(alone), TorchPredictor(nn.Identity(), device="cpu").predict_proba(x))

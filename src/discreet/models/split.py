@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 DRAWN_BYTES = 4 << 20  # of embeddings that are drawn from at once: memory does not grow with the draws
-LANE = 2**16  # a dropout rate is rounded to so many parts, which moves it by less than 1e-5
+LANE = 2**15  # a dropout rate is rounded to so many parts, which moves it by less than 2e-5
 
 
 class Head(nn.Module):
@@ -87,9 +87,9 @@ def _dropout_and_affine(head: Any) -> tuple[nn.Dropout, nn.Linear] | None:
 def _kept(count: int, like: Tensor, dropped: int) -> Tensor:
     """Ones, and zeros with probability ``dropped`` / `LANE`, (count, *like.shape): four from each random word."""
     places = count * like.numel()
-    words = torch.empty(-(-places // 4), dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    lanes = words.view(torch.int16)[:places].view(count, *like.shape)
-    return (lanes >= dropped - LANE // 2).to(like.dtype)
+    words = torch.empty(-(-places // 4), dtype=torch.int64, device=like.device).random_()  # 63 bits are random
+    lanes = words.view(torch.int16).bitwise_and_(LANE - 1)[:places].view(count, *like.shape)
+    return (lanes >= dropped).to(like.dtype)
 
 
 def has_seam(module: nn.Module) -> bool:

@@ -58,12 +58,17 @@ class Scoring:
         self._device, self._rows, self._compiling = device, rows, compiling
         self._ways: dict[Any, Way] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the ways: a copy finds its own, for a compiled module cannot be copied."""
+        return {**self.__dict__, "_ways": {}}
+
     def collect(
         self, module: nn.Module, probe: Probe, x: Any, compute: Compute, *, axis: int = 0, compilable: bool = True
     ) -> NDArray[np.float32]:
         """``compute(run, piece)`` of all pieces, joined along ``axis``; ``run`` is ``probe`` of the module."""
         size = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
         found: NDArray[np.float32] | None = None
+        keep_freed_memory()
         with torch.no_grad():
             way = self.way(module, probe, x, compilable=compilable)
             plain, quick = _runs(module, probe, way)
@@ -108,6 +113,16 @@ class Scoring:
             return []
         blocked = hasattr(module, "blocked_features") and torch._C._has_mkldnn and not compiling
         return ["channels_last", "blocked"] if blocked else ["channels_last"]
+
+
+def keep_freed_memory() -> None:
+    """Takes a block of 31 MiB and frees it, untouched, which takes microseconds.
+
+    The C library of Linux hands freed blocks back to the system, and each page of the next piece then costs a fault,
+    half of the time of a pass. A freed block teaches it to keep blocks of that size and less (mallopt(3): the
+    threshold moves by itself, up to 32 MiB); some 60 MiB may stay with the process. Elsewhere it does nothing.
+    """
+    torch.empty(31 << 20, dtype=torch.uint8)
 
 
 def rows_for(largest: int) -> int:
