@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 DRAWN_BYTES = 4 << 20  # of embeddings that are drawn from at once: memory does not grow with the draws
-LANE = 2**15  # a dropout rate is rounded to so many parts, which moves it by less than 2e-5
+LANES = {2**7: (torch.int8, 8), 2**15: (torch.int16, 4)}  # parts of a rate: the lanes of a random word that tell them
+FINEST = max(LANES)
 
 
 class Head(nn.Module):
@@ -63,13 +64,13 @@ def head_draws(head: Callable[[Tensor], Tensor], features: Tensor, draws: int) -
     """
     most = max(DRAWN_BYTES // max(features.numel() * features.element_size(), 1), 1)
     counts = [min(most, draws - done) for done in range(0, draws, most)]
-    parts = _dropout_and_affine(head)
-    if parts is None:
+    layers = _dropout_and_affine(head)
+    if layers is None:
         found = [head(features.expand(count, *features.shape).flatten(0, 1)) for count in counts]
     else:
-        dropped, affine = max(round(parts[0].p * LANE), 1), parts[1]
-        scaled = features * (LANE / (LANE - dropped))
-        found = [affine(_kept(count, features, dropped).mul_(scaled).flatten(0, 1)) for count in counts]
+        dropped, parts = _as_fraction(layers[0].p)
+        scaled = features * (parts / (parts - dropped))
+        found = [layers[1](_kept(count, features, dropped, parts).mul_(scaled).flatten(0, 1)) for count in counts]
     return torch.cat(found).reshape(draws, len(features), *found[0].shape[1:])
 
 
@@ -81,14 +82,21 @@ def _dropout_and_affine(head: Any) -> tuple[nn.Dropout, nn.Linear] | None:
     if [type(layer) for layer in layers] != [nn.Dropout, nn.Linear]:
         return None
     dropout, affine = layers
-    return (dropout, affine) if dropout.training and 0 < dropout.p < 1 - 1 / LANE else None
+    return (dropout, affine) if dropout.training and 0 < dropout.p < 1 - 1 / FINEST else None
 
 
-def _kept(count: int, like: Tensor, dropped: int) -> Tensor:
-    """Ones, and zeros with probability ``dropped`` / `LANE`, (count, *like.shape): four from each random word."""
+def _as_fraction(rate: float) -> tuple[int, int]:
+    """A dropout rate in the fewest parts that hold it; in the most there are it moves by less than 2e-5."""
+    parts = next((count for count in LANES if rate * count == round(rate * count)), FINEST)
+    return max(round(rate * parts), 1), parts
+
+
+def _kept(count: int, like: Tensor, dropped: int, parts: int) -> Tensor:
+    """Ones, and zeros with probability ``dropped`` / ``parts``, (count, *like.shape): 4 or 8 from each random word."""
+    lane, each = LANES[parts]
     places = count * like.numel()
-    words = torch.empty(-(-places // 4), dtype=torch.int64, device=like.device).random_()  # 63 bits are random
-    lanes = words.view(torch.int16).bitwise_and_(LANE - 1)[:places].view(count, *like.shape)
+    words = torch.empty(-(-places // each), dtype=torch.int64, device=like.device).random_()  # all bits but the sign
+    lanes = words.view(lane).bitwise_and_(parts - 1)[:places].view(count, *like.shape)
     return (lanes >= dropped).to(like.dtype)
 
 

@@ -30,7 +30,7 @@ from torch.utils._pytree import tree_leaves
 from discreet.errors import BadInput
 from discreet.trainers.tensors import tensor_of
 
-PIECE_BYTES = 24 << 20
+PIECE_BYTES = 16 << 20
 FEWEST_ROWS, MOST_ROWS = 16, 2048
 UNKNOWN_ROWS = 256  # where made-up records cannot tell
 _TRIED = 2
@@ -126,9 +126,9 @@ def keep_freed_memory() -> None:
 
 
 def rows_for(largest: int) -> int:
-    """Rows of a piece, a power of two, if the largest thing a layer makes of one record has so many bytes."""
+    """Rows of a piece, whole sixteens, if the largest thing a layer makes of one record has so many bytes."""
     fitting = min(max(PIECE_BYTES // max(largest, 1), FEWEST_ROWS), MOST_ROWS)
-    return 1 << (fitting.bit_length() - 1)
+    return fitting // FEWEST_ROWS * FEWEST_ROWS
 
 
 def sharing_copy(module: nn.Module) -> nn.Module:
