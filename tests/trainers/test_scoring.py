@@ -144,7 +144,7 @@ def test_a_layout_is_used_where_it_gives_the_same(module, shape, layout):
 
 def test_a_module_that_made_up_records_break_runs_as_it_is():
     torch.manual_seed(0)
-    module, x = Particular(), np.clip(records((1, 4, 4), 9), -1, 1)
+    module, x = Particular(), np.clip(records((1, 4, 4), 19), -1, 1)
     predictor = TorchPredictor(module, device="cpu")
     np.testing.assert_allclose(predictor.predict_proba(x), plainly(module, x), rtol=1e-5)
     (way,) = predictor._scoring._ways.values()
@@ -156,7 +156,7 @@ def test_made_up_records_take_nothing_from_a_modules_own_luck():
         def forward(self, x):
             return x + torch.rand_like(x)
 
-    predictor, x, found = TorchPredictor(Lucky(), device="cpu"), records((3,), 9), []
+    predictor, x, found = TorchPredictor(Lucky(), device="cpu"), records((3,), 19), []
     for _ in range(2):
         torch.manual_seed(3)
         found.append(predictor.predict_proba(x))
@@ -182,7 +182,7 @@ def test_a_row_is_the_same_in_any_company(case):
 @pytest.mark.parametrize("case", ["small_cnn", "small_cnn, odd"])
 def test_what_is_no_number_stays_so(case):
     module, shape = built(case), MODELS[case][1]
-    x = records(shape, 12)
+    x = records(shape, 22)
     x[1, 0, 3, 3], x[4, 0, 0, 0], x[7], x[9, -1, -1, -1] = np.nan, np.inf, 1e30, -np.inf
     expected = plainly(module, x)
     assert np.isnan(expected[1]).all()
@@ -214,7 +214,7 @@ def test_rows_come_in_many_forms():
     ):
         np.testing.assert_allclose(predictor.predict_proba(given), expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(predictor.predict_proba(x[::-1]), expected[::-1], rtol=1e-5, atol=1e-6)
-    channels = torch.from_numpy(records((3, 17, 16), 9)).to(memory_format=torch.channels_last).requires_grad_()
+    channels = torch.from_numpy(records((3, 17, 16), 19)).to(memory_format=torch.channels_last).requires_grad_()
     residual = built("resnet9")
     found = TorchPredictor(residual, device="cpu").predict_proba(channels)
     np.testing.assert_allclose(found, plainly(residual, channels.detach().numpy()), rtol=1e-5, atol=1e-5)
@@ -277,7 +277,7 @@ def test_pieces_follow_from_what_layers_put_out():
     sizes = []
     module = nn.Sequential(nn.Linear(6, 1 << 15), nn.Linear(1 << 15, 3))
     predictor = TorchPredictor(module, device="cpu")
-    predictor.predict_proba(records((6,), 1))
+    predictor.predict_proba(records((6,), 16))
     module.register_forward_hook(lambda _, given, __: sizes.append(len(given[0])))
     predictor.predict_proba(records((6,), 200))
     assert sizes == [128, 72]  # 128 KiB a record
@@ -425,3 +425,11 @@ def test_probabilities_are_softmax_for_any_number_of_classes(classes):
     np.testing.assert_allclose(found, plainly(module, x), rtol=1e-5, atol=1e-7)
     alone = [TorchPredictor(nn.Identity(), device="cpu").predict_proba(x[place : place + 1]) for place in range(50)]
     np.testing.assert_array_equal(np.concatenate(alone), TorchPredictor(nn.Identity(), device="cpu").predict_proba(x))
+
+
+def test_a_handful_of_records_is_computed_without_ado():
+    predictor, x = TorchPredictor(built("resnet9"), device="cpu"), records((3, 17, 16), 16)
+    np.testing.assert_array_equal(predictor.predict_proba(x[:15]), plainly(predictor.module, x[:15]))
+    assert not predictor._scoring._ways
+    predictor.predict_proba(x)
+    assert len(predictor._scoring._ways) == 1

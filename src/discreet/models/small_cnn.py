@@ -71,7 +71,7 @@ class SmallCNN(Split):
         """`features` without gradients on a CPU, with maps in the memory layout that oneDNN's kernels like best.
 
         A quarter faster than channels-last. Pooling drops NaN in that layout, so records that could bring one up are
-        computed again in the plain way, each for itself: the others do not notice.
+        computed again in the plain way, and the others do not notice.
         """
         padding, *layers = self.first
         maps = padding(x).to_mkldnn()

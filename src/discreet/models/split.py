@@ -60,7 +60,7 @@ def head_draws(head: Callable[[Tensor], Tensor], features: Tensor, draws: int) -
     """``draws`` outputs of a head in training mode for each embedding, (draws, n, classes).
 
     Dropout draws for every row of the batch, so draws and records are independent of one another. Where the head is
-    dropout and an affine layer, the masks are drawn here: five times faster than torch's Bernoulli numbers on CPUs.
+    dropout and an affine layer, the masks are drawn here: three to five times faster than torch's Bernoulli numbers.
     """
     most = max(DRAWN_BYTES // max(features.numel() * features.element_size(), 1), 1)
     counts = [min(most, draws - done) for done in range(0, draws, most)]

@@ -1,9 +1,9 @@
 """A function of a module over a whole pool, quickly: pieces that fit the cache, fast layouts, compiled if asked.
 
 Guarantee: values are those of the module called plainly, up to rounding; row i is computed from record i and the
-weights alone, if the module treats records by themselves. How it is computed follows from the module and the shape of
-a record, never from what is in one: a way is tried once on made-up numbers and kept only if it gives the same there.
-The module itself is not touched; a copy that shares its weights runs.
+weights alone, if the module treats records by themselves. How it is computed follows from the module, the shape of a
+record and their number, never from what is in one: a way is tried once on made-up numbers and kept only if it gives the
+same there. The module itself is not touched; a copy that shares its weights runs.
 
 - *Pieces.* The largest thing a layer puts out is kept near `PIECE_BYTES`: less is all overhead, more leaves the cache,
   and memory stays bounded for any pool.
@@ -70,7 +70,8 @@ class Scoring:
         found: NDArray[np.float32] | None = None
         keep_freed_memory()
         with torch.no_grad():
-            way = self.way(module, probe, x, compilable=compilable)
+            few = size < FEWEST_ROWS  # another layout would cost more than it gains
+            way = Way(rows=self._rows or FEWEST_ROWS) if few else self.way(module, probe, x, compilable=compilable)
             plain, quick = _runs(module, probe, way)
             for start in range(0, max(size, 1), way.rows):
                 stop = min(start + way.rows, size)
@@ -118,8 +119,8 @@ class Scoring:
 def keep_freed_memory() -> None:
     """Takes a block of 31 MiB and frees it, untouched, which takes microseconds.
 
-    The C library of Linux hands freed blocks back to the system, and each page of the next piece then costs a fault,
-    half of the time of a pass. A freed block teaches it to keep blocks of that size and less (mallopt(3): the
+    The C library of Linux hands freed blocks back to the system, and each page of the next piece then costs a fault:
+    a pass takes half as long again. A freed block teaches it to keep blocks of that size and less (mallopt(3): the
     threshold moves by itself, up to 32 MiB); some 60 MiB may stay with the process. Elsewhere it does nothing.
     """
     torch.empty(31 << 20, dtype=torch.uint8)
