@@ -45,6 +45,7 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/ledger_and_noise.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/dp_sgd.py
+	$(BIN)/python benchmarks/scoring.py
 
 clean:
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis

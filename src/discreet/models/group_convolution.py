@@ -67,7 +67,7 @@ def symmetries(name: Any) -> Symmetries:
 
 def by_orientation(x: Tensor, group: Symmetries) -> Tensor:
     """(n, c * |G|, h, w) as (n, c, |G|, h, w)."""
-    return x.reshape(x.shape[0], -1, group.order, *x.shape[2:])
+    return x.reshape(x.shape[0], x.shape[1] // group.order, group.order, *x.shape[2:])
 
 
 class LiftingConv(nn.Module):

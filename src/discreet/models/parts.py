@@ -38,7 +38,8 @@ class MaxPool(nn.MaxPool2d):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         """The maps, smaller."""
-        if torch.is_grad_enabled() or not input.is_cpu or min(input.shape[-2:]) < self._window:
+        sliceable = input.is_cpu and not input.is_mkldnn and min(input.shape[-2:]) >= self._window
+        if torch.is_grad_enabled() or not sliceable:
             pooled: Tensor = super().forward(input)
             return pooled
         return self._along(self._along(input, -2), -1)

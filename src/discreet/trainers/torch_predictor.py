@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -17,15 +16,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn import functional
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.models.split import has_seam
+from discreet.models.split import has_seam, head_draws
 from discreet.privacy.files import write_whole
-from discreet.trainers.tensors import tensor_of
+from discreet.trainers.scoring import Run, Scoring
 
 Task = Literal["multiclass", "multilabel"]
 FORMAT = "discreet.model/1"
-_ROWS = 1024
+VECTOR = 16  # torch's softmax of fewer numbers than a vector unit holds is six times slower than of so many
 
 
 def device_named(name: str) -> torch.device:
@@ -41,19 +41,30 @@ def device_named(name: str) -> torch.device:
 
 
 class TorchPredictor:
-    """A trained module. ``module`` is its own; copies are made for training on."""
+    """A trained module. ``module`` is its own; copies are made for training on.
+
+    ``rows`` of a pool are computed at once; None chooses them by what the layers put out. ``compile`` is for deep
+    networks on large pools: it takes tens of seconds once, and a C++ compiler; without one the module runs as it is.
+    """
 
     def __init__(
-        self, module: nn.Module, *, task: Task = "multiclass", device: str = "auto", rows: int = _ROWS
+        self,
+        module: nn.Module,
+        *,
+        task: Task = "multiclass",
+        device: str = "auto",
+        rows: int | None = None,
+        compile: bool = False,  # noqa: A002 - torch's word for it
     ) -> None:
         if task not in get_args(Task):
             raise BadInput(f"task={task}", "it is no task of a predictor", f"Choose one of {', '.join(get_args(Task))}")
-        self._device, self.task, self._rows = device_named(device), task, rows
+        self._device, self.task = device_named(device), task
+        self._scoring = Scoring(device=self._device, rows=rows, compiling=compile)
         self.module = module.to(self._device).eval()
 
     def predict_proba(self, x: Any) -> NDArray[np.float32]:
         """(n, C): softmax over classes, or a sigmoid for every label."""
-        return self._stacked(self._pieces(x, lambda part: self._probabilities(self.module(part))))
+        return self._scoring.collect(self.module, _outputs, x, lambda run, part: self._probabilities(run(part)))
 
     def predict(self, x: Any) -> NDArray[Any]:
         """The likeliest class, (n,); or every label's yes or no, (n, L)."""
@@ -75,20 +86,26 @@ class TorchPredictor:
             )
         for layer in dropouts:
             layer.train()
+        seam = has_seam(module) and not _drops_outside_its_head(module)
+        compute = self._head_draws if seam else self._whole_draws
         with torch.random.fork_rng(devices=[self._device] if self._device.type == "cuda" else []):
             torch.manual_seed(seed)
-            drawn = list(self._pieces(x, lambda part: self._draws(module, part, draws)))
-        return np.concatenate(drawn, axis=1)
+            return self._scoring.collect(
+                module,
+                _features if seam else _outputs,
+                x,
+                lambda run, part: compute(module, run, part, draws),
+                axis=1,
+                compilable=seam,
+            )
 
     def embed(self, x: Any) -> NDArray[np.float32]:
         """(n, d): the model's ``features``, or what enters its last linear layer."""
-        features: Any = getattr(self.module, "features", None)
-        if has_seam(self.module):
-            return self._stacked(self._pieces(x, lambda part: features(part).flatten(1)))
-        last = [layer for layer in self.module.modules() if isinstance(layer, nn.Linear)]
-        if not last:
+        seam = has_seam(self.module)
+        if not seam and not any(isinstance(layer, nn.Linear) for layer in self.module.modules()):
             raise BadInput("embedding records", "the model has no features() and no linear layer", "Give it features()")
-        return self._stacked(self._pieces(x, lambda part: self._entering(last[-1], part)))
+        probe = _features if seam else _entering_the_last
+        return self._scoring.collect(self.module, probe, x, lambda run, part: run(part).flatten(1), compilable=seam)
 
     def save(self, directory: Path | str) -> Path:
         """Store the weights and what they are, in a directory of their own."""
@@ -132,37 +149,45 @@ class TorchPredictor:
 
     # -- inside
 
-    def _pieces(self, x: Any, compute: Callable[[Any], torch.Tensor]) -> Iterator[NDArray[np.float32]]:
-        parts = dict(x) if isinstance(x, Mapping) else {"": x}
-        size = len(next(iter(parts.values())))
-        with torch.no_grad():
-            for start in range(0, max(size, 1), self._rows):
-                piece = {name: self._tensor(part[start : start + self._rows]) for name, part in parts.items()}
-                yield compute(piece if isinstance(x, Mapping) else piece[""]).float().cpu().numpy()
-
-    def _tensor(self, rows: Any) -> torch.Tensor:
-        return tensor_of(rows.numpy(force=True) if isinstance(rows, torch.Tensor) else np.asarray(rows), self._device)
-
-    def _stacked(self, pieces: Iterator[NDArray[np.float32]]) -> NDArray[np.float32]:
-        return np.concatenate(list(pieces))
-
     def _probabilities(self, outputs: torch.Tensor) -> torch.Tensor:
-        return outputs.softmax(dim=-1) if self.task == "multiclass" else outputs.sigmoid()
+        if self.task == "multilabel":
+            return outputs.sigmoid()
+        classes = outputs.shape[-1]
+        if classes >= VECTOR:
+            return outputs.softmax(dim=-1)
+        filled = functional.pad(outputs, (0, VECTOR - classes), value=-torch.inf)
+        return filled.softmax(dim=-1)[..., :classes]
 
-    def _draws(self, module: Any, rows: Any, draws: int) -> torch.Tensor:
-        if has_seam(module) and not _drops_outside_its_head(module):
-            trunk = module.features(rows)
-            return torch.stack([self._probabilities(module.head(trunk)) for _ in range(draws)])
-        return torch.stack([self._probabilities(module(rows)) for _ in range(draws)])
+    def _head_draws(self, module: Any, run: Run, part: Any, draws: int) -> torch.Tensor:
+        return self._probabilities(head_draws(module.head, run(part), draws))
 
-    def _entering(self, layer: nn.Module, rows: Any) -> torch.Tensor:
-        seen: list[torch.Tensor] = []
-        hook = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].flatten(1)))
-        try:
-            self.module(rows)
-        finally:
-            hook.remove()
-        return seen[-1]
+    def _whole_draws(self, _: Any, run: Run, part: Any, draws: int) -> torch.Tensor:
+        return torch.stack([self._probabilities(run(part)) for _ in range(draws)])
+
+
+# What is asked of a module. Functions of the file, so that a way that was found is found again.
+
+
+def _outputs(module: nn.Module, rows: Any) -> torch.Tensor:
+    outputs: torch.Tensor = module(rows)
+    return outputs
+
+
+def _features(module: Any, rows: Any) -> torch.Tensor:
+    features: torch.Tensor = module.features(rows)
+    return features
+
+
+def _entering_the_last(module: nn.Module, rows: Any) -> torch.Tensor:
+    """What enters the last linear layer."""
+    seen: list[torch.Tensor] = []
+    last = [layer for layer in module.modules() if isinstance(layer, nn.Linear)][-1]
+    hook = last.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].flatten(1)))
+    try:
+        module(rows)
+    finally:
+        hook.remove()
+    return seen[-1]
 
 
 def _drops_outside_its_head(module: Any) -> bool:
