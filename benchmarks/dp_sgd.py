@@ -81,8 +81,8 @@ def ordinary(module: nn.Module) -> Step:
     return step
 
 
-def ours(module: nn.Module, *, channels_last: bool) -> Step:
-    engine = FastGradients(module, cross_entropy, channels_last=channels_last)
+def ours(module: nn.Module, *, channels_last: bool, compiled: bool = False) -> Step:
+    engine = FastGradients(module, cross_entropy, channels_last=channels_last, compiled=compiled)
     return lambda x, y: engine.sum_of(x[:, None], y, clip=CLIP)
 
 
@@ -175,6 +175,7 @@ def contenders(case: Case, module: nn.Module, x: Tensor) -> list[Contender]:
         *found[:1],
         Contender("torch, not private, channels-last", of(ordinary, last=True), turned, private=False),
         found[1],
+        Contender("**discreet**, `compiled`", of(lambda own: ours(own, channels_last=True, compiled=True)), x),
         *found[2:],
         Contender("torch.func, channels-last", of(by_torch_func, last=True), turned, slow=True),
         Contender("Opacus, hooks, channels-last", of(opacus_hooks, last=True), turned, slow=True),

@@ -2,6 +2,9 @@
 layouts, views and persons.
 """
 
+import sys
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,7 +14,7 @@ from torch.nn import functional
 
 from discreet.models import build_model
 from discreet.trainers.dp_sgd.engine import convolutions as convolving
-from discreet.trainers.dp_sgd.engine import products
+from discreet.trainers.dp_sgd.engine import native, products
 from discreet.trainers.dp_sgd.engine.fast import FastGradients
 from discreet.trainers.dp_sgd.engine.patches import conv_shape
 from discreet.trainers.dp_sgd.engine.strided import Folding, folds
@@ -52,12 +55,15 @@ def same(model, rows, *, views=1, together=1, loss=cross_entropy, targets=None, 
             assert (found - expected).norm() <= SAME * expected.norm()
 
 
-@pytest.fixture(params=["chosen", "whole", "ghost"])
+@pytest.fixture(params=["chosen", "whole", "compiled", "ghost"])
 def way(request, monkeypatch):
     """Each way of finding lengths, whatever the shapes would choose."""
+    if request.param == "compiled":
+        assert native.kernel() is not None, "these tests need a C compiler: apt-get install gcc"
+        monkeypatch.setattr(sys.modules[__name__], "FastGradients", partial(FastGradients, compiled=True))
     if request.param != "chosen":
         for place in (products, convolving):
-            monkeypatch.setattr(place, "writes_out", lambda places, *_, **__: places > 1 and request.param == "whole")
+            monkeypatch.setattr(place, "writes_out", lambda places, *_, **__: places > 1 and request.param != "ghost")
     return request.param
 
 

@@ -180,8 +180,10 @@ class DPSGD:
             samples.append((views, made_up_targets(cohort, device)))
             RecordGradients(second, self.loss).try_out(*samples[-1])
         self._rehearse(module, phase)
-        fast = self.settings.engine == "auto" and samples
-        return module, taken, device, way_for(module, self.loss, samples) if fast else REFERENCE
+        if self.settings.engine == "reference" or not samples:
+            return module, taken, device, REFERENCE
+        way = way_for(module, self.loss, samples, compiled=self.settings.engine == "compiled")
+        return module, taken, device, way
 
     def _rehearse(self, module: nn.Module, phase: TrainingPhase) -> None:
         """Everything else that a step needs, once, on a copy."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from discreet.trainers.dp_sgd.engine.native import Kernel, takes
 from discreet.trainers.dp_sgd.engine.parts import (
     CACHED,
     REUSED,
@@ -31,8 +32,18 @@ computed twice."""
 class Convolution(Part):
     """A convolution: ``images`` (rows, channels, height, width), ``gradients`` of its output; ``rows`` to a unit."""
 
-    def __init__(self, images: Tensor, gradients: Tensor, weight: Tensor, shape: Shape, *, units: int) -> None:
+    def __init__(
+        self,
+        images: Tensor,
+        gradients: Tensor,
+        weight: Tensor,
+        shape: Shape,
+        *,
+        units: int,
+        kernel: Kernel | None = None,
+    ) -> None:
         self._images, self._gradients, self._weight, self._shape = images, gradients, weight, shape
+        self._kernel = kernel if kernel is not None and takes(images, gradients, shape) else None
         self._units, self._rows = units, len(images) // max(units, 1)
         self._hidden: Tensor | None = None
 
@@ -42,7 +53,7 @@ class Convolution(Part):
         if not self._writes_out() or self._weight.numel() > _ROOMY * kept:
             return self
         each, squares = self._written()
-        return Whole(*each, order=self._shape, squares=squares)
+        return Whole(*each, order=self._shape, last=self._kernel is not None, squares=squares)
 
     def squares(self) -> Tensor:
         """(U,)."""
@@ -88,7 +99,7 @@ class Convolution(Part):
 
     def whole(self) -> Tensor:
         """(U, P)."""
-        return in_weight_order(torch.cat(self._written()[0]), self._shape)
+        return in_weight_order(torch.cat(self._written()[0]), self._shape, last=self._kernel is not None)
 
     def put(self, factors: Tensor, total: Tensor, *, without: Tensor | None) -> None:
         """To ``total``."""
@@ -124,10 +135,17 @@ class Convolution(Part):
         return inputs, gradients
 
     def _written(self) -> tuple[list[Tensor], Tensor]:
-        """(U, P) in the order of patches, in blocks that an allocator can use again, and squared lengths."""
+        """(U, P) in the order of patches (by a kernel: the outputs last), in blocks that an allocator can use again,
+        and squared lengths.
+        """
         groups, (after, *before) = self._shape.groups, self._weight.shape
         each, squares = [], self._images.new_empty(self._units, dtype=torch.float64)
         for block in pieces(self._units, max(1, min(BLOCK, REUSED // self._weight.numel()))):
+            if self._kernel is not None:
+                rows = slice(block.start * self._rows, block.stop * self._rows)
+                images, gradients = self._images[rows], self._gradients[rows]
+                each.append(self._kernel(images, gradients, self._shape, self._rows, squares[block]))
+                continue
             made = self._images.new_empty(block.stop - block.start, groups, after // groups, math.prod(before))
             for piece in self._pieces(len(made)):
                 inputs, gradients = self._matrices(slice(block.start + piece.start, block.start + piece.stop))

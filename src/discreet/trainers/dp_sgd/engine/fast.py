@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 
 from discreet.trainers.dp_sgd.engine.layers import LAYERS
+from discreet.trainers.dp_sgd.engine.native import kernel
 from discreet.trainers.dp_sgd.engine.recording import Recording
 from discreet.trainers.dp_sgd.engine.rounding import single_precision
 from discreet.trainers.dp_sgd.gradients import RecordGradients, blanked
@@ -27,8 +28,11 @@ IMAGES = 4
 class FastGradients:
     """Clipped sums for one module and loss."""
 
-    def __init__(self, module: nn.Module, loss: Loss, *, channels_last: bool = False) -> None:
-        """``channels_last``: the layout in memory of the module's convolutions and of what goes into it."""
+    def __init__(self, module: nn.Module, loss: Loss, *, channels_last: bool = False, compiled: bool = False) -> None:
+        """``channels_last``: the layout in memory of the module's convolutions and of what goes into it.
+        ``compiled``: with a kernel that the machine's compiler makes, where there is one.
+        """
+        self._kernel = kernel() if compiled else None
         if channels_last:
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.reference = RecordGradients(module, loss)
@@ -75,11 +79,11 @@ class FastGradients:
         finite = torch.isfinite(lengths)
         factors = torch.where(finite, clip / lengths.clamp_min(clip), 0.0)
         without = None if bool(finite.all()) else ~finite
-        total, start = torch.empty(self.size, dtype=torch.float64, device=factors.device), 0
+        total, stop = torch.empty(self.size, dtype=torch.float64, device=factors.device), self.size
         factors = factors.to(next(iter(self.trained.values())).dtype)
-        for name, weights in self.trained.items():
-            recording.tally.put(name, factors, total[start : start + weights.numel()], without=without)
-            start += weights.numel()
+        for name, weights in reversed(self.trained.items()):  # the first layers' sums take the most memory
+            recording.tally.put(name, factors, total[stop - weights.numel() : stop], without=without)
+            stop -= weights.numel()
         if without is not None:
             for unit in without.nonzero().flatten().tolist():
                 rows = torch.arange(unit * together, (unit + 1) * together, device=targets.device)
@@ -94,7 +98,8 @@ class FastGradients:
         count = _views_each(views)
         rows = len(targets) * count
         anchor = torch.zeros((), device=targets.device, requires_grad=True)
-        recording = Recording(self._names, LAYERS, rows=rows, units=len(targets) // together, anchor=anchor)
+        units = len(targets) // together
+        recording = Recording(self._names, LAYERS, rows=rows, units=units, anchor=anchor, kernel=self._kernel)
         with (
             torch.enable_grad(),
             torch.random.fork_rng(devices=[targets.device] if targets.is_cuda else []),  # a second try draws the same

@@ -95,7 +95,9 @@ def _convolved(run: Recording, out: Tensor, x: Tensor, weight: Tensor, bias: Ten
 
     def parts(gradient: Tensor) -> Found:
         return {
-            "weight": lambda: Convolution(flat(x), flat(gradient), flat(weight), shape, units=run.units),
+            "weight": lambda: Convolution(
+                flat(x), flat(gradient), flat(weight), shape, units=run.units, kernel=run.kernel
+            ),
             "bias": lambda: Whole(run.over_rows(gradient.flatten(2).sum(dim=2))),
         }
 

@@ -60,11 +60,13 @@ class Part(ABC):
 class Whole(Part):
     """Gradients that are written out: a tensor (U, P), or several one after the other.
 
-    ``order``: those of a convolution, in the order of its patches.
+    ``order``: those of a convolution, in the order of its patches; ``last``: with its outputs last.
     """
 
-    def __init__(self, *each: Tensor, order: Shape | None = None, squares: Tensor | None = None) -> None:
-        self._each, self._order, self._squares = each, order, squares
+    def __init__(
+        self, *each: Tensor, order: Shape | None = None, last: bool = False, squares: Tensor | None = None
+    ) -> None:
+        self._each, self._order, self._last, self._squares = each, order, last, squares
 
     def squares(self) -> Tensor:
         """(U,)."""
@@ -72,7 +74,7 @@ class Whole(Part):
 
     def whole(self) -> Tensor:
         """(U, P)."""
-        return in_weight_order(torch.cat(self._each), self._order)
+        return in_weight_order(torch.cat(self._each), self._order, last=self._last)
 
     def put(self, factors: Tensor, total: Tensor, *, without: Tensor | None) -> None:
         """To ``total``."""
@@ -88,7 +90,7 @@ class Whole(Part):
             sums.add_products(part[:, None], own[:, None, None], BLOCK)
             start += len(part)
         if found is not total:
-            total.copy_(in_weight_order(found[None], self._order)[0])
+            total.copy_(in_weight_order(found[None], self._order, last=self._last)[0])
 
 
 class Looked(Part):
@@ -189,13 +191,18 @@ def square_sums(each: Tensor) -> Tensor:
     return found
 
 
-def in_weight_order(each: Tensor, order: Shape | None) -> Tensor:
-    """(n, P): from the order of patches (out, height, width, channel) to that of weights (out, channel, ...)."""
-    if order is None or order.kernel == (1, 1):
+def in_weight_order(each: Tensor, order: Shape | None, *, last: bool = False) -> Tensor:
+    """(n, P): from the order of patches (out, height, width, channel), or (height, width, channel, out) if outputs are
+    ``last``, to that of weights (out, channel, ...).
+    """
+    if order is None or (order.kernel == (1, 1) and not last):
         return each
     pixels = order.kernel[0] * order.kernel[1]
-    split = each.reshape(len(each), -1, pixels, order.channels)
-    return split.transpose(2, 3).reshape(len(each), -1)
+    if last:
+        split = each.reshape(len(each), pixels, order.channels, -1).permute(0, 3, 2, 1)
+    else:
+        split = each.reshape(len(each), -1, pixels, order.channels).transpose(2, 3)
+    return split.reshape(len(each), -1)
 
 
 def pieces(count: int, most: int) -> Iterator[slice]:

@@ -48,9 +48,9 @@ def patches_of(images: Tensor, shape: Shape) -> Tensor:
     """(n, channels, height, width) to (n, groups, places, kernel height x kernel width x channels of a group)."""
     count, channels, height, width = images.shape
     rows, columns = shape.places(height, width)
-    padded = _padded(images.permute(0, 2, 3, 1), shape.padding)
-    apart, down, right, along = padded.stride()
-    view = padded.as_strided(
+    pixels = padded(images.permute(0, 2, 3, 1), shape.padding)
+    apart, down, right, along = pixels.stride()
+    view = pixels.as_strided(
         (count, rows, columns, *shape.kernel, channels),
         (
             apart,
@@ -60,7 +60,7 @@ def patches_of(images: Tensor, shape: Shape) -> Tensor:
             shape.dilation[1] * right,
             along,
         ),
-        padded.storage_offset(),
+        pixels.storage_offset(),
     )
     if shape.groups == 1:
         return view.reshape(count, 1, rows * columns, -1)
@@ -79,10 +79,10 @@ def patch_products(images: Tensor, shape: Shape, rows: int) -> Tensor:
     """The products of all patches of a unit with each other, (n, L, L), of ``rows`` images each and one group: sums of
     products of pixels, each of which is computed once.
     """
-    padded = _padded(images.permute(0, 2, 3, 1), shape.padding)
-    high, wide, channels = padded.shape[1:]
-    units, size, (down, along) = len(padded) // rows, rows * high * wide, shape.places(*images.shape[2:])
-    flat = padded.reshape(units, size, channels)
+    pixels = padded(images.permute(0, 2, 3, 1), shape.padding)
+    high, wide, channels = pixels.shape[1:]
+    units, size, (down, along) = len(pixels) // rows, rows * high * wide, shape.places(*images.shape[2:])
+    flat = pixels.reshape(units, size, channels)
     each = torch.bmm(flat, flat.transpose(1, 2))
     places = (rows, down, along)
     steps = (high * wide, shape.stride[0] * wide, shape.stride[1])
@@ -96,7 +96,7 @@ def patch_products(images: Tensor, shape: Shape, rows: int) -> Tensor:
     return made.reshape(units, math.prod(places), -1)
 
 
-def _padded(pixels: Tensor, padding: tuple[int, int, int, int]) -> Tensor:
+def padded(pixels: Tensor, padding: tuple[int, int, int, int]) -> Tensor:
     """``pixels`` (n, height, width, channels), zeros around, in memory in that order."""
     top, bottom, left, right = padding
     if not any(padding):

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from discreet.trainers.dp_sgd.engine.native import Kernel
 from discreet.trainers.dp_sgd.engine.parts import Part, Whole
 from discreet.trainers.dp_sgd.engine.tally import Tally
 
@@ -47,12 +48,21 @@ class Recording(TorchFunctionMode):
     """A run of a model over ``rows`` rows that belong to ``units`` units, in order.
 
     ``names``: trained parameters by id. ``layers``: what to call instead of a function that uses one of them.
+    ``kernel``: a compiled one, for convolutions.
     """
 
     def __init__(
-        self, names: Mapping[int, str], layers: Mapping[Any, Layer], *, rows: int, units: int, anchor: Tensor
+        self,
+        names: Mapping[int, str],
+        layers: Mapping[Any, Layer],
+        *,
+        rows: int,
+        units: int,
+        anchor: Tensor,
+        kernel: Kernel | None = None,
     ) -> None:
         super().__init__()
+        self.kernel = kernel
         self._names, self._layers, self._rows, self._anchor = names, layers, rows, anchor
         self.units, self.tally = units, Tally(units, anchor.device)
 

@@ -35,6 +35,7 @@ class Way:
 
     fast: bool
     channels_last: bool = False
+    compiled: bool = False
 
     def margin(self, units: int) -> float:
         """What single precision may add to C, as a share of it, in micro-batches of ``units``: noise covers it."""
@@ -43,7 +44,7 @@ class Way:
     def gradients(self, module: nn.Module, loss: Loss) -> FastGradients | RecordGradients:
         """For ``module``, which is laid out in memory as this way wants it."""
         return (
-            FastGradients(module, loss, channels_last=self.channels_last)
+            FastGradients(module, loss, channels_last=self.channels_last, compiled=self.compiled)
             if self.fast
             else RecordGradients(module, loss)
         )
@@ -52,9 +53,13 @@ class Way:
 REFERENCE = Way(fast=False)
 
 
-def way_for(module: nn.Module, loss: Loss, samples: Sequence[tuple[Any, torch.Tensor]]) -> Way:
+def way_for(
+    module: nn.Module, loss: Loss, samples: Sequence[tuple[Any, torch.Tensor]], *, compiled: bool = False
+) -> Way:
     """The fastest way that is right on all ``samples``: views and targets of made-up records."""
     ways = [Way(fast=True, channels_last=True)] if _has_images(module, samples) else []
+    if compiled and any(weights.dim() in (IMAGES - 1, IMAGES) for weights in module.parameters()):
+        ways = [Way(fast=True, channels_last=bool(ways), compiled=True), *ways]
     why, devices = "", sorted({str(targets.device) for _, targets in samples if targets.is_cuda})
     for way in (*ways, Way(fast=True)):
         try:
@@ -86,7 +91,8 @@ def _right(module: nn.Module, loss: Loss, way: Way, views: Any, targets: torch.T
     one that is another record's is found; in batches of two sizes, so that the axis of records is found.
     """
     slow, quick = (_without_luck(_stirred(module), views) for _ in range(2))
-    reference, tried = RecordGradients(slow, loss), FastGradients(quick, loss, channels_last=way.channels_last)
+    reference, tried = RecordGradients(slow, loss), way.gradients(quick, loss)
+    assert isinstance(tried, FastGradients)
     for places in (list(range(len(targets))), list(range(len(targets) - 1, 0, -1))):
         rows = torch.tensor(places, device=targets.device)
         some, wanted = taken(views, rows), targets[rows]

@@ -1,0 +1,151 @@
+/* Every unit's gradient of a convolution's weights, written out, and its squared length.
+
+   images   (units, rows, high, wide, channels), padded already
+   slopes   (units, rows * down * along, after): gradients of what the convolution puts out
+   out      (units, kernel_high * kernel_wide * channels, after)
+   squares  (units)
+
+   A tile is 16 or 32 outputs by some numbers of a patch. It stays in registers while all places of a unit go by, so that
+   patches are read where they are, and a gradient is written once. Squares are added up in doubles, but for the few of a
+   tile. Returns 0, or 1 if there is no memory for a unit's slopes. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 16
+#define MOST 12
+typedef float lanes __attribute__((vector_size(4 * LANES)));
+typedef double wide_lanes __attribute__((vector_size(8 * LANES)));
+
+#define TILE(COUNT)                                                                                                 \
+    static void one_##COUNT(const float *image, const lanes *slopes, const long *places, long count, lanes *made)   \
+    {                                                                                                               \
+        lanes sums[COUNT] = {0};                                                                                    \
+        for (long place = 0; place < count; place++) {                                                              \
+            const float *patch = image + places[place];                                                             \
+            const lanes slope = slopes[place];                                                                      \
+            _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++) sums[each] += slope * patch[each];    \
+        }                                                                                                           \
+        _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++) made[each] = sums[each];                  \
+    }                                                                                                               \
+    static void two_##COUNT(const float *image, const lanes *slopes, const long *places, long count, lanes *made)   \
+    {                                                                                                               \
+        lanes sums[COUNT] = {0}, more[COUNT] = {0};                                                                 \
+        for (long place = 0; place < count; place++) {                                                              \
+            const float *patch = image + places[place];                                                             \
+            const lanes slope = slopes[place], next = slopes[count + place];                                        \
+            _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++) {                                     \
+                const lanes value = (lanes){0} + patch[each];                                                       \
+                sums[each] += slope * value;                                                                        \
+                more[each] += next * value;                                                                         \
+            }                                                                                                       \
+        }                                                                                                           \
+        _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++)                                           \
+        {                                                                                                           \
+            made[each] = sums[each];                                                                                \
+            made[MOST + each] = more[each];                                                                         \
+        }                                                                                                           \
+    }
+
+TILE(12)
+TILE(8)
+TILE(4)
+TILE(1)
+
+typedef void tile(const float *, const lanes *, const long *, long, lanes *);
+
+static int fitting(long left, int pair, tile **chosen)
+{
+    if (left >= 12) return *chosen = pair ? two_12 : one_12, 12;
+    if (left >= 8) return *chosen = pair ? two_8 : one_8, 8;
+    if (left >= 4) return *chosen = pair ? two_4 : one_4, 4;
+    return *chosen = pair ? two_1 : one_1, 1;
+}
+
+/* (places, after) to (tiles, places, LANES), zeros beyond after. */
+static void turn(const float *given, lanes *turned, long places, long after, long tiles)
+{
+    for (long place = 0; place < places; place++)
+        for (long number = 0; number < tiles; number++) {
+            const float *from = given + place * after + number * LANES;
+            lanes *to = turned + number * places + place;
+            const long left = after - number * LANES;
+            if (left >= LANES) {
+                memcpy(to, from, sizeof(lanes));
+            } else {
+                *to = (lanes){0};
+                memcpy(to, from, left * sizeof(float));
+            }
+        }
+}
+
+static lanes keep(const lanes *made, float *to, int count, long after, long left)
+{
+    lanes sum = {0};
+    for (int each = 0; each < count; each++, to += after) {
+        sum += made[each] * made[each];
+        if (left >= LANES)
+            memcpy(to, &made[each], sizeof(lanes));
+        else
+            memcpy(to, &made[each], left * sizeof(float));
+    }
+    return sum;
+}
+
+int written(const float *images, const float *slopes, float *out, double *squares, int threads, long units, long rows,
+            long high, long wide, long channels, long down, long along, long after, long kernel_high, long kernel_wide,
+            long step_high, long step_wide, long spread_high, long spread_wide)
+{
+    const long places = rows * down * along, tiles = (after + LANES - 1) / LANES;
+    const long runs = spread_wide == 1 ? kernel_high : kernel_high * kernel_wide;
+    const long run = spread_wide == 1 ? kernel_wide * channels : channels;
+    int failed = 0;
+    long *offsets = malloc(places * sizeof(long));
+    if (!offsets) return 1;
+    for (long row = 0, place = 0; row < rows; row++)
+        for (long i = 0; i < down; i++)
+            for (long j = 0; j < along; j++, place++)
+                offsets[place] = ((row * high + i * step_high) * wide + j * step_wide) * channels;
+#pragma omp parallel num_threads(threads)
+    {
+        lanes *turned = aligned_alloc(sizeof(lanes), tiles * places * sizeof(lanes));
+        if (!turned) {
+#pragma omp atomic write
+            failed = 1;
+        }
+#pragma omp for schedule(static)
+        for (long unit = 0; unit < units; unit++) {
+            if (!turned) continue;
+            const float *image = images + unit * rows * high * wide * channels;
+            wide_lanes total = {0};
+            turn(slopes + unit * places * after, turned, places, after, tiles);
+            for (long number = 0; number < runs; number++) {
+                const long row = spread_wide == 1 ? number : number / kernel_wide;
+                const long column = spread_wide == 1 ? 0 : number % kernel_wide;
+                const float *first = image + (row * spread_high * wide + column * spread_wide) * channels;
+                float *mine = out + (unit * runs + number) * run * after;
+                for (long start = 0, count = 0; start < run; start += count) {
+                    for (long done = 0; done < tiles; done += 2) {
+                        const int pair = done + 1 < tiles;
+                        tile *chosen;
+                        lanes made[2 * MOST];
+                        count = fitting(run - start, pair, &chosen);
+                        chosen(first + start, turned + done * places, offsets, places, made);
+                        for (long half = 0; half <= pair; half++) {
+                            const long before = (done + half) * LANES;
+                            const lanes sum =
+                                keep(made + half * MOST, mine + start * after + before, count, after, after - before);
+                            total += __builtin_convertvector(sum, wide_lanes);
+                        }
+                    }
+                }
+            }
+            double square = 0;
+            for (int lane = 0; lane < LANES; lane++) square += total[lane];
+            squares[unit] = square;
+        }
+        free(turned);
+    }
+    free(offsets);
+    return failed;
+}
