@@ -59,7 +59,7 @@ def same(model, rows, *, views=1, together=1, loss=cross_entropy, targets=None, 
 def way(request, monkeypatch):
     """Each way of finding lengths, whatever the shapes would choose."""
     if request.param == "compiled":
-        assert native.kernel() is not None, "these tests need a C compiler: apt-get install gcc"
+        assert native.kernels() is not None, "these tests need a C compiler: apt-get install gcc"
         monkeypatch.setattr(sys.modules[__name__], "FastGradients", partial(FastGradients, compiled=True))
     if request.param != "chosen":
         for place in (products, convolving):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from discreet.trainers.dp_sgd.engine.native import Kernel, takes
+from discreet.trainers.dp_sgd.engine.native import Kernels, takes
 from discreet.trainers.dp_sgd.engine.parts import (
     CACHED,
     REUSED,
@@ -40,10 +40,11 @@ class Convolution(Part):
         shape: Shape,
         *,
         units: int,
-        kernel: Kernel | None = None,
+        kernels: Kernels | None = None,
     ) -> None:
         self._images, self._gradients, self._weight, self._shape = images, gradients, weight, shape
-        self._kernel = kernel if kernel is not None and takes(images, gradients, shape) else None
+        usable = kernels is not None and takes(images, gradients, groups=shape.groups)
+        self._kernels = kernels if usable else None
         self._units, self._rows = units, len(images) // max(units, 1)
         self._hidden: Tensor | None = None
 
@@ -53,7 +54,7 @@ class Convolution(Part):
         if not self._writes_out() or self._weight.numel() > _ROOMY * kept:
             return self
         each, squares = self._written()
-        return Whole(*each, order=self._shape, last=self._kernel is not None, squares=squares)
+        return Whole(*each, order=self._shape, last=self._kernels is not None, squares=squares)
 
     def squares(self) -> Tensor:
         """(U,)."""
@@ -99,7 +100,7 @@ class Convolution(Part):
 
     def whole(self) -> Tensor:
         """(U, P)."""
-        return in_weight_order(torch.cat(self._written()[0]), self._shape, last=self._kernel is not None)
+        return in_weight_order(torch.cat(self._written()[0]), self._shape, last=self._kernels is not None)
 
     def put(self, factors: Tensor, total: Tensor, *, without: Tensor | None) -> None:
         """To ``total``."""
@@ -141,10 +142,10 @@ class Convolution(Part):
         groups, (after, *before) = self._shape.groups, self._weight.shape
         each, squares = [], self._images.new_empty(self._units, dtype=torch.float64)
         for block in pieces(self._units, max(1, min(BLOCK, REUSED // self._weight.numel()))):
-            if self._kernel is not None:
+            if self._kernels is not None:
                 rows = slice(block.start * self._rows, block.stop * self._rows)
                 images, gradients = self._images[rows], self._gradients[rows]
-                each.append(self._kernel(images, gradients, self._shape, self._rows, squares[block]))
+                each.append(self._kernels.written(images, gradients, self._shape, self._rows, squares[block]))
                 continue
             made = self._images.new_empty(block.stop - block.start, groups, after // groups, math.prod(before))
             for piece in self._pieces(len(made)):

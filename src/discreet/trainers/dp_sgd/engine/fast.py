@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 
 from discreet.trainers.dp_sgd.engine.layers import LAYERS
-from discreet.trainers.dp_sgd.engine.native import kernel
+from discreet.trainers.dp_sgd.engine.native import kernels
 from discreet.trainers.dp_sgd.engine.recording import Recording
 from discreet.trainers.dp_sgd.engine.rounding import single_precision
 from discreet.trainers.dp_sgd.gradients import RecordGradients, blanked
@@ -30,9 +30,9 @@ class FastGradients:
 
     def __init__(self, module: nn.Module, loss: Loss, *, channels_last: bool = False, compiled: bool = False) -> None:
         """``channels_last``: the layout in memory of the module's convolutions and of what goes into it.
-        ``compiled``: with a kernel that the machine's compiler makes, where there is one.
+        ``compiled``: with kernels that the machine's compiler makes, where there is one.
         """
-        self._kernel = kernel() if compiled else None
+        self._kernels = kernels() if compiled else None
         if channels_last:
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.reference = RecordGradients(module, loss)
@@ -99,7 +99,7 @@ class FastGradients:
         rows = len(targets) * count
         anchor = torch.zeros((), device=targets.device, requires_grad=True)
         units = len(targets) // together
-        recording = Recording(self._names, LAYERS, rows=rows, units=units, anchor=anchor, kernel=self._kernel)
+        recording = Recording(self._names, LAYERS, rows=rows, units=units, anchor=anchor, kernels=self._kernels)
         with (
             torch.enable_grad(),
             torch.random.fork_rng(devices=[targets.device] if targets.is_cuda else []),  # a second try draws the same

@@ -96,7 +96,7 @@ def _convolved(run: Recording, out: Tensor, x: Tensor, weight: Tensor, bias: Ten
     def parts(gradient: Tensor) -> Found:
         return {
             "weight": lambda: Convolution(
-                flat(x), flat(gradient), flat(weight), shape, units=run.units, kernel=run.kernel
+                flat(x), flat(gradient), flat(weight), shape, units=run.units, kernels=run.kernels
             ),
             "bias": lambda: Whole(run.over_rows(gradient.flatten(2).sum(dim=2))),
         }
@@ -141,7 +141,7 @@ def group_norm(
     out, used, mean, scale = native_group_norm(x, groups, _still(weight), _still(bias), eps)
 
     def parts(gradient: Tensor) -> Found:
-        slopes, shifts = group_gradients(used.detach(), gradient, mean, scale, units=run.units)
+        slopes, shifts = group_gradients(used.detach(), gradient, mean, scale, units=run.units, kernels=run.kernels)
         return {"weight": lambda: Whole(slopes), "bias": lambda: Whole(shifts)}
 
     return run.watch(out, x, {"weight": weight, "bias": bias}, parts)

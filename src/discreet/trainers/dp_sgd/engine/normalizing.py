@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from discreet.trainers.dp_sgd.engine.native import Kernels, takes
 from discreet.trainers.dp_sgd.engine.parts import pieces
 
 _CACHED = 1 << 18
@@ -23,19 +24,31 @@ def native_group_norm(
     return out, kept, mean, scale
 
 
-def group_gradients(x: Tensor, gradients: Tensor, mean: Tensor, scale: Tensor, *, units: int) -> tuple[Tensor, Tensor]:
+def group_gradients(
+    x: Tensor, gradients: Tensor, mean: Tensor, scale: Tensor, *, units: int, kernels: Kernels | None = None
+) -> tuple[Tensor, Tensor]:
     """(U, channels) each: sum b (x - mean) / deviation, and sum b, over the places of a unit."""
     rows, channels = x.shape[:2]
     spread = channels // mean.reshape(rows, -1).shape[1]
+    if kernels is not None and x.dim() > 2 and takes(x, gradients):
+        slopes, shifts = kernels.normalized(x, gradients)
+    else:
+        slopes, shifts = _sums(x, gradients)
+    each, scales = (part.reshape(rows, -1).repeat_interleave(spread, dim=1) for part in (mean, scale))
+    slopes = (slopes - each * shifts) * scales
+    return _by_unit(slopes, units), _by_unit(shifts, units)
+
+
+def _sums(x: Tensor, gradients: Tensor) -> tuple[Tensor, Tensor]:
+    """(rows, channels) each: sums of products, and of gradients, over places."""
+    rows, channels = x.shape[:2]
     slopes, shifts = x.new_empty(rows, channels), x.new_empty(rows, channels)
     for piece in pieces(rows, max(1, _CACHED // max(1, x[0].numel()))):
         b = gradients[piece].flatten(2) if x.dim() > 2 else gradients[piece][:, :, None]
         inputs = x[piece].flatten(2) if x.dim() > 2 else x[piece][:, :, None]
         shifts[piece] = b.sum(dim=2)
         slopes[piece] = (b * inputs).sum(dim=2)
-    each, scales = (part.reshape(rows, -1).repeat_interleave(spread, dim=1) for part in (mean, scale))
-    slopes = (slopes - each * shifts) * scales
-    return _by_unit(slopes, units), _by_unit(shifts, units)
+    return slopes, shifts
 
 
 def layer_gradients(x: Tensor, gradients: Tensor, mean: Tensor, scale: Tensor, *, units: int) -> tuple[Tensor, Tensor]:

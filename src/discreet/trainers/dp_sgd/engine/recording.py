@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from discreet.trainers.dp_sgd.engine.native import Kernel
+from discreet.trainers.dp_sgd.engine.native import Kernels
 from discreet.trainers.dp_sgd.engine.parts import Part, Whole
 from discreet.trainers.dp_sgd.engine.tally import Tally
 
@@ -48,7 +48,7 @@ class Recording(TorchFunctionMode):
     """A run of a model over ``rows`` rows that belong to ``units`` units, in order.
 
     ``names``: trained parameters by id. ``layers``: what to call instead of a function that uses one of them.
-    ``kernel``: a compiled one, for convolutions.
+    ``kernels``: compiled ones.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class Recording(TorchFunctionMode):
         rows: int,
         units: int,
         anchor: Tensor,
-        kernel: Kernel | None = None,
+        kernels: Kernels | None = None,
     ) -> None:
         super().__init__()
-        self.kernel = kernel
+        self.kernels = kernels
         self._names, self._layers, self._rows, self._anchor = names, layers, rows, anchor
         self.units, self.tally = units, Tally(units, anchor.device)
 

@@ -1,13 +1,4 @@
-/* Every unit's gradient of a convolution's weights, written out, and its squared length.
-
-   images   (units, rows, high, wide, channels), padded already
-   slopes   (units, rows * down * along, after): gradients of what the convolution puts out
-   out      (units, kernel_high * kernel_wide * channels, after)
-   squares  (units)
-
-   A tile is 16 or 32 outputs by some numbers of a patch. It stays in registers while all places of a unit go by, so that
-   patches are read where they are, and a gradient is written once. Squares are added up in doubles, but for the few of a
-   tile. Returns 0, or 1 if there is no memory for a unit's slopes. */
+/* What the fast engine asks of a compiler: sums of one unit each (a record, or a person), in single precision. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +26,7 @@ typedef double wide_lanes __attribute__((vector_size(8 * LANES)));
             const float *patch = image + places[place];                                                             \
             const lanes slope = slopes[place], next = slopes[count + place];                                        \
             _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++) {                                     \
-                const lanes value = (lanes){0} + patch[each];                                                       \
+                const lanes value = patch[each] - (lanes){0};                                                       \
                 sums[each] += slope * value;                                                                        \
                 more[each] += next * value;                                                                         \
             }                                                                                                       \
@@ -54,12 +45,17 @@ TILE(1)
 
 typedef void tile(const float *, const lanes *, const long *, long, lanes *);
 
-static int fitting(long left, int pair, tile **chosen)
+static long fitting(long left)
 {
-    if (left >= 12) return *chosen = pair ? two_12 : one_12, 12;
-    if (left >= 8) return *chosen = pair ? two_8 : one_8, 8;
-    if (left >= 4) return *chosen = pair ? two_4 : one_4, 4;
-    return *chosen = pair ? two_1 : one_1, 1;
+    return left >= 12 ? 12 : left >= 8 ? 8 : left >= 4 ? 4 : 1;
+}
+
+static tile *for_count(long count, int pair)
+{
+    if (count == 12) return pair ? two_12 : one_12;
+    if (count == 8) return pair ? two_8 : one_8;
+    if (count == 4) return pair ? two_4 : one_4;
+    return pair ? two_1 : one_1;
 }
 
 /* (places, after) to (tiles, places, LANES), zeros beyond after. */
@@ -79,10 +75,10 @@ static void turn(const float *given, lanes *turned, long places, long after, lon
         }
 }
 
-static lanes keep(const lanes *made, float *to, int count, long after, long left)
+static lanes keep(const lanes *made, float *to, long count, long after, long left)
 {
     lanes sum = {0};
-    for (int each = 0; each < count; each++, to += after) {
+    for (long each = 0; each < count; each++, to += after) {
         sum += made[each] * made[each];
         if (left >= LANES)
             memcpy(to, &made[each], sizeof(lanes));
@@ -92,6 +88,16 @@ static lanes keep(const lanes *made, float *to, int count, long after, long left
     return sum;
 }
 
+/* Every unit's gradient of a convolution's weights, written out, and its squared length.
+
+   images   (units, rows, high, wide, channels), padded already
+   slopes   (units, rows * down * along, after): gradients of what the convolution puts out
+   out      (units, kernel_high * kernel_wide * channels, after)
+   squares  (units)
+
+   A tile is 16 or 32 outputs by some numbers of a patch. It stays in registers while all places of a unit go by, so that
+   patches are read where they are, and a gradient is written once. Squares are added up in doubles, but for the few of a
+   tile. Returns 0, or 1 if there is no memory for a unit's slopes. */
 int written(const float *images, const float *slopes, float *out, double *squares, int threads, long units, long rows,
             long high, long wide, long channels, long down, long along, long after, long kernel_high, long kernel_wide,
             long step_high, long step_wide, long spread_high, long spread_wide)
@@ -124,13 +130,12 @@ int written(const float *images, const float *slopes, float *out, double *square
                 const long column = spread_wide == 1 ? 0 : number % kernel_wide;
                 const float *first = image + (row * spread_high * wide + column * spread_wide) * channels;
                 float *mine = out + (unit * runs + number) * run * after;
-                for (long start = 0, count = 0; start < run; start += count) {
+                for (long start = 0, count; start < run; start += count) {
+                    count = fitting(run - start);
                     for (long done = 0; done < tiles; done += 2) {
                         const int pair = done + 1 < tiles;
-                        tile *chosen;
                         lanes made[2 * MOST];
-                        count = fitting(run - start, pair, &chosen);
-                        chosen(first + start, turned + done * places, offsets, places, made);
+                        for_count(count, pair)(first + start, turned + done * places, offsets, places, made);
                         for (long half = 0; half <= pair; half++) {
                             const long before = (done + half) * LANES;
                             const lanes sum =
@@ -148,4 +153,30 @@ int written(const float *images, const float *slopes, float *out, double *square
     }
     free(offsets);
     return failed;
+}
+
+/* Sums of a normalisation's scale and shift, over the places of a row.
+
+   values, slopes  (rows, places, channels)
+   scales          (rows, channels): sums of slopes times values
+   shifts          (rows, channels): sums of slopes */
+void normalized(const float *values, const float *slopes, float *scales, float *shifts, int threads, long rows,
+                long places, long channels)
+{
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (long row = 0; row < rows; row++)
+        for (long start = 0; start < channels; start += MOST * LANES) {
+            const long width = channels - start < MOST * LANES ? channels - start : MOST * LANES;
+            float scale[MOST * LANES] = {0}, shift[MOST * LANES] = {0};
+            for (long place = 0; place < places; place++) {
+                const float *value = values + (row * places + place) * channels + start;
+                const float *slope = slopes + (row * places + place) * channels + start;
+                for (long each = 0; each < width; each++) {
+                    scale[each] += slope[each] * value[each];
+                    shift[each] += slope[each];
+                }
+            }
+            memcpy(scales + row * channels + start, scale, width * sizeof(float));
+            memcpy(shifts + row * channels + start, shift, width * sizeof(float));
+        }
 }

@@ -39,7 +39,7 @@ def test_gradients_and_squares_are_those_of_torch(shape, rows, after):
     gradients = torch.randn(units * rows, after, *shape.places(11, 12))
     weight = torch.zeros(after, shape.channels, *shape.kernel)
     plain = Convolution(images, gradients, weight, shape, units=units)
-    quick = Convolution(images, gradients, weight, shape, units=units, kernel=native.kernel())
+    quick = Convolution(images, gradients, weight, shape, units=units, kernels=native.kernels())
     torch.testing.assert_close(quick.whole(), plain.whole(), rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(quick.settled().squares(), plain.whole().double().square().sum(dim=1), rtol=1e-5, atol=0)
     totals = [torch.empty(weight.numel(), dtype=torch.float64) for _ in range(2)]
@@ -48,25 +48,37 @@ def test_gradients_and_squares_are_those_of_torch(shape, rows, after):
     torch.testing.assert_close(*totals, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("channels", [1, 7, 16, 192, 193, 400])
+@pytest.mark.parametrize("last", [True, False])
+def test_sums_of_a_normalisation_are_those_of_torch(channels, last):
+    torch.manual_seed(0)
+    values, slopes = torch.randn(3, channels, 5, 6), torch.randn(3, channels, 5, 6)
+    if last:
+        values, slopes = (part.contiguous(memory_format=torch.channels_last) for part in (values, slopes))
+    scales, shifts = native.kernels().normalized(values, slopes)
+    torch.testing.assert_close(scales, (values * slopes).flatten(2).sum(dim=2), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(shifts, slopes.flatten(2).sum(dim=2), rtol=1e-4, atol=1e-5)
+
+
 def test_what_is_not_a_number_stays_in_its_own_record():
     torch.manual_seed(0)
     images, gradients = torch.randn(4, 2, 6, 6), torch.randn(4, 3, 6, 6)
     images[1, 0, 2, 2], gradients[2, 1, 0, 0] = float("nan"), float("inf")
-    part = Convolution(images, gradients, torch.zeros(3, 2, 3, 3), shaped(2), units=4, kernel=native.kernel())
+    part = Convolution(images, gradients, torch.zeros(3, 2, 3, 3), shaped(2), units=4, kernels=native.kernels())
     squares = part.settled().squares()
     assert torch.isfinite(squares).tolist() == [True, False, False, True]
     alone = Convolution(
-        images[3:], gradients[3:], torch.zeros(3, 2, 3, 3), shaped(2), units=1, kernel=native.kernel()
+        images[3:], gradients[3:], torch.zeros(3, 2, 3, 3), shaped(2), units=1, kernels=native.kernels()
     ).settled()
     assert torch.equal(alone.squares(), squares[3:])
 
 
 def test_groups_doubles_and_other_devices_are_left_to_torch():
     images, gradients = torch.randn(2, 4, 5, 5), torch.randn(2, 6, 5, 5)
-    assert native.takes(images, gradients, shaped(4))
-    assert not native.takes(images, gradients, Shape((3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 2, 2))
-    assert not native.takes(images.double(), gradients.double(), shaped(4))
-    assert not native.takes(images.to("meta"), gradients.to("meta"), shaped(4))
+    assert native.takes(images, gradients)
+    assert not native.takes(images, gradients, groups=2)
+    assert not native.takes(images.double(), gradients.double())
+    assert not native.takes(images.to("meta"), gradients.to("meta"))
 
 
 @pytest.fixture
@@ -85,14 +97,14 @@ def test_a_model_of_images_is_tried_with_the_kernel(images):
 
 
 def test_a_kernel_that_is_wrong_is_not_trusted(images, monkeypatch):
-    right = native.kernel()
+    right = native.Kernels.written
 
     def wrong(*given):
         made = right(*given)
         made[:, 0] *= 1.5
         return made
 
-    monkeypatch.setattr("discreet.trainers.dp_sgd.engine.fast.kernel", lambda: wrong)
+    monkeypatch.setattr(native.Kernels, "written", wrong)
     model = build_model("small_cnn", inputs=(1, 28, 28), classes=3)
     way = way_for(model, cross_entropy, [images], compiled=True)
     assert way.fast
@@ -102,22 +114,22 @@ def test_a_kernel_that_is_wrong_is_not_trusted(images, monkeypatch):
 @pytest.mark.parametrize("compiler", ["/nowhere/cc", "false"])
 def test_without_a_compiler_torch_does_it(images, monkeypatch, caplog, compiler):
     monkeypatch.setenv("CC", compiler)
-    native.kernel.cache_clear()
+    native.kernels.cache_clear()
     try:
         with caplog.at_level(logging.WARNING, logger="discreet.trainers.dp_sgd"):
             model = build_model("small_cnn", inputs=(1, 28, 28), classes=3)
             quick = FastGradients(model, cross_entropy, compiled=True)
             found = quick.sum_of(*images, clip=1.0)
             FastGradients(model, cross_entropy, compiled=True)
-        assert [record.getMessage().startswith("no kernel could be compiled") for record in caplog.records] == [True]
+        assert [record.getMessage().startswith("no kernels could be compiled") for record in caplog.records] == [True]
         expected = quick.reference.clipped_sum(*images, clip=1.0)
         assert (found - expected).norm() < 1e-4 * expected.norm()
     finally:
-        native.kernel.cache_clear()
+        native.kernels.cache_clear()
 
 
 def test_nothing_is_left_on_disk(tmp_path):
-    code = "from discreet.trainers.dp_sgd.engine.native import kernel; assert kernel() is not None"
+    code = "from discreet.trainers.dp_sgd.engine.native import kernels; assert kernels() is not None"
     subprocess.run([sys.executable, "-c", code], check=True, env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"})
     assert list(tmp_path.iterdir()) == []
 
