@@ -77,13 +77,13 @@ def check_made(made):
 common = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
-@settings(max_examples=60, **common)
+@settings(max_examples=40, **common)
 @given(requests("rdp", 20_000))
 def test_plans_by_rdp(wish):
     check(**wish)
 
 
-@settings(max_examples=6, derandomize=True, phases=[Phase.generate], **common)
+@settings(max_examples=4, derandomize=True, phases=[Phase.generate], **common)
 @given(requests("pld", 1_000))
 def test_plans_by_pld(wish):
     check(**wish)
