@@ -9,7 +9,7 @@ far; the others join with their rooms.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,25 @@ class Predictor(Protocol):
 
     def embed(self, x: Any) -> Floats:
         """Features, (n, d)."""
+
+
+class Scorer(Protocol):
+    """What is worth asking: a number a record, higher = ask first, of that record's own values alone."""
+
+    @property
+    def name(self) -> str:
+        """As a campaign's file says it."""
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Bottom and top of all scores, declared; a null scores the bottom."""
+
+    @property
+    def needs(self) -> Literal["proba", "draws", "embedding", "nothing"]:
+        """What `score` reads: (n, C), (J, n, C), (n, d), or anything with n rows."""
+
+    def score(self, values: Any) -> NDArray[np.float64]:
+        """(n,)."""
 
 
 class Trainer(Protocol):
