@@ -106,7 +106,25 @@ def threshold_coins(above: Any, *, high: int, low: int, receipt: Receipt, who: s
     bits = np.asarray(above)
     if bits.ndim != 1 or bits.dtype != np.bool_:
         raise BadInput("the records above a threshold", "they are not a list of true and false", "Give booleans")
-    return coins(np.where(bits, np.uint64(high), np.uint64(low)), null=low, receipt=receipt, who=who)
+
+    def sampler(streams: Streams) -> NDArray[np.bool_]:
+        fell = np.zeros(bits.size, dtype=bool)
+        fell[streams(0).fallen(low, bits.size)] = True
+        highs = np.flatnonzero(bits)  # these toss other coins, whatever fell for them above
+        fell[highs] = False
+        fell[highs[streams(1).fallen(high, highs.size)]] = True
+        return fell
+
+    return release(
+        receipt,
+        "threshold-coins",
+        sampler,
+        inputs=bits,
+        measure="one-record",
+        sensitivity=1.0,
+        parameters={"null": 0, "low": low, "high": high, "records": bits.size},
+        who=who,
+    )
 
 
 def _caps(receipt: Receipt, who: str | None) -> tuple[Decimal, Decimal]:

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 BLOCK_WORDS = 512
 ONE = 1 << 63
 """Probabilities are whole numerators over this."""
-_CHUNK = 1 << 14
+_CHUNK, _COINS = 1 << 14, 1 << 20
 _ROOM = np.uint64(1 << 52)
 _INT64_SCALE = 1 << 52
 """Up to this scale products with the small counters of the samplers stay below 2^63."""
@@ -76,6 +76,39 @@ class Stream:
     def bernoulli(self, numerators: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Coins that fall with probability numerator / 2^63, exactly."""
         return np.asarray((self.words(numerators.size) >> np.uint64(1)) < numerators)
+
+    def fallen(self, numerator: int, count: int) -> NDArray[np.int64]:
+        """The places, in order, of the coins that fall among ``count`` of probability numerator / 2^63, exactly.
+
+        For 2^-(j+1) < p <= 2^-j: j random bits a coin, all ones with probability 2^-j, taken 64 coins at a time; those
+        that are left fall with probability 2^j p. That is j / 64 words a coin, and less for a small p: words in which
+        nothing is left take no more bits. (docs/proofs/coins.md)
+        """
+        if numerator > ONE >> 1:
+            up = np.ones(count, dtype=bool)
+            up[self.fallen(ONE - numerator, count)] = False
+            return np.flatnonzero(up)
+        if numerator == 0:
+            return np.empty(0, dtype=np.int64)
+        halvings = 63 - (numerator - 1).bit_length()
+        found = []
+        for start in range(0, count, _COINS):
+            left = self._all_ones(halvings, min(_COINS, count - start))
+            kept = self.bernoulli(np.full(left.size, numerator << halvings, dtype=np.uint64))
+            found.append(left[kept] + start)
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+    def _all_ones(self, bits: int, count: int) -> NDArray[np.int64]:
+        """Places among ``count`` whose ``bits`` random bits are all ones."""
+        places, words = np.arange(-(-count // 64)), self.words(-(-count // 64))
+        for _ in range(bits - 1):
+            alive = words != 0
+            if not alive.all():
+                places, words = places[alive], words[alive]
+            words = words & self.words(words.size)
+        rows, columns = np.nonzero(np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1, bitorder="little"))
+        found = places[rows] * 64 + columns
+        return np.asarray(found[found < count])
 
     def bernoulli_exp(self, over: Integers, under: Integers) -> NDArray[np.bool_]:
         """Coins that fall with probability exp(-over / under), exactly, for over >= 0."""
