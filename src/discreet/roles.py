@@ -14,8 +14,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.privacy.events import Event
 from discreet.privacy.ledger.receipts import Receipt
 from discreet.privacy.training_phase import TrainingPhase
+from discreet.records import Selection
 
 Floats = NDArray[np.floating[Any]]
 
@@ -50,6 +52,22 @@ class Scorer(Protocol):
 
     def score(self, values: Any) -> NDArray[np.float64]:
         """(n,)."""
+
+
+class Selector(Protocol):
+    """Who is asked. What is released is the asked set, and nothing else of the scores."""
+
+    @property
+    def name(self) -> str:
+        """As a campaign's file says it."""
+
+    def price(self, k: int, pool_size: int) -> tuple[Event, ...]:
+        """What asking k of a pool costs everybody in it: one charge each, before anything is drawn."""
+
+    def select(
+        self, *, ids: Any, scores: Any, k: int, receipt: Receipt | Sequence[Receipt], phase: int = 0
+    ) -> Selection:
+        """At most k of ``ids``, in random order, for receipts in the order of the price."""
 
 
 class Trainer(Protocol):

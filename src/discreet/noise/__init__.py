@@ -1,5 +1,6 @@
 """How randomness is drawn: the only door to it. Every mechanism takes a receipt and refuses a spent or foreign one."""
 
+from discreet.noise.chance import random_places
 from discreet.noise.choice import SparseVector, exponential
 from discreet.noise.coins import coins, highest, numerator, poisson_mask, threshold_coins
 from discreet.noise.gaussian import gamma_direction, gaussian
@@ -8,6 +9,7 @@ from discreet.noise.laplace import discrete_laplace, laplace
 from discreet.noise.sealed import SealedPhase
 from discreet.noise.seeds import remembers_inputs, same_inputs, shared_secret, step_seal, step_seed
 from discreet.noise.sources import OperatingSystem, Recording, Replaying, Seeded, Source
+from discreet.noise.top import gaussian_top, laplace_top
 
 __all__ = [
     "OperatingSystem",
@@ -23,10 +25,13 @@ __all__ = [
     "exponential",
     "gamma_direction",
     "gaussian",
+    "gaussian_top",
     "highest",
     "laplace",
+    "laplace_top",
     "numerator",
     "poisson_mask",
+    "random_places",
     "release_key",
     "remembers_inputs",
     "same_inputs",

@@ -29,7 +29,7 @@ from discreet.privacy.ledger.receipts import Receipt
 
 def gaussian(value: Any, *, sensitivity: float, receipt: Receipt, who: str | None = None) -> Any:
     """``value`` with Gaussian noise; the noise multiplier is what the receipt was charged for."""
-    sigma = _one_multiplier(receipt, who)
+    sigma = one_multiplier(receipt, who)
     reach, values = positive(sensitivity, "sensitivity"), private_floats(value)
     lattice = Lattice.under(sigma * reach, "Gaussian")
     steps = sigma * lattice.steps_l2(reach, values.size)
@@ -54,7 +54,8 @@ def gaussian(value: Any, *, sensitivity: float, receipt: Receipt, who: str | Non
     return same_shape(result, value)
 
 
-def _one_multiplier(receipt: Receipt, who: str | None) -> float:
+def one_multiplier(receipt: Receipt, who: str | None) -> float:
+    """The noise multiplier that all groups were charged for."""
     sigmas = {
         event.noise_multiplier
         for event in paid_events(receipt, (Gaussian, PoissonSampledGaussian), "Gaussian", who)

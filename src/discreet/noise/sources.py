@@ -62,6 +62,12 @@ class Source(ABC):
     def perform(self, call: Call, sampler: Callable[[Streams], T]) -> T:
         """The mechanism's output; ``sampler`` computes it from streams."""
 
+    def free(self, label: str) -> Stream:
+        """A stream for what reads no private data and costs nothing, such as asking at random. Fresh each time, but for
+        a seed.
+        """
+        return Stream(os.urandom(32), label.encode())
+
 
 class OperatingSystem(Source):
     """A fresh key of the operating system's entropy, in every process its own."""
@@ -95,6 +101,10 @@ class Seeded(Source):
     def perform(self, call: Call, sampler: Callable[[Streams], T]) -> T:
         """Draw from the seed and the entry's number, so that two runs agree though their ledgers have other ids."""
         return sampler(lambda part: Stream(self._key, place_of(call.ticket, part)))
+
+    def free(self, label: str) -> Stream:
+        """The same for the same seed and label."""
+        return Stream(self._key, f"free\0{label}".encode())
 
     def __repr__(self) -> str:
         """The seed is public."""

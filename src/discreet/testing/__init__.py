@@ -2,6 +2,7 @@
 
 from discreet.testing.neighbours import Finding, NotPrivate, Report, check_neighbours
 from discreet.testing.noise import check_source
+from discreet.testing.selectors import check_selector
 from discreet.testing.sinks import check_ledger_in, check_sink
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Report",
     "check_ledger_in",
     "check_neighbours",
+    "check_selector",
     "check_sink",
     "check_source",
 ]

@@ -1,0 +1,52 @@
+"""Chance that reads no private data: the order in which questions are shown, who is dropped, who is asked at random.
+
+With a receipt it comes from the ledger's source, so that a redo repeats it: one draw of its own kind each time. Without
+one it comes from a source, and costs nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput
+from discreet.noise.door import release
+from discreet.noise.sources import Source, Streams
+from discreet.noise.stream import Stream
+from discreet.privacy.ledger.receipts import Receipt
+
+
+def random_places(size: int, count: int, *, where: Receipt | Source, kind: str = "order") -> NDArray[np.int64]:
+    """``count`` of ``size`` places without repetition, in random order; all of them, if there are fewer.
+
+    ``kind``: what they are for. A receipt gives one draw a kind.
+    """
+    if min(size, count) < 0:
+        raise BadInput("places at random", "a number of places is negative", "Give 0 or more")
+    if isinstance(where, Source):
+        return _drawn(where.free(f"{kind}\0{size}\0{count}"), size, count)
+
+    def sampler(streams: Streams) -> NDArray[np.int64]:
+        return _drawn(streams(0), size, count)
+
+    return release(
+        where,
+        "random-places",
+        sampler,
+        inputs=None,
+        measure="none",
+        sensitivity=0.0,
+        parameters={"kind": kind},  # how many there are may be private
+        slot=kind,
+    )
+
+
+def _drawn(stream: Stream, size: int, count: int) -> NDArray[np.int64]:
+    """By random words in order; equal words, one pair in 2^64, keep the places' own order."""
+    if 8 * count >= size:
+        return np.argsort(stream.words(size), kind="stable")[:count]
+    chosen: dict[int, None] = {}  # few of many: drawn one by one
+    while len(chosen) < count:
+        for place in stream.below(np.full(count - len(chosen), size, dtype=np.int64)).tolist():
+            chosen[place] = None
+    return np.fromiter(chosen, dtype=np.int64, count=count)

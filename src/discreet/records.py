@@ -1,0 +1,33 @@
+"""Frozen records that are passed around and stored. Each says who may see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Who is asked, in the random order in which they are shown. Audience: annotator; ``above`` is for the owner alone.
+
+    ids         the user's own ids
+    mechanism   how they were chosen
+    private     False: chosen by looking, at no price anybody could state (`ExactTopK`); never to be shown as private
+    simulation  drawn from a seed: proves nothing about people
+    epsilon     what the choice cost a record that was in the pool, taken by itself; on a path it costs less
+    threshold   the public threshold, if there was one
+    above       the ids that were asked from above it: their own rate of training is lower. Owner only
+    dropped     how many more were drawn than asked for, where that may be told
+    """
+
+    ids: tuple[str, ...]
+    mechanism: str
+    private: bool = True
+    simulation: bool = False
+    epsilon: Decimal = Decimal(0)
+    threshold: float | None = None
+    above: frozenset[str] | None = field(default=None, repr=False)
+    dropped: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)

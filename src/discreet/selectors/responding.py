@@ -1,0 +1,172 @@
+"""Threshold response: an independent coin a record, p_hi above a threshold, p_lo below it and for a null.
+
+Guarantee (docs/proofs/one-sided-selection.md): being asked costs at most ``asked`` (eps_a), once, forward; being missed
+costs at most ``missed`` (eps_n), backward; T phases cost the worst path, not the sum. The caps are committed; coins are
+whole numerators, p_hi rounded down and p_lo up, so nothing is lost in floating point.
+
+The threshold comes from a histogram of scores on a fixed grid with discrete Laplace noise (a null is not counted, so
+one record changes one count by 1), for ``threshold_epsilon``; or it is declared, and free. From the noisy counts the
+threshold is chosen that makes the expected mean score of the asked largest: post-processing.
+
+More fall than k: some are dropped at random, and nobody learns which, or how many. Fewer: fewer are asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput
+from discreet.noise import discrete_laplace, highest, numerator, random_places, threshold_coins
+from discreet.privacy.events import DiscreteLaplace, Event, ThresholdResponse
+from discreet.privacy.exact import Number, exact_decimal
+from discreet.privacy.ledger import Receipt
+from discreet.records import Selection
+from discreet.scorers.own import declared_range
+from discreet.selectors.candidates import Floats, checked, chosen
+from discreet.selectors.receipts import pure_price, several
+
+MOST_COUNTED = 1 << 22
+"""Records whose scores are counted for the threshold; of more, every so manyth by place: that is public, and enough."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coins:
+    """What a threshold response tosses: numerators over 2^63."""
+
+    high: int
+    low: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdSelector:
+    """``asked``, ``missed``: the caps. ``threshold``: declared; or None, and found for ``threshold_epsilon``."""
+
+    asked: Number
+    missed: Number | None = None
+    threshold_epsilon: Number = Decimal("0.05")
+    threshold: float | None = None
+    range: tuple[float, float] = (0.0, 1.0)
+    bins: int = 64
+    name = "threshold-response"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "range", declared_range(self.range))
+        caps = {"asked": self.asked, "missed": self.asked if self.missed is None else self.missed}
+        tau = 0 if self.threshold is not None else self.threshold_epsilon
+        for name, value in (*caps.items(), ("threshold_epsilon", tau)):
+            object.__setattr__(self, name, exact_decimal(value, name))
+        if self.threshold is None and self.threshold_epsilon == 0:
+            raise BadInput(
+                "a threshold response", "nothing pays for its threshold", "Give threshold_epsilon or threshold"
+            )
+        if type(self.bins) is not int or not 2 <= self.bins <= 4096:
+            raise BadInput(f"{self.bins} bins", "a grid has 2 to 4096", "Try 64")
+
+    def price(self, k: int, pool_size: int) -> tuple[Event, ...]:
+        """The threshold, if it is not declared, and the response: a receipt for each."""
+        response = ThresholdResponse(asked=self.asked, missed=self.missed or 0)
+        return (
+            (response,) if self.threshold is not None else (DiscreteLaplace(epsilon=self.threshold_epsilon), response)
+        )
+
+    def select(
+        self, *, ids: Any, scores: Any, k: int, receipt: Receipt | Sequence[Receipt], phase: int = 0
+    ) -> Selection:
+        """About k records, many of them from above the threshold."""
+        names, values, count = checked(ids, scores, k, self.range)
+        paid = several(receipt)
+        if len(paid) != len(self.price(k, len(names))):
+            raise BadInput(
+                "a threshold response", "it does not have a receipt for each of its charges", "Charge its price"
+            )
+        asked, missed = exact_decimal(self.asked, "asked"), exact_decimal(self.missed or 0, "missed")
+        if self.threshold is None:
+            counts = noisy_counts(values, self.range, self.bins, paid[0])
+            tau, high = best_threshold(counts, self.range, count, len(names), float(asked), float(missed))
+        else:
+            tau, high = float(self.threshold), expected_above(self.range, self.threshold, len(names))
+        coins = coins_for(count, len(names), high, asked=asked, missed=missed)
+        above = (values >= tau) & (values > self.range[0])  # a null is never above
+        fell = np.flatnonzero(threshold_coins(above, high=coins.high, low=coins.low, receipt=paid[-1]))
+        asked_places = fell[random_places(fell.size, count, where=paid[-1])]
+        return Selection(
+            ids=chosen(names, asked_places),
+            mechanism=self.name,
+            simulation=paid[-1].simulation,
+            epsilon=pure_price(*paid),
+            threshold=tau,
+            above=frozenset(chosen(names, asked_places[above[asked_places]])),
+        )
+
+
+def coins_for(k: int, pool: int, above: int, *, asked: Decimal, missed: Decimal) -> Coins:
+    """Coins that ask k of ``pool`` records on average, if ``above`` of them are above the threshold."""
+    high = min(max(above, 0), pool)
+    low = numerator(min(1.0, response_low(k, pool, high, float(asked), float(missed))), up=True)
+    return Coins(low=low, high=highest(low, asked=asked, missed=missed))
+
+
+def response_low(k: int, pool: int, above: int, asked: float, missed: float) -> float:
+    """p_lo with above p_hi + (pool - above) p_lo = k, for p_hi = min(e^asked p_lo, 1 - (1 - p_lo) e^-missed)."""
+    if pool == 0 or k >= pool:
+        return 1.0
+    below = pool - above
+    if missed == 0:
+        return k / pool
+    grow, keep = math.exp(asked), math.exp(-missed)
+    by_asked = k / (above * grow + below)
+    crossing = (1 - keep) / (grow - keep) if grow > keep else 1.0
+    if by_asked <= crossing:
+        return by_asked
+    return min(max((k - above * (1 - keep)) / (above * keep + below), 0.0), 1.0)
+
+
+def noisy_counts(values: Floats, limits: tuple[float, float], bins: int, receipt: Receipt) -> NDArray[np.float64]:
+    """How many scores are in each bin of a fixed grid, noisily, and never below 0. A score at the bottom, as a null
+    has, is not counted.
+    """
+    bottom, top = limits
+    step = -(-values.size // MOST_COUNTED) or 1
+    seen = values[::step]
+    places = np.minimum((seen - bottom) * (bins / (top - bottom)), bins - 1).astype(np.int64)
+    counts = np.bincount(places[seen > bottom], minlength=bins)
+    noisy = np.asarray(discrete_laplace(counts, receipt=receipt), dtype=np.float64)
+    return np.maximum(noisy, 0.0) * step
+
+
+def best_threshold(
+    counts: NDArray[np.float64], limits: tuple[float, float], k: int, pool: int, asked: float, missed: float
+) -> tuple[float, int]:
+    """The edge of the grid that makes the expected sum of the asked scores largest, and about how many are above it."""
+    bottom, top = limits
+    bins = len(counts)
+    edges = bottom + (top - bottom) * np.arange(bins) / bins
+    middles = edges + (top - bottom) / (2 * bins) - bottom
+    tails = np.minimum(np.cumsum(counts[::-1])[::-1], pool)
+    sums = np.cumsum((counts * middles)[::-1])[::-1]
+    gains = [
+        _gain(k, pool, tail, above, float(sums[0]), asked, missed)
+        for tail, above in zip(tails.tolist(), sums.tolist(), strict=True)
+    ]
+    best = int(np.argmax(gains))
+    return float(edges[best]), int(tails[best])
+
+
+def _gain(k: int, pool: int, tail: float, above: float, total: float, asked: float, missed: float) -> float:
+    """The expected sum of scores of the asked, above their bottom."""
+    low = response_low(k, pool, int(tail), asked, missed)
+    high = min(math.exp(asked) * low, 1 - (1 - low) * math.exp(-missed))
+    return float(above * high + (total - above) * low)
+
+
+def expected_above(limits: tuple[float, float], threshold: float, pool: int) -> int:
+    """For a declared threshold: as if scores were even over their range. Coins keep their caps whatever is so."""
+    bottom, top = limits
+    return round(pool * min(max((top - threshold) / (top - bottom), 0.0), 1.0))
