@@ -116,7 +116,7 @@ def test_what_a_model_says_of_a_record_stays_inside(linear, capfd):
 
     def tells(outputs, target):
         made_up.append(target)
-        if len(made_up) == 1:  # the first call is a trial on made-up records
+        if len(made_up) <= 5:  # the first calls are trials on made-up records
             return nn.functional.cross_entropy(outputs, target.expand(len(outputs)))
         raise ValueError("secret 42")
 

@@ -433,3 +433,59 @@ def test_a_handful_of_records_is_computed_without_ado():
     assert not predictor._scoring._ways
     predictor.predict_proba(x)
     assert len(predictor._scoring._ways) == 1
+
+
+def test_a_subclass_with_features_of_its_own_keeps_them():
+    class Clamped(SmallCNN):
+        def features(self, x):
+            return super().features(x.clamp(-0.5, 0.5))
+
+    torch.manual_seed(0)
+    module, x = Clamped(inputs=(1, 16, 16), classes=3, dropout=0.0).eval(), 5 * records((1, 16, 16), 20)
+    np.testing.assert_allclose(TorchPredictor(module, device="cpu").predict_proba(x), plainly(module, x), rtol=1e-4)
+
+
+def test_pictures_of_bytes_are_tried_on_bytes():
+    class Bytes(nn.Module):
+        """Reads maps in the order of memory."""
+
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(3, 4, 3, padding=1, bias=False), nn.Linear(256, 3)
+
+        def forward(self, x):
+            return self.head(torch.relu(self.conv(x.float() / 255)).as_strided((len(x), 256), (256, 1)))
+
+    torch.manual_seed(0)
+    module, x = Bytes().eval(), np.random.default_rng(0).integers(0, 256, (20, 3, 8, 8), dtype=np.uint8)
+    with torch.no_grad():
+        expected = module(torch.from_numpy(x)).softmax(1).numpy()
+    np.testing.assert_allclose(TorchPredictor(module, device="cpu").predict_proba(x), expected, rtol=1e-5)
+
+
+def test_a_field_of_packed_records():
+    packed = np.zeros(20, dtype=[("flag", "u1"), ("x", "f4", (3,))])
+    packed["x"] = records((3,), 20)
+    module = nn.Linear(3, 2).eval()
+    found = TorchPredictor(module, device="cpu").predict_proba(packed["x"])
+    np.testing.assert_allclose(found, plainly(module, np.array(packed["x"])), rtol=1e-6)
+
+
+def test_tied_convolutions_can_be_compiled(monkeypatch):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = (nn.Conv2d(2, 2, 3, padding=1) for _ in range(2))
+            self.b.weight, self.head = self.a.weight, nn.Linear(2, 3)
+
+        def forward(self, x):
+            return self.head(self.b(torch.relu(self.a(x))).mean((2, 3)))
+
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)  # what is compiled is not the point
+    torch.manual_seed(0)
+    module, x = Tied().eval(), records((2, 6, 6), 40)
+    predictor = TorchPredictor(module, device="cpu", compile=True)
+    for _ in range(2):
+        np.testing.assert_allclose(predictor.predict_proba(x), plainly(module, x), rtol=1e-5)
+        with torch.no_grad():
+            module.a.weight.mul_(1.5)

@@ -246,7 +246,8 @@ def changed(name):
 def test_processes_with_something_else_are_refused_before_any_draw(monkeypatch, name, call):
     if name == "engine":  # a machine on which the trial of the fast engine ends otherwise: noise is scaled to it
         strange = "rank 2"
-        monkeypatch.setattr(trainer_module, "way_for", lambda *_: Way(fast=threading.current_thread().name == strange))
+        here = lambda *_, **__: Way(fast=threading.current_thread().name == strange)  # noqa: E731
+        monkeypatch.setattr(trainer_module, "way_for", here)
     different = changed(name)
     if name == "call":
         different = {"call": "check" if call == "train" else "train", "receipt": None}

@@ -82,7 +82,7 @@ def _dropout_and_affine(head: Any) -> tuple[nn.Dropout, nn.Linear] | None:
     if [type(layer) for layer in layers] != [nn.Dropout, nn.Linear]:
         return None
     dropout, affine = layers
-    return (dropout, affine) if dropout.training and 0 < dropout.p < 1 - 1 / FINEST else None
+    return (dropout, affine) if dropout.training and 1 / FINEST <= dropout.p < 1 - 1 / FINEST else None
 
 
 def _as_fraction(rate: float) -> tuple[int, int]:

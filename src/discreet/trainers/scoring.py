@@ -112,8 +112,15 @@ class Scoring:
         maps = isinstance(tried, torch.Tensor) and tried.ndim == 4 and any(one.ndim == 4 for one in module.parameters())
         if self._device.type != "cpu" or not maps:
             return []
-        blocked = hasattr(module, "blocked_features") and torch._C._has_mkldnn and not compiling
+        blocked = _offers_blocked(module) and torch._C._has_mkldnn and not compiling
         return ["channels_last", "blocked"] if blocked else ["channels_last"]
+
+
+def _offers_blocked(module: nn.Module) -> bool:
+    """Whether ``blocked_features`` belongs to the ``features`` that the module has: a subclass may have its own."""
+    kinds = (vars(kind) for kind in type(module).__mro__)
+    owner: Mapping[str, Any] = next((kind for kind in kinds if "features" in kind or "blocked_features" in kind), {})
+    return "features" in owner and "blocked_features" in owner and "features" not in vars(module)
 
 
 def keep_freed_memory() -> None:
@@ -168,13 +175,15 @@ def _runs(module: nn.Module, probe: Probe, way: Way) -> tuple[Run, Run]:
     if way.compiled is None:
         return plain, plain
     kept, run = way.compiled
-    for mine, theirs in zip(_tensors(kept), _tensors(module), strict=True):
+    for mine, theirs in zip(_tensors(kept, tied=True), _tensors(module, tied=True), strict=True):
         mine.copy_(theirs)  # weights may have moved since
     return plain, run
 
 
-def _tensors(module: nn.Module) -> list[torch.Tensor]:
-    return [*module.parameters(), *module.buffers()]
+def _tensors(module: nn.Module, *, tied: bool = False) -> list[torch.Tensor]:
+    """All tensors; ``tied``: as often as they are used, for a layout may make copies of them."""
+    named = [module.named_parameters, module.named_buffers]
+    return [one for each in named for _, one in each(remove_duplicate=not tied)]
 
 
 def _piece(x: Any, start: int, stop: int, device: torch.device, *, copied: bool = True) -> Any:
@@ -184,7 +193,7 @@ def _piece(x: Any, start: int, stop: int, device: torch.device, *, copied: bool 
     rows = x[start:stop]
     if not isinstance(rows, torch.Tensor):
         array = np.asarray(rows)
-        if array.dtype != np.float32 or not array.flags.writeable or min(array.strides, default=0) < 0:
+        if array.dtype != np.float32 or not array.flags.writeable or any(one < 0 or one % 4 for one in array.strides):
             return tensor_of(array, device)
         rows = torch.from_numpy(array)  # torch copies with all threads, but not from everywhere
     dtype = torch.float32 if rows.is_floating_point() else rows.dtype
@@ -196,6 +205,8 @@ def _made_up(piece: Any, rows: int) -> Any:
     if isinstance(piece, dict):
         return {name: _made_up(part, rows) for name, part in piece.items()}
     shape = (rows, *piece.shape[1:])
+    if not piece.is_floating_point() and piece.ndim == 4:  # pictures
+        return torch.randint(0, 2, shape, generator=torch.Generator().manual_seed(0)).to(piece)
     if not piece.is_floating_point():
         return torch.zeros(shape, dtype=piece.dtype, device=piece.device)
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(piece)

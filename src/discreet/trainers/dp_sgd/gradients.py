@@ -18,7 +18,6 @@ from torch.func import functional_call, grad, vmap
 
 from discreet.trainers.dp_sgd.guards import in_full
 from discreet.trainers.dp_sgd.losses import Loss
-from discreet.trainers.tensors import row_of
 
 _UNIT = 2.0**-53
 _BLOCK = 32
@@ -85,6 +84,10 @@ class RecordGradients:
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), in_full("the model or its loss"):
             warnings.filterwarnings("ignore", message="There is a performance drop")  # slow, and right
             self._each(self._weights(), views, targets)
+            null = torch.arange(len(targets), device=targets.device) > 0
+            self._each(self._weights(), blanked(views, null), blanked(targets, null))
+            for row in range(len(targets)):  # as they are tried if one of them makes the model fail
+                self._each(self._weights(), *self._twice(views, targets, row))
 
     def _gradients(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor]:
         """Every row's gradient. Where the model fails on a row, that row's is not a number, and counts 0 like any other
@@ -93,7 +96,8 @@ class RecordGradients:
         try:
             return self._quiet(views, targets)
         except Exception:  # noqa: BLE001 - too large for memory, or one row is not what the model takes
-            alone = self._each_alone(views, targets)
+            pass  # what follows is not in its context, which may quote a record
+        alone = self._each_alone(views, targets)
         good = torch.tensor([row is not None for row in alone], device=targets.device)
         try:
             each = self._quiet(blanked(views, good), blanked(targets, good))
@@ -108,11 +112,18 @@ class RecordGradients:
         return torch.tensor(found, dtype=torch.bool, device=targets.device)
 
     def _each_alone(self, views: Any, targets: torch.Tensor) -> list[dict[str, torch.Tensor] | None]:
-        return [self._alone(row_of(views, row), row_of(targets, row)) for row in range(len(targets))]
+        return [self._alone(*self._twice(views, targets, row)) for row in range(len(targets))]
 
-    def _alone(self, view: Any, target: torch.Tensor) -> dict[str, torch.Tensor] | None:
+    @staticmethod
+    def _twice(views: Any, targets: torch.Tensor, row: int) -> tuple[Any, torch.Tensor]:
+        """A row beside itself: some of torch's functions fail on batches of one."""
+        if isinstance(views, dict):
+            return {name: part[[row, row]] for name, part in views.items()}, targets[[row, row]]
+        return views[[row, row]], targets[[row, row]]
+
+    def _alone(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor] | None:
         try:
-            return self._quiet(view, target)
+            return {name: part[:1] for name, part in self._quiet(views, targets).items()}
         except Exception:  # noqa: BLE001 - what it says may quote the record
             return None
 

@@ -16,7 +16,7 @@ from discreet.models.mixing import check_sized, refuse_mixing
 from discreet.trainers.dp_sgd.guards import in_full
 from discreet.trainers.tensors import row_of
 
-_SAME = 1e-3
+_SAME, _SEEDS = 1e-3, 8
 """Rounding of a batch against single records stays far below this; mixing is far above."""
 
 
@@ -52,16 +52,48 @@ def check_by_trying(module: nn.Module, made_up: Any, classes: int) -> None:
             raise BadInput(
                 "this model", f"for 3 records it gives {tuple(together.shape)}", f"Return a row of {classes} a record"
             )
+        _check_company(probe, made_up)
         if not torch.equal(together, _outputs(probe, made_up)):
-            return  # it draws at random by itself: nothing can be compared
+            return  # it draws at random by itself: batches of other sizes cannot be compared
         apart = torch.cat([_outputs(probe, row_of(made_up, row)) for row in range(len(together))])
     scale = together.abs().max().clamp_min(1e-6)
     if together.shape != apart.shape or not bool(((together - apart).abs() <= _SAME * scale).all()):
-        raise BadInput(
-            "training this model",
-            "a record's output changes with the records beside it",
-            "Remove what reads the batch axis: normalisation over it, sorting, attention between records",
-        )
+        _refuse()
+
+
+def _refuse() -> None:
+    raise BadInput(
+        "training this model",
+        "a record's output changes with the records beside it",
+        "Remove what reads the batch axis: normalisation over it, sorting, attention between records",
+    )
+
+
+def _check_company(probe: nn.Module, made_up: Any) -> None:
+    """Refuse a model if, with the same luck, one record that changes changes what it says of another."""
+    for seed in range(_SEEDS):
+        before, again = (_with_seed(probe, made_up, seed) for _ in range(2))
+        if not torch.equal(before, again):
+            return  # it has luck of its own, which no seed repeats; `trial` leaves it to the reference
+        for row, factor in enumerate((0, 1000, 0)):
+            after = _with_seed(probe, _with_row(made_up, row, factor), seed)
+            others = torch.arange(len(before), device=before.device) != row
+            gap = (after - before)[others].abs()
+            if not bool((gap <= _SAME * before.abs().max().clamp_min(1e-6)).all()):
+                _refuse()
+
+
+def _with_seed(probe: nn.Module, rows: Any, seed: int) -> torch.Tensor:
+    torch.manual_seed(seed)
+    return _outputs(probe, rows)
+
+
+def _with_row(rows: Any, row: int, factor: int) -> Any:
+    if isinstance(rows, dict):
+        return {name: _with_row(part, row, factor) for name, part in rows.items()}
+    made = rows.clone()
+    made[row] *= factor if rows.is_floating_point() else 0
+    return made
 
 
 def _outputs(module: nn.Module, rows: Any) -> torch.Tensor:

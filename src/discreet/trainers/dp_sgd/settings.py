@@ -41,7 +41,7 @@ class Settings:
     loss                ``cross-entropy``, ``multilabel-bce``, or a function of one record
     device              ``auto``: a GPU if there is one
     engine              ``auto``: the fast engine where it is right for the model (tried on made-up records), else
-                        ``reference``: torch.func, slower, and with 0.8% less noise; ``compiled``: as auto, and
+                        ``reference``: torch.func, slower, and with 0.2 to 0.7% less noise; ``compiled``: as auto, and
                         convolutions by a kernel that the machine's C compiler makes when training begins
     checkpoint_every    steps between checkpoints
     """

@@ -21,6 +21,7 @@ from discreet.trainers.dp_sgd.engine.rounding import single_precision
 from discreet.trainers.dp_sgd.gradients import RecordGradients, blanked
 from discreet.trainers.dp_sgd.losses import Loss, cross_entropy
 
+_FAR = 2.0**100
 IMAGES = 4
 """Axes of a batch of images."""
 
@@ -58,13 +59,15 @@ class FastGradients:
         try:
             return self.sum_of(views, targets, clip=clip, usable=usable, together=together)
         except Exception:  # noqa: BLE001 - too large for memory, or one row is not what the model takes
-            good = self.reference.works_on(views, targets)
+            pass  # what follows is not in its context, which may quote a record
+        good = self.reference.works_on(views, targets)
         good = good if usable is None else good & usable
         views, targets = blanked(views, good), blanked(targets, good)
         try:
             return self.sum_of(views, targets, clip=clip, usable=good, together=together)
         except Exception:  # noqa: BLE001 - all rows at once are too many
-            return self.reference.clipped_sum(views, targets, clip=clip, usable=good, together=together)
+            pass
+        return self.reference.clipped_sum(views, targets, clip=clip, usable=good, together=together)
 
     def sum_of(
         self, views: Any, targets: Tensor, *, clip: float, usable: Tensor | None = None, together: int = 1
@@ -76,7 +79,7 @@ class FastGradients:
     def _sum(self, views: Any, targets: Tensor, clip: float, usable: Tensor | None, together: int) -> Tensor:
         recording = self._recorded(views, targets, usable, together)
         lengths = recording.tally.lengths()
-        finite = torch.isfinite(lengths)
+        finite = lengths <= clip * _FAR  # and NaN is not; beyond it factors lose digits
         factors = torch.where(finite, clip / lengths.clamp_min(clip), 0.0)
         without = None if bool(finite.all()) else ~finite
         total, stop = torch.empty(self.size, dtype=torch.float64, device=factors.device), self.size

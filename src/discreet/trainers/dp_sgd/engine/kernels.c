@@ -5,36 +5,45 @@
 
 #define LANES 16
 #define MOST 12
+#define AT_ONCE 1024 /* places that are added up one after the other */
 typedef float lanes __attribute__((vector_size(4 * LANES)));
 typedef double wide_lanes __attribute__((vector_size(8 * LANES)));
 
 #define TILE(COUNT)                                                                                                 \
     static void one_##COUNT(const float *image, const lanes *slopes, const long *places, long count, lanes *made)   \
     {                                                                                                               \
-        lanes sums[COUNT] = {0};                                                                                    \
-        for (long place = 0; place < count; place++) {                                                              \
-            const float *patch = image + places[place];                                                             \
-            const lanes slope = slopes[place];                                                                      \
-            _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++) sums[each] += slope * patch[each];    \
+        for (int each = 0; each < COUNT; each++) made[each] = (lanes){0};                                           \
+        for (long place = 0; place < count;) {                                                                      \
+            const long stop = count - place > AT_ONCE ? place + AT_ONCE : count;                                    \
+            lanes sums[COUNT] = {0};                                                                                \
+            for (; place < stop; place++) {                                                                         \
+                const float *patch = image + places[place];                                                         \
+                const lanes slope = slopes[place];                                                                  \
+                _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++) sums[each] += slope * patch[each]; \
+            }                                                                                                       \
+            _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++) made[each] += sums[each];             \
         }                                                                                                           \
-        _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++) made[each] = sums[each];                  \
     }                                                                                                               \
     static void two_##COUNT(const float *image, const lanes *slopes, const long *places, long count, lanes *made)   \
     {                                                                                                               \
-        lanes sums[COUNT] = {0}, more[COUNT] = {0};                                                                 \
-        for (long place = 0; place < count; place++) {                                                              \
-            const float *patch = image + places[place];                                                             \
-            const lanes slope = slopes[place], next = slopes[count + place];                                        \
-            _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++) {                                     \
-                const lanes value = patch[each] - (lanes){0};                                                       \
-                sums[each] += slope * value;                                                                        \
-                more[each] += next * value;                                                                         \
+        for (int each = 0; each < 2 * MOST; each++) made[each] = (lanes){0};                                        \
+        for (long place = 0; place < count;) {                                                                      \
+            const long stop = count - place > AT_ONCE ? place + AT_ONCE : count;                                    \
+            lanes sums[COUNT] = {0}, more[COUNT] = {0};                                                             \
+            for (; place < stop; place++) {                                                                         \
+                const float *patch = image + places[place];                                                         \
+                const lanes slope = slopes[place], next = slopes[count + place];                                    \
+                _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++) {                                 \
+                    const lanes value = patch[each] - (lanes){0};                                                   \
+                    sums[each] += slope * value;                                                                    \
+                    more[each] += next * value;                                                                     \
+                }                                                                                                   \
             }                                                                                                       \
-        }                                                                                                           \
-        _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++)                                           \
-        {                                                                                                           \
-            made[each] = sums[each];                                                                                \
-            made[MOST + each] = more[each];                                                                         \
+            _Pragma("GCC unroll 16") for (int each = 0; each < COUNT; each++)                                       \
+            {                                                                                                       \
+                made[each] += sums[each];                                                                           \
+                made[MOST + each] += more[each];                                                                    \
+            }                                                                                                       \
         }                                                                                                           \
     }
 

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from discreet.trainers.dp_sgd.engine.patches import Shape, padded
+from discreet.trainers.dp_sgd.engine.rounding import LOST
 
 SOURCE = Path(__file__).with_name("kernels.c")
 _FLAGS = [
@@ -60,7 +61,7 @@ class Kernels:
         )
         if failed:
             raise MemoryError("no memory for a record's gradients")
-        squares.copy_(each)
+        squares.copy_(each + out.shape[1] * LOST)
         return out
 
     def normalized(self, values: Tensor, gradients: Tensor) -> tuple[Tensor, Tensor]:

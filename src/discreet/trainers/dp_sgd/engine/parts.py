@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from discreet.trainers.dp_sgd.engine.patches import Shape
-from discreet.trainers.dp_sgd.engine.rounding import BLOCK, BLOCKS, TERMS, hidden_share
+from discreet.trainers.dp_sgd.engine.rounding import BLOCK, BLOCKS, LOST, TERMS, hidden_share
 
 CACHED = 1 << 21
 """Numbers that are worked on at once, so that they stay in the cache."""
@@ -181,14 +181,14 @@ def square_sums(each: Tensor) -> Tensor:
     """(U, ...) to (U,): sums of squares, at most `TERMS` of them in single precision."""
     flat = each.flatten(1)
     if flat.shape[1] <= _NARROW:  # torch's norms of short rows are slow
-        return flat.square().sum(dim=1, dtype=torch.float64)
+        return flat.square().sum(dim=1, dtype=torch.float64) + flat.shape[1] * LOST
     whole = flat.shape[1] // TERMS * TERMS
     found: Tensor = torch.linalg.vector_norm(flat[:, whole:], dim=1).double().square()
     if whole:
         found += (
             torch.linalg.vector_norm(flat[:, :whole].reshape(len(flat), -1, TERMS), dim=2).double().square().sum(dim=1)
         )
-    return found
+    return found + flat.shape[1] * LOST
 
 
 def in_weight_order(each: Tensor, order: Shape | None, *, last: bool = False) -> Tensor:

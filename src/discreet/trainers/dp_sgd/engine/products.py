@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from discreet.trainers.dp_sgd.engine.parts import CACHED, Part, Total, Whole, along, lost, pieces, square_sums
-from discreet.trainers.dp_sgd.engine.rounding import BLOCK, PLACES
+from discreet.trainers.dp_sgd.engine.rounding import BLOCK, LOST, PLACES
 
 
 class Product(Part):
@@ -70,7 +72,9 @@ def ghost(inputs: Tensor, gradients: Tensor) -> tuple[Tensor, Tensor]:
 
 def ghost_of(inputs: Tensor, gradients: Tensor, before: int) -> tuple[Tensor, Tensor]:
     """As `ghost`, of the products of inputs with each other, (n, L, L), each a sum of ``before`` terms."""
-    other = torch.bmm(gradients, gradients.transpose(1, 2))
-    lengths = inputs.diagonal(dim1=1, dim2=2).clamp_min(0.0) * other.diagonal(dim1=1, dim2=2)
-    hidden = lost(lengths.sqrt().sum(dim=1), before + gradients.shape[2], inputs.shape[1])
+    other, after = torch.bmm(gradients, gradients.transpose(1, 2)), gradients.shape[2]
+    a, b = (part.diagonal(dim1=1, dim2=2).clamp_min(0.0).double().sqrt() for part in (inputs, other))
+    hidden = lost((a * b).sum(dim=1), before + after, inputs.shape[1])
+    under = math.sqrt(LOST * before) * b.sum(dim=1) + math.sqrt(LOST * after) * a.sum(dim=1)  # squares that were 0
+    hidden = hidden + 4 * (under.square() + inputs.shape[1] ** 2 * LOST)
     return inputs.mul_(other).sum(dim=(1, 2)).clamp_min_(0.0), hidden

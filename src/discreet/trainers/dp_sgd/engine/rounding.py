@@ -14,11 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
 SINGLE = 2.0**-24
 """u: half a unit in the last place of single precision."""
+LOST = 2.0**-126
+"""What a product may lose that is too small for single precision, with or without numbers below its normal ones."""
 BLOCK, BLOCKS, PLACES, TERMS = 256, 8, 2048, 4096
 _GHOSTS = 2.0**-9
 
@@ -40,11 +43,13 @@ def hidden_share(terms: int, places: int) -> float:
 @contextmanager
 def single_precision() -> Iterator[None]:
     """Products are rounded as is said here, also where a program asked torch for shorter and faster ones."""
-    asked, images = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
+    backends: Any = torch.backends
+    places = [backends.mkldnn.matmul, backends.mkldnn.conv, backends.cuda.matmul, backends.cudnn.conv]
+    asked = [place.fp32_precision for place in places]
+    for place in places:
+        place.fp32_precision = "ieee"
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(asked)
-        torch.backends.cudnn.allow_tf32 = images
+        for place, precision in zip(places, asked, strict=True):
+            place.fp32_precision = precision
