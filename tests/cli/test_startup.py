@@ -23,6 +23,7 @@ print("LOADED", loaded)
         ["plan", "--help"],
         ["ledger", "--help"],
         ["verify", "--help"],
+        ["select", "--help"],
         ["plan", "--preset", "dpal-cifar10", "--accountant", "rdp", "--individual-rates"],
     ],
 )

@@ -14,6 +14,7 @@ import typer
 from discreet._version import __version__
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
+from discreet.cli.select import select_command
 from discreet.cli.verify import verify_command
 from discreet.errors import DiscreetError
 
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.command("plan")(plan_command)
 app.add_typer(ledger_app)
+app.command("select")(select_command)
 app.command("verify")(verify_command)
 
 

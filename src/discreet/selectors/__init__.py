@@ -1,7 +1,20 @@
 """Who is asked: ids and scores in, a selection out, for what its receipts were charged and no more."""
 
+from discreet.selectors.named import MECHANISMS, selector_for
 from discreet.selectors.noisy_top import GaussianTopK, LaplaceTopK
 from discreet.selectors.plain import ExactTopK, RandomSelector
+from discreet.selectors.receipts import charge_selection
 from discreet.selectors.responding import ThresholdSelector
+from discreet.selectors.sequential import ExponentialSelector
 
-__all__ = ["ExactTopK", "GaussianTopK", "LaplaceTopK", "RandomSelector", "ThresholdSelector"]
+__all__ = [
+    "MECHANISMS",
+    "ExactTopK",
+    "ExponentialSelector",
+    "GaussianTopK",
+    "LaplaceTopK",
+    "RandomSelector",
+    "ThresholdSelector",
+    "charge_selection",
+    "selector_for",
+]

@@ -33,7 +33,7 @@ class LaplaceTopK:
 
     epsilon: Number
     range: tuple[float, float] = (0.0, 1.0)
-    name = "laplace"
+    name: str = "laplace"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "range", declared_range(self.range))

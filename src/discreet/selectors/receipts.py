@@ -1,4 +1,4 @@
-"""What pays for a selection."""
+"""What pays for a selection: charged before anything is drawn, one receipt for each part of its price."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from discreet.errors import BadInput
+from discreet.privacy.events import Repeated
 from discreet.privacy.exact import exact_sum
-from discreet.privacy.ledger import Receipt
+from discreet.privacy.ledger import Ledger, Receipt, Why
+from discreet.privacy.ledger.ledger import request
+from discreet.roles import Selector
 
 
 def several(receipt: Receipt | Sequence[Receipt]) -> list[Receipt]:
@@ -25,6 +28,18 @@ def one_receipt(receipt: Receipt | Sequence[Receipt]) -> Receipt:
 
 def pure_price(*paid: Receipt) -> Decimal:
     """What the charges cost, taken by themselves; infinite where there is no epsilon at delta 0."""
-    each = [event.pure_epsilon() for receipt in paid for event in receipt.events()]
+    charges = [charge for receipt in paid for charge in receipt.entry.charges]
+    each = [Repeated(event=charge.event, count=charge.count).pure_epsilon() for charge in charges]
     known = [epsilon for epsilon in each if epsilon is not None]
     return exact_sum(known) if len(known) == len(each) else Decimal("Infinity")
+
+
+def charge_selection(
+    where: Ledger, selector: Selector, *, k: int, pool_size: int, who: str, why: Why | str
+) -> list[Receipt]:
+    """A receipt for each part of the price, all of them or none; durable when this returns."""
+    wanted = []
+    for event in selector.price(k, pool_size):
+        each, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
+        wanted.append(request({who: each}, count=count, why=why))
+    return where.charge_all(wanted) if wanted else []

@@ -46,7 +46,11 @@ class Coins:
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdSelector:
-    """``asked``, ``missed``: the caps. ``threshold``: declared; or None, and found for ``threshold_epsilon``."""
+    """``asked``, ``missed``: the caps. ``threshold``: declared; or None, and found for ``threshold_epsilon``.
+
+    ``tells_dropped``: selections say how many were dropped. Then a query costs what it costs by itself,
+    max(asked, missed), and nothing is saved on a path.
+    """
 
     asked: Number
     missed: Number | None = None
@@ -54,6 +58,7 @@ class ThresholdSelector:
     threshold: float | None = None
     range: tuple[float, float] = (0.0, 1.0)
     bins: int = 64
+    tells_dropped: bool = False
     name = "threshold-response"
 
     def __post_init__(self) -> None:
@@ -103,6 +108,7 @@ class ThresholdSelector:
             epsilon=pure_price(*paid),
             threshold=tau,
             above=frozenset(chosen(names, asked_places[above[asked_places]])),
+            dropped=int(fell.size - asked_places.size) if self.tells_dropped else None,
         )
 
 

@@ -20,6 +20,7 @@ from discreet.noise import Seeded
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.records import Selection
 from discreet.roles import Selector
+from discreet.selectors.receipts import charge_selection
 from discreet.testing.neighbours import AMPLE, check_neighbours
 
 _IDS = [f"record {number}" for number in range(40)]
@@ -40,7 +41,7 @@ def check_selector(make: Callable[[], Selector]) -> None:
 def run(selector: Selector, ids: Any, scores: Any, k: int, *, seed: int = 0, ledger: Ledger | None = None) -> Selection:
     """One selection, charged to a simulation's ledger."""
     book = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(seed)) if ledger is None else ledger
-    paid = [book.charge(event=event, who="pool", why="selection") for event in selector.price(k, len(ids))]
+    paid = charge_selection(book, selector, k=k, pool_size=len(ids), who="pool", why="selection")
     return selector.select(ids=ids, scores=scores, k=k, receipt=paid)
 
 
@@ -95,7 +96,7 @@ def _check_order(make: Callable[[], Selector]) -> None:
 
 def _check_payment(make: Callable[[], Selector]) -> None:
     selector, book = make(), Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(0))
-    paid = [book.charge(event=event, who="pool", why="selection") for event in selector.price(10, 40)]
+    paid = charge_selection(book, selector, k=10, pool_size=40, who="pool", why="selection")
     selector.select(ids=_IDS, scores=_SCORES, k=10, receipt=paid)
     for receipts in (paid, [], paid * 2):
         try:
