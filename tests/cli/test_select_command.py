@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from discreet.cli.app import run
 from discreet.privacy.ledger import FileSink, Ledger
-from discreet.selectors import MECHANISMS
+from discreet.selectors import MECHANISMS, ThresholdSelector
 
 FIELDS = {"format", "simulation", "ids", "mechanism", "epsilon", "delta", "event", "shard", "threshold", "k", "asked"}
 FIELDS |= {"dropped", "recorded"}
@@ -158,3 +158,14 @@ def test_a_ledger_of_another_cut_or_budget(capsys, pool, tmp_path):
     assert "another budget" in capsys.readouterr().err
     assert select(pool, *book, "--shards", "2", "--simulation-seed", "1") == 2
     assert "simulation" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("where", "says"), [("select", "the charge was made"), ("price", "nothing was charged")])
+def test_an_interrupt_says_whether_anything_was_charged(capsys, pool, tmp_path, monkeypatch, where, says):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThresholdSelector, where, interrupted)
+    assert select(pool, "--ledger", str(tmp_path / "i.ledger"), "--budget", "3") == 130
+    assert says in capsys.readouterr().err
+    assert len(Ledger.open(FileSink(tmp_path / "i.ledger")).entries) == (2 if where == "select" else 0)

@@ -14,6 +14,7 @@ import typer
 from discreet._version import __version__
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
+from discreet.cli.progress import InterruptedAfterCharge
 from discreet.cli.select import select_command
 from discreet.cli.verify import verify_command
 from discreet.errors import DiscreetError
@@ -56,6 +57,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = app(args=list(arguments) if arguments is not None else None, prog_name="discreet", standalone_mode=False)
     except DiscreetError as error:
         return _refuse(str(error))
+    except InterruptedAfterCharge:
+        return _refuse("Interrupted: the charge was made, and stays; nothing was shown.", code=INTERRUPTED)
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("Interrupted: nothing was charged.", code=INTERRUPTED)
     except BrokenPipeError:  # the reader of our output went away

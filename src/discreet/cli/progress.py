@@ -10,6 +10,19 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+class InterruptedAfterCharge(Exception):  # noqa: N818 - typer swallows KeyboardInterrupt and its kin
+    """Somebody stopped the work when its charge was already durable."""
+
+
+@contextmanager
+def after_charge() -> Iterator[None]:
+    """An interrupt in here does not say that nothing was charged."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedAfterCharge from None
+
+
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """A spinner while something short runs."""

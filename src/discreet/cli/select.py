@@ -50,7 +50,7 @@ def select_command(
 
     Example: discreet select scans.parquet --scores entropy --id scan --k 100 --epsilon 2 --ledger a.ledger --budget 8
     """
-    from discreet.cli.progress import working
+    from discreet.cli.progress import after_charge, working
     from discreet.selectors import charge_selection, selector_for
     from discreet.selectors.candidates import checked
 
@@ -64,7 +64,8 @@ def select_command(
         with working("choosing"):
             who = _POOL if number is None else f"shard-{number}"
             paid = charge_selection(book, selector, k=k, pool_size=len(mine), who=who, why=f"select {mechanism}")
-            found = selector.select(ids=mine, scores=values[places], k=k, receipt=paid)
+            with after_charge():
+                found = selector.select(ids=mine, scores=values[places], k=k, receipt=paid)
     form = _form(found, selector, paid, epsilon=epsilon, delta=delta, number=number, recorded=ledger is not None, k=k)
     if as_json:
         print(json.dumps(form))  # noqa: T201
