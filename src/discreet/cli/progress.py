@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class InterruptedAfterCharge(Exception):  # noqa: N818 - typer swallows KeyboardInterrupt and its kin
+class InterruptedAfterCharge(Exception):  # typer swallows KeyboardInterrupt and its kin
     """Somebody stopped the work when its charge was already durable."""
 
 
