@@ -169,3 +169,13 @@ def test_an_interrupt_says_whether_anything_was_charged(capsys, pool, tmp_path, 
     assert select(pool, "--ledger", str(tmp_path / "i.ledger"), "--budget", "3") == 130
     assert says in capsys.readouterr().err
     assert len(Ledger.open(FileSink(tmp_path / "i.ledger")).entries) == (2 if where == "select" else 0)
+
+
+def test_a_pool_is_never_cut_twice_for_one_ledger(capsys, pool, tmp_path):
+    given = ["--shards", "3", "--ledger", str(tmp_path / "k.ledger"), "--budget", "3"]
+    asked(capsys, pool, *given)
+    (tmp_path / "k.ledger.key").unlink()
+    assert select(pool, *given) == 2
+    assert "k.ledger.key, which cut the pool, is gone" in capsys.readouterr().err
+    assert not (tmp_path / "k.ledger.key").exists()
+    assert len(Ledger.open(FileSink(tmp_path / "k.ledger")).entries) == 2

@@ -59,7 +59,7 @@ def select_command(
     ids, values = _columns(pool, id, scores)
     checked(ids, values, k, _pair(limits))  # before anything is charged
     with _book(ledger, budget, delta, shards, source) as book:
-        number, places = _shard(book, ids, shards, _key(ledger, shards, simulation_seed))
+        number, places = _shard(book, ids, shards, _key(book, ledger, shards, simulation_seed))
         mine = [ids[place] for place in places]
         with working("choosing"):
             who = _POOL if number is None else f"shard-{number}"
@@ -156,8 +156,11 @@ def _book(path: Path | None, budget: str | None, delta: str, shards: int, source
     return Ledger.create(FileSink(path), adaptive(Budget(epsilon=budget, delta=delta), paths=paths), source=source)
 
 
-def _key(ledger: Path | None, shards: int, seed: int | None) -> SecretKey | None:
-    """What cuts the pool: kept beside the ledger, fresh without one, or made of the seed."""
+def _key(book: Ledger, ledger: Path | None, shards: int, seed: int | None) -> SecretKey | None:
+    """What cuts the pool: kept beside the ledger, fresh without one, or made of the seed.
+
+    A second key would cut otherwise, and a record that met a query could meet another: refused.
+    """
     import hashlib
 
     from discreet.noise import SecretKey
@@ -170,6 +173,12 @@ def _key(ledger: Path | None, shards: int, seed: int | None) -> SecretKey | None
         return SecretKey.fresh()
     place = ledger.with_name(ledger.name + ".key")
     if not place.exists():
+        if book.entries:
+            raise BadInput(
+                f"another query of {ledger.name}",
+                f"{place.name}, which cut the pool, is gone",
+                "Restore it: a new cut is unpaid",
+            )
         SecretKey.fresh().write(place)
     return SecretKey.read(place)
 
