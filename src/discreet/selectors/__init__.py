@@ -3,6 +3,7 @@
 from discreet.selectors.named import MECHANISMS, selector_for
 from discreet.selectors.noisy_top import GaussianTopK, LaplaceTopK
 from discreet.selectors.plain import ExactTopK, RandomSelector
+from discreet.selectors.quality import SelectionQuality, selection_quality
 from discreet.selectors.receipts import charge_selection
 from discreet.selectors.responding import ThresholdSelector
 from discreet.selectors.sequential import ExponentialSelector
@@ -14,7 +15,9 @@ __all__ = [
     "GaussianTopK",
     "LaplaceTopK",
     "RandomSelector",
+    "SelectionQuality",
     "ThresholdSelector",
     "charge_selection",
+    "selection_quality",
     "selector_for",
 ]
