@@ -63,7 +63,8 @@ class Rule(ABC):
         raise BadInput("the truth of a stopping rule", "it depends on the progress", "Join rules by | and &, ask met()")
 
     def __repr__(self) -> str:
-        given = [(one.name, getattr(self, one.name)) for one in fields(self)] if is_dataclass(self) else []
+        names: list[str] = [one.name for one in fields(self)] if is_dataclass(self) else []
+        given = [(name, getattr(self, name)) for name in names]
         shown = [(name, repr(json_number(value) if isinstance(value, Decimal) else value)) for name, value in given]
         inside = shown[0][1] if len(shown) == 1 else ", ".join(f"{name}={value}" for name, value in shown)
         return f"{type(self).__name__}({inside})"
