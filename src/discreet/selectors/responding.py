@@ -48,6 +48,9 @@ class Coins:
 class ThresholdSelector:
     """``asked``, ``missed``: the caps. ``threshold``: declared; or None, and found for ``threshold_epsilon``.
 
+    ``share_above``: the share of the pool that shall be above the threshold; None: what makes the sum of the asked
+    scores largest. A larger one asks more evenly among the high scores, which can teach more than the very highest do.
+
     ``tells_dropped``: selections say how many were dropped. Then a query costs what it costs by itself,
     max(asked, missed), and nothing is saved on a path.
     """
@@ -58,6 +61,7 @@ class ThresholdSelector:
     threshold: float | None = None
     range: tuple[float, float] = (0.0, 1.0)
     bins: int = 64
+    share_above: float | None = None
     tells_dropped: bool = False
     name = "threshold-response"
 
@@ -73,6 +77,12 @@ class ThresholdSelector:
             )
         if type(self.bins) is not int or not 2 <= self.bins <= 4096:
             raise BadInput(f"{self.bins} bins", "a grid has 2 to 4096", "Try 64")
+        if self.share_above is not None and (self.threshold is not None or not 0 < self.share_above < 1):
+            raise BadInput(
+                f"a share of {self.share_above} above the threshold",
+                "it is between 0 and 1, and only for a threshold that is found",
+                "Try 0.2",
+            )
 
     def price(self, k: int, pool_size: int) -> tuple[Event, ...]:
         """The threshold, if it is not declared, and the response: a receipt for each."""
@@ -94,7 +104,10 @@ class ThresholdSelector:
         asked, missed = exact_decimal(self.asked, "asked"), exact_decimal(self.missed or 0, "missed")
         if self.threshold is None:
             counts = noisy_counts(values, self.range, self.bins, paid[0])
-            tau, high = best_threshold(counts, self.range, count, len(names), float(asked), float(missed))
+            if self.share_above is None:
+                tau, high = best_threshold(counts, self.range, count, len(names), float(asked), float(missed))
+            else:
+                tau, high = threshold_at(counts, self.range, self.share_above * len(names), len(names))
         else:
             tau, high = float(self.threshold), expected_above(self.range, self.threshold, len(names))
         coins = coins_for(count, len(names), high, asked=asked, missed=missed)
@@ -163,6 +176,16 @@ def best_threshold(
     ]
     best = int(np.argmax(gains))
     return float(edges[best]), int(tails[best])
+
+
+def threshold_at(
+    counts: NDArray[np.float64], limits: tuple[float, float], above: float, pool: int
+) -> tuple[float, int]:
+    """The edge of the grid that has about ``above`` records above it, and how many those are."""
+    bottom, top = limits
+    tails = np.minimum(np.cumsum(counts[::-1])[::-1], pool)
+    best = int(np.argmin(np.abs(tails - above)))
+    return float(bottom + (top - bottom) * best / len(counts)), int(tails[best])
 
 
 def _gain(k: int, pool: int, tail: float, above: float, total: float, asked: float, missed: float) -> float:

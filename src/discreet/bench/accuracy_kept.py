@@ -1,0 +1,86 @@
+"""Accuracy: what share of the gain of non-private active learning over random asking a private method keeps.
+
+All methods of a problem have the same budget, labels and training; seeds are paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from discreet.bench.charts import Chart, Panel, Series
+from discreet.bench.intervals import Interval, mean_interval, share_interval
+from discreet.bench.methods import Method
+from discreet.bench.problems import Problem
+from discreet.bench.results import Row
+from discreet.bench.tables import Table, percent
+
+RANDOM, EXACT = "random", "exact (not private)"
+
+ACCURACY_PROBLEMS: tuple[Problem, ...] = ()
+ACCURACY_METHODS: tuple[Method, ...] = ()
+
+Accuracies = dict[str, dict[int, dict[int, float]]]
+"""By method, phase and seed."""
+
+
+def accuracy_tables(rows: Sequence[Row]) -> list[Table]:
+    """A table a problem: final accuracy, and the share kept."""
+    return [_table(problem, _accuracies(rows, problem)) for problem in _names(rows, "problem")]
+
+
+def _table(problem: str, found: Accuracies) -> Table:
+    lines = []
+    for method, phases in found.items():
+        final = phases[max(phases)]
+        lines.append((method, percent(mean_interval(list(final.values()))), percent(_share(found, method), 0)))
+    seeds = max(len(values) for phases in found.values() for values in phases.values())
+    return Table(
+        title=problem,
+        columns=("method", "accuracy, %", "share of the gain kept, %"),
+        rows=tuple(lines),
+        note=f"Means over {seeds} seeds with 95% intervals (shares: Fieller's). A share is told only where the gain "
+        "of exact selection over random is above two standard errors.",
+    )
+
+
+def _share(found: Accuracies, method: str) -> Interval | None:
+    """Of the last phase, over the seeds that all three have."""
+    if not {RANDOM, EXACT} <= set(found) or method in (RANDOM, EXACT):
+        return None
+    last = {name: found[name][max(found[name])] for name in (RANDOM, EXACT, method)}
+    seeds = sorted(set.intersection(*(set(values) for values in last.values())))
+    gains = [last[method][seed] - last[RANDOM][seed] for seed in seeds]
+    full = [last[EXACT][seed] - last[RANDOM][seed] for seed in seeds]
+    return share_interval(gains, full)
+
+
+def accuracy_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Accuracy by phase, a panel a problem."""
+    panels = []
+    for problem in _names(rows, "problem"):
+        series = []
+        for method, phases in _accuracies(rows, problem).items():
+            points = {phase: mean_interval(list(values.values())) for phase, values in sorted(phases.items())}
+            series.append(
+                Series(
+                    name=method,
+                    x=tuple(map(float, points)),
+                    y=tuple(100 * point.value for point in points.values()),
+                    low=tuple(100 * max(point.low, 0.0) for point in points.values()),
+                    high=tuple(100 * min(point.high, 1.0) for point in points.values()),
+                )
+            )
+        panels.append(Panel(title=problem, x_label="phase", y_label="test accuracy, %", series=tuple(series)))
+    return [Chart(name="accuracy", panels=tuple(panels))] if panels else []
+
+
+def _names(rows: Sequence[Row], column: str) -> list[str]:
+    return list(dict.fromkeys(row[column] for row in rows))
+
+
+def _accuracies(rows: Sequence[Row], problem: str) -> Accuracies:
+    found: Accuracies = {}
+    for row in rows:
+        if row["problem"] == problem and row.get("test_accuracy") is not None:
+            found.setdefault(row["method"], {}).setdefault(row["phase"], {})[row["seed"]] = row["test_accuracy"]
+    return found

@@ -1,0 +1,151 @@
+"""A whole campaign in one process: ask, label (by the public labels), train, and measure; a row a phase.
+
+Everything that would cost a private pool is charged to a ledger of a simulation by the same code: planning, receipts,
+selectors, DP-SGD. What is measured beside it (test accuracy, the true top k) is free because the data are public.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.bench.cases import Case
+from discreet.bench.pricing import Priced, priced
+from discreet.bench.problems import CLASSES, Pool, pool_of
+from discreet.noise import Seeded
+from discreet.privacy.ledger import Why
+from discreet.privacy.training_phase import TrainingPhase
+from discreet.records import Selection
+from discreet.scorers.streaming import pool_scores
+from discreet.selectors import RandomSelector, charge_selection
+from discreet.selectors.quality import selection_quality
+
+BINS = 40
+_ROWS = 8192
+
+
+def run_case(case: Case, data: Path | None) -> list[dict[str, Any]]:
+    """Rows of phases 1, 2 ...; phase 0 has the accuracy before anything was chosen."""
+    pool = pool_of(case.problem, case.seed, data)
+    books = priced(case.problem, case.method, len(pool.y), case.seed)
+    run = _Campaign(case, pool, books)
+    rows = [run.train(0)]
+    for number, k in enumerate(case.problem.queries, start=1):
+        asked = run.ask(number, k)
+        rows.append(asked if case.problem.first_only else asked | run.train(number))
+        if case.problem.first_only:
+            break
+    told = {"claimed_epsilon": books.claimed, "selection_epsilon": books.selection_claimed, "pool_size": len(pool.y)}
+    return [row | told for row in rows]
+
+
+class _Campaign:
+    """Who is in which cohort, and the model so far."""
+
+    def __init__(self, case: Case, pool: Pool, books: Priced) -> None:
+        self.case, self.pool, self.books = case, pool, books
+        self.ids = pool.ids
+        self.place_of = {name: place for place, name in enumerate(self.ids)}
+        first = RandomSelector(source=Seeded(case.seed)).select(ids=self.ids, k=case.problem.initial)
+        labels = [cohort.label for cohort in books.plan.cohorts]
+        self.cohorts: dict[str, list[int]] = {label: [] for label in labels}
+        self.cohorts[labels[0]] = self._places(first.ids)
+        self.model: Any = None
+
+    def ask(self, number: int, k: int) -> dict[str, Any]:
+        """Query ``number``: charged, drawn, entered into its cohort, measured."""
+        taken = np.zeros(len(self.ids), dtype=bool)
+        taken[[place for mine in self.cohorts.values() for place in mine]] = True
+        left = np.flatnonzero(~taken)
+        names = [self.ids[place] for place in left.tolist()]
+        scores = pool_scores(self.books.scorer, self.model, self.pool.x[left], rows=_ROWS)
+        selector = self.books.selectors[number - 1]
+        paid = charge_selection(
+            self.books.selection,
+            selector,
+            k=k,
+            pool_size=len(names),
+            who=self.books.pool_at(number),
+            why=Why(phase=number, purpose="selection"),
+        )
+        found = selector.select(ids=names, scores=scores, k=k, receipt=paid, phase=number)
+        self._enter(number, found)
+        return {"phase": number} | self._measured(names, scores, found, k)
+
+    def train(self, number: int) -> dict[str, Any]:
+        """Train phase ``number`` and measure the model on the test set."""
+        from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
+
+        phase = TrainingPhase.of(self.books.plan, number)
+        problem = self.case.problem
+        settings = Settings(learning_rate=problem.learning_rate, ema=problem.ema, micro_batch=_ROWS)
+        trainer = DPSGD(_linear(problem.features), classes=CLASSES, settings=settings)
+        cohorts = {
+            label: CohortRecords(x=self.pool.x[self.cohorts[label]], y=self.pool.y[self.cohorts[label]])
+            for label in phase.labels
+        }
+        paid = charge_training(self.books.ledger, phase)
+        self.model = trainer.train(phase=phase, cohorts=cohorts, start=self.model, receipt=paid)
+        guesses = self.model.predict_proba(self.pool.test_x).argmax(axis=1)
+        return {"phase": number, "test_accuracy": float((guesses == self.pool.test_y).mean())}
+
+    def _enter(self, number: int, found: Selection) -> None:
+        """Asked records into their cohort; where rates are individual, by the side of the threshold they were on."""
+        mine = [label for label in self.cohorts if label.split("/")[0] == f"phase-{number}"]
+        for label in mine:
+            ids = [one for one in found.ids if _belongs(label, one, found)]
+            self.cohorts[label] = self._places(ids)
+
+    def _places(self, ids: Any) -> list[int]:
+        return sorted(self.place_of[name] for name in ids)
+
+    def _measured(self, names: list[str], scores: NDArray[np.float64], found: Selection, k: int) -> dict[str, Any]:
+        limits = self.books.scorer.range
+        quality = selection_quality(
+            ids=names, scores=scores, selection=found, k=k, where=self.books.selection, limits=limits
+        )
+        chosen = set(found.ids)
+        asked = scores[[place for place, name in enumerate(names) if name in chosen]]
+        top = np.sort(scores)[::-1][:k]
+        classes = self.pool.y[self._places(found.ids)]
+        return {
+            "k": quality.k,
+            "asked": quality.asked,
+            "left": quality.pool,
+            "accuracy": quality.found.accuracy,
+            "iou": quality.found.iou,
+            "mse": quality.found.mse,
+            "share_kept": quality.found.share_kept,
+            "gain_kept": quality.found.gain_kept,
+            "random_accuracy": quality.random.accuracy,
+            "random_iou": quality.random.iou,
+            "random_mse": quality.random.mse,
+            "rare_asked": float((classes % 2 == 1).mean()) if classes.size else 0.0,
+            "pool_counts": _counts(scores, limits),
+            "top_counts": _counts(top, limits),
+            "asked_counts": _counts(asked, limits),
+        }
+
+
+def _belongs(label: str, one: str, found: Selection) -> bool:
+    part = label.partition("/")[2]
+    return not part or (found.above is not None and (one in found.above) == (part == "high"))
+
+
+def _counts(scores: NDArray[np.float64], limits: tuple[float, float]) -> list[int]:
+    return np.histogram(scores, bins=BINS, range=limits)[0].tolist()
+
+
+def _linear(features: int) -> Any:
+    """A linear model that starts at 0."""
+    from torch import nn
+
+    def make() -> nn.Module:
+        model = nn.Linear(features, CLASSES, bias=False)
+        nn.init.zeros_(model.weight)
+        return model
+
+    return make

@@ -1,0 +1,114 @@
+"""The experiments by name: problems, methods, seeds, and what is made of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from discreet.bench.accuracy_kept import ACCURACY_METHODS, ACCURACY_PROBLEMS, accuracy_charts, accuracy_tables
+from discreet.bench.cases import Case, grid
+from discreet.bench.charts import Chart
+from discreet.bench.methods import Method
+from discreet.bench.problems import Problem
+from discreet.bench.results import Row
+from discreet.bench.selection_kept import (
+    NOISE_METHODS,
+    NOISE_PROBLEMS,
+    SELECTION_METHODS,
+    SELECTION_PROBLEMS,
+    noise_charts,
+    noise_tables,
+    selection_charts,
+    selection_tables,
+)
+from discreet.bench.tables import Table
+from discreet.errors import BadInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """``tables`` and ``charts`` are made of rows of results and of nothing else."""
+
+    name: str
+    about: str
+    problems: tuple[Problem, ...]
+    methods: tuple[Method, ...]
+    seeds: int
+    tables: Callable[[Sequence[Row]], list[Table]]
+    charts: Callable[[Sequence[Row]], list[Chart]]
+
+    def cases(self, seeds: int | None = None) -> list[Case]:
+        """The grid."""
+        return grid(self.problems, self.methods, self.seeds if seeds is None else seeds)
+
+
+_TRY_OUT = Problem(
+    name="digits, eps 8, T=2",
+    data="digits",
+    rare=5,
+    initial=200,
+    queries=(60, 60),
+    epsilon="8",
+    batch=120,
+    epochs=15,
+    features=200,
+)
+
+EXPERIMENTS = {
+    one.name: one
+    for one in (
+        Experiment(
+            name="try-out",
+            about="scikit-learn's digits, two queries: a minute, to see how the bench works",
+            problems=(_TRY_OUT,),
+            methods=(
+                Method(name="random", mechanism="random"),
+                Method(name="exact (not private)", mechanism="exact"),
+                Method(
+                    name="threshold response, 2",
+                    mechanism="threshold-response",
+                    selection_epsilon="2",
+                    threshold_epsilon="0.1",
+                    individual_rates=True,
+                ),
+            ),
+            seeds=3,
+            tables=accuracy_tables,
+            charts=accuracy_charts,
+        ),
+        Experiment(
+            name="selection-quality",
+            about="how much of the highest scores each mechanism asks (DP-AL, Table 5, Figs. 9 and 10)",
+            problems=SELECTION_PROBLEMS,
+            methods=SELECTION_METHODS,
+            seeds=10,
+            tables=selection_tables,
+            charts=selection_charts,
+        ),
+        Experiment(
+            name="noise-mechanisms",
+            about="the first query for selection epsilons from 1 to 10 (DP-AL, Fig. 11)",
+            problems=NOISE_PROBLEMS,
+            methods=NOISE_METHODS,
+            seeds=10,
+            tables=noise_tables,
+            charts=noise_charts,
+        ),
+        Experiment(
+            name="accuracy-kept",
+            about="how much of the accuracy that non-private selection gains over random survives privacy",
+            problems=ACCURACY_PROBLEMS,
+            methods=ACCURACY_METHODS,
+            seeds=10,
+            tables=accuracy_tables,
+            charts=accuracy_charts,
+        ),
+    )
+}
+
+
+def experiment_named(name: str) -> Experiment:
+    """The one of that name."""
+    if name not in EXPERIMENTS:
+        raise BadInput(f"the experiment {name}", "there is none of that name", f"Choose one of {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]

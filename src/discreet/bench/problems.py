@@ -1,0 +1,142 @@
+"""What is to be learned: public, fully labelled data made into a private pool, and the terms of a campaign on it.
+
+Everything here is for simulations: the data are public, so that gains can be measured which nobody may measure on a
+private pool. `digits` comes with scikit-learn; the others are read from a directory of IDX files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput
+from discreet.pools.idx import read_idx
+
+Data = Literal["digits", "fashion-mnist", "mnist"]
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
+CLASSES = 10
+_FEATURE_SEED = 20_000
+"""Random features are a public map, the same for every seed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A pool, and a campaign on it.
+
+    rare        every second class has so many times fewer records
+    initial     labelled at random before the first query
+    queries     how many each query may ask
+    epsilon, delta, batch, epochs      of the plan
+    score       what is worth asking
+    features    of the random map in front of the linear model
+    learning_rate, ema                 of its training
+    first_only  stop after the first query: for looking at selections alone
+    """
+
+    name: str
+    data: Data
+    rare: int = 20
+    initial: int
+    queries: tuple[int, ...]
+    epsilon: str
+    delta: str = "1e-5"
+    batch: int
+    epochs: int
+    score: str = "margin"
+    features: int = 500
+    learning_rate: float = 20.0
+    ema: float = 0.98
+    first_only: bool = False
+
+    def settings(self) -> dict[str, Any]:
+        """All that distinguishes it from another."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Pool:
+    """Records of a problem as one seed cuts them: features and classes, and a test set with all classes alike."""
+
+    x: Floats
+    y: Integers
+    test_x: Floats
+    test_y: Integers
+
+    @property
+    def ids(self) -> list[str]:
+        """Names of the records."""
+        return [f"r{place}" for place in range(len(self.y))]
+
+
+def pool_of(problem: Problem, seed: int, data: Path | None) -> Pool:
+    """The pool of ``problem`` for a seed."""
+    x, y, test_x, test_y = _read(problem.data, data)
+    chance = np.random.default_rng([seed, problem.rare])
+    kept = _imbalanced(y, problem.rare, chance)
+    wanted = problem.initial + sum(problem.queries)
+    if kept.size < wanted:
+        raise BadInput(f"{wanted} labels of {problem.name}", f"its pool has {kept.size} records", "Ask fewer")
+    map_of = random_features(x.shape[1], problem.features)
+    return Pool(x=map_of(x[kept]), y=y[kept], test_x=map_of(test_x), test_y=test_y)
+
+
+def _imbalanced(y: Integers, rare: int, chance: np.random.Generator) -> Integers:
+    """All of the even classes, and one of ``rare`` records of each odd one, mixed."""
+    parts = []
+    for number in range(CLASSES):
+        mine = chance.permutation(np.flatnonzero(y == number))
+        parts.append(mine if number % 2 == 0 else mine[: max(1, mine.size // rare)])
+    return np.asarray(chance.permutation(np.concatenate(parts)))
+
+
+class random_features:  # noqa: N801 - a function with its tables
+    """A random layer of rectified sums, centred and brought to length 1, record by record: a public map."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        chance = np.random.default_rng(_FEATURE_SEED)
+        self._weights = chance.normal(size=(inputs, outputs)).astype(np.float32)
+
+    def __call__(self, x: Floats) -> Floats:
+        """(n, inputs) of pixels in [0, 1] to (n, outputs)."""
+        centred = x - np.float32(0.3)
+        made = np.maximum(centred @ self._weights, 0)
+        made -= made.mean(axis=1, keepdims=True)
+        return np.asarray(made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-6))
+
+
+def _read(name: Data, place: Path | None) -> tuple[Floats, Integers, Floats, Integers]:
+    if name == "digits":
+        return _digits()
+    if place is None:
+        raise BadInput(f"the data {name}", "nothing says where they are", "Give --data DIRECTORY")
+    parts = {
+        part: read_idx(place / name / f"{part}.gz")
+        for part in (
+            "train-images-idx3-ubyte",
+            "train-labels-idx1-ubyte",
+            "t10k-images-idx3-ubyte",
+            "t10k-labels-idx1-ubyte",
+        )
+    }
+    x, y, test_x, test_y = parts.values()
+    return _pixels(x), y.astype(np.int64), _pixels(test_x), test_y.astype(np.int64)
+
+
+def _pixels(images: NDArray[Any]) -> Floats:
+    return np.asarray(images.reshape(len(images), -1), dtype=np.float32) / np.float32(255)
+
+
+def _digits() -> tuple[Floats, Integers, Floats, Integers]:
+    """The 1,797 digits of scikit-learn; every fourth is kept for the test."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    test = np.arange(len(y)) % 4 == 0
+    pixels = np.asarray(x, dtype=np.float32) / np.float32(16)
+    classes = np.asarray(y, dtype=np.int64)
+    return pixels[~test], classes[~test], pixels[test], classes[test]

@@ -1,0 +1,106 @@
+"""Results on disk: while a run goes on, one Parquet file a case; when all are there, one file for the experiment.
+
+A case's file appears whole or not at all, so a run that was killed goes on where it was. A row is one phase of one
+case. Audience: owner; the data are public and every row is a simulation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discreet._version import __version__
+from discreet.bench.cases import Case
+from discreet.errors import BadInput
+
+FORMAT = "discreet.bench/1"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Store:
+    """Results of the experiment ``name`` in ``place``."""
+
+    place: Path
+    name: str
+
+    @property
+    def whole(self) -> Path:
+        """All finished cases, once a run is complete."""
+        return self.place / f"{self.name}.parquet"
+
+    @property
+    def pieces(self) -> Path:
+        """Cases of a run that is not complete."""
+        return self.place / f"{self.name}.pieces"
+
+    def done(self) -> set[str]:
+        """Digests of finished cases."""
+        found = {path.stem for path in self.pieces.glob("*.parquet")} if self.pieces.is_dir() else set()
+        if self.whole.exists():
+            found |= set(_read(self.whole, ["case"])["case"])
+        return found
+
+    def keep(self, case: Case, rows: Sequence[Row]) -> None:
+        """Write a finished case."""
+        self.pieces.mkdir(parents=True, exist_ok=True)
+        named = [
+            {"case": case.digest, "problem": case.problem.name, "method": case.method.name, "seed": case.seed} | row
+            for row in rows
+        ]
+        _write(named, self.pieces / f"{case.digest}.parquet")
+
+    def gather(self, cases: Sequence[Case]) -> None:
+        """One file of all ``cases``, once they are finished; the pieces go."""
+        rows = self.rows(cases)
+        _write(rows, self.whole)
+        if self.pieces.is_dir():
+            for path in self.pieces.glob("*.parquet"):
+                path.unlink()
+            self.pieces.rmdir()
+
+    def rows(self, cases: Iterable[Case]) -> list[Row]:
+        """Rows of those of ``cases`` that are finished, in their order."""
+        by_case: dict[str, list[Row]] = {}
+        for path in [*sorted(self.pieces.glob("*.parquet")), *([self.whole] if self.whole.exists() else [])]:
+            seen = set(by_case)
+            for row in _rows(path):
+                if row["case"] not in seen:
+                    by_case.setdefault(row["case"], []).append(row)
+        return [row for case in cases for row in by_case.get(case.digest, [])]
+
+
+def _write(rows: Sequence[Row], path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pyarrow.Table.from_pylist(list(rows)).replace_schema_metadata(
+        {"format": FORMAT, "discreet": __version__, "simulation": "true"}
+    )
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    parquet.write_table(table, draft, compression="zstd")
+    draft.replace(path)
+
+
+def _read(path: Path, columns: list[str] | None = None) -> dict[str, list[Any]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path, columns=columns)
+    except (pyarrow.ArrowException, OSError):
+        raise BadInput(f"reading {path.name}", "it cannot be read as results", "Remove it, and run again") from None
+    if (table.schema.metadata or {}).get(b"format") != FORMAT.encode():
+        raise BadInput(f"reading {path.name}", f"it is not a file of {FORMAT}", "Give the directory of bench run")
+    found: dict[str, list[Any]] = table.to_pydict()
+    return found
+
+
+def _rows(path: Path) -> list[Row]:
+    columns = _read(path)
+    names = list(columns)
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
