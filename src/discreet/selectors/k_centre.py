@@ -25,6 +25,7 @@ import numpy as np
 from discreet.errors import BadInput
 from discreet.noise import exponential, random_places
 from discreet.privacy.accounting.rdp import ORDERS, rdp_epsilon
+from discreet.privacy.budget import Unit
 from discreet.privacy.events import BoundedRange, Event, Repeated
 from discreet.privacy.exact import Number, exact_decimal, exact_times, float_below, rounded_up, share_of
 from discreet.privacy.ledger import Receipt
@@ -108,18 +109,26 @@ class KCentreSelector:
         )
 
     def _drawn(self, points: Floats, known: Floats, count: int, paid: Receipt) -> Any:
-        # a person's records may be drawn in part, and then move distances both ways at once
-        monotone = self.anchored and paid.unit == "record"
+        reach, monotone = self._moves(paid.unit)
         nearest = self._before_any_centre(points)
         for centre in known:
             nearest = np.minimum(nearest, distances(points, centre))
         left, places = np.arange(len(points)), []
         for _ in range(count):
-            place = exponential(nearest[left], sensitivity=self.radius * REACH, receipt=paid, monotone=monotone)
+            place = exponential(nearest[left], sensitivity=reach, receipt=paid, monotone=monotone)
             places.append(left[place])
             left = np.delete(left, place)
             nearest = np.minimum(nearest, distances(points, points[places[-1]]))
         return np.array(places, dtype=np.int64)
+
+    def _moves(self, unit: Unit) -> tuple[float, bool]:
+        """How far a unit moves a distance to the nearest centre, and whether all of them one way.
+
+        A person's record may move together with a centre that is that person's too: by the whole range, both ways.
+        """
+        if unit == "person":
+            return (1 if self.anchored else 2) * self.radius * REACH, False
+        return self.radius * REACH, self.anchored
 
     def _before_any_centre(self, points: Floats) -> Floats:
         """From the origin, where it is a centre; else everybody is as far as can be."""
