@@ -160,7 +160,8 @@ def test_what_is_not_finite_is_a_null_and_what_is_far_is_clipped():
     points = np.random.default_rng(3).normal(size=(40, 3))
     spoilt, nulled = points.copy(), points.copy()
     spoilt[7, 1], nulled[7] = np.nan, 0.0
-    assert run(KCentreSelector(epsilon=2), IDS[:40], spoilt, 20).ids == run(KCentreSelector(epsilon=2), IDS[:40], nulled, 20).ids
+    selector = KCentreSelector(epsilon=2)
+    assert run(selector, IDS[:40], spoilt, 20).ids == run(selector, IDS[:40], nulled, 20).ids
 
 
 def test_a_pool_in_pieces_has_the_same_distances():
