@@ -67,7 +67,10 @@ class Selector(Protocol):
     def select(
         self, *, ids: Any, scores: Any, k: int, receipt: Receipt | Sequence[Receipt], phase: int = 0
     ) -> Selection:
-        """At most k of ``ids``, in random order, for receipts in the order of the price."""
+        """At most k of ``ids``, in random order, for receipts in the order of the price.
+
+        ``scores``: a number a record; for a selector by distances, such as k-centre, an embedding a record.
+        """
 
 
 class Trainer(Protocol):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from discreet.errors import BadInput, InvalidEvent
 from discreet.privacy.event_forms import REGISTRY, flatten, from_json, to_dp_accounting, to_json
 from discreet.privacy.events import (
+    BoundedRange,
     Composed,
     DiscreteLaplace,
     Event,
@@ -29,6 +30,7 @@ elementary = st.one_of(
     st.builds(Laplace, epsilon=losses),
     st.builds(DiscreteLaplace, epsilon=losses, sensitivity=st.integers(1, 9)),
     st.builds(Pure, epsilon=losses),
+    st.builds(BoundedRange, epsilon=losses),
     st.builds(ThresholdResponse, asked=losses, missed=losses),
     st.just(PmfFamily(present=((0.25, 0.75),), absent=((0.5, 0.5),))),
 )

@@ -2,7 +2,7 @@
 
 `exponential`: index i with probability proportional to exp(epsilon score_i / (2 sensitivity)), or without the 2 where
 scores are monotone (a record can only raise them). Drawn by rejection: a uniform index is kept with probability
-exp(-gap to the best), an exact coin. No weight is ever rounded.
+exp(-gap to the best), an exact coin. No weight is ever rounded. Monotone or not, its losses have a range of epsilon.
 
 `SparseVector`: is this value above the threshold? Many noes and one yes cost one charge (Dwork and Roth 2014,
 AboveThreshold): threshold noise of scale lambda = 2 sensitivity / epsilon, value noise of 2 lambda. Each yes starts a
@@ -24,7 +24,7 @@ from discreet.noise.door import RELEASE, paid_epsilon, positive, private_floats,
 from discreet.noise.lattice import FINENESS, Lattice
 from discreet.noise.sources import Streams
 from discreet.noise.stream import Integers, Stream
-from discreet.privacy.events import Pure
+from discreet.privacy.events import BoundedRange, Pure
 from discreet.privacy.ledger.receipts import Receipt, Ticket
 
 _SCORE_FINENESS = 20
@@ -38,8 +38,8 @@ _MOST_GAP = 1 << 12
 def exponential(
     scores: Any, *, sensitivity: float, receipt: Receipt, monotone: bool = False, who: str | None = None
 ) -> int:
-    """The index of a high score; epsilon is what the receipt was charged for."""
-    epsilon = paid_epsilon(receipt, (Pure,), "exponential", who)
+    """The index of a high score; epsilon is what the receipt was charged for, `Pure` or as a `BoundedRange`."""
+    epsilon = paid_epsilon(receipt, (Pure, BoundedRange), "exponential", who)
     reach, values = positive(sensitivity, "sensitivity"), private_floats(scores)
     if values.ndim != 1 or not values.size:
         raise BadInput("the exponential mechanism", "there is nothing to choose from", "Give a list of scores")

@@ -13,6 +13,7 @@ from typing import Any
 
 from discreet.errors import InvalidEvent, UnsupportedEvent
 from discreet.privacy.events import (
+    BoundedRange,
     Composed,
     DiscreteLaplace,
     Event,
@@ -28,6 +29,7 @@ from discreet.privacy.events import (
 REGISTRY: dict[tuple[str, int], type[Event]] = {
     (cls.kind, cls.version): cls
     for cls in (
+        BoundedRange,
         Composed,
         DiscreteLaplace,
         Gaussian,
@@ -109,8 +111,8 @@ def flatten(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
 def to_dp_accounting(event: Event) -> Any:
     """The same mechanism as a `dp_accounting` event (imported here, not before).
 
-    Pure and threshold-response events become the two-valued randomized response of the same epsilon, which
-    dominates every epsilon-DP mechanism. A pmf family has no counterpart there.
+    Pure, bounded-range and threshold-response events become the two-valued randomized response of the same epsilon,
+    which dominates every epsilon-DP mechanism. A pmf family has no counterpart there.
     """
     import math
 

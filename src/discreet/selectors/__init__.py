@@ -1,5 +1,6 @@
 """Who is asked: ids and scores in, a selection out, for what its receipts were charged and no more."""
 
+from discreet.selectors.k_centre import KCentreSelector
 from discreet.selectors.named import MECHANISMS, selector_for
 from discreet.selectors.noisy_top import GaussianTopK, LaplaceTopK
 from discreet.selectors.plain import ExactTopK, RandomSelector
@@ -13,6 +14,7 @@ __all__ = [
     "ExactTopK",
     "ExponentialSelector",
     "GaussianTopK",
+    "KCentreSelector",
     "LaplaceTopK",
     "RandomSelector",
     "SelectionQuality",

@@ -17,11 +17,9 @@ def checked(ids: Any, scores: Any, k: Any, limits: tuple[float, float] | None) -
     """Ids as they are, scores in their range (what is no number is at the bottom, as a null is), and at most all of
     them.
     """
-    names = _names(ids)
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 0:
-        raise BadInput(f"asking {k} records", "it is not a whole number", "Give 0 or more")
+    names, count = some_of(ids, k)
     if limits is None:
-        return names, np.zeros(len(names)), min(int(k), len(names))
+        return names, np.zeros(len(names)), count
     try:
         values = np.array(scores, dtype=np.float64)
     except (TypeError, ValueError):
@@ -30,7 +28,20 @@ def checked(ids: Any, scores: Any, k: Any, limits: tuple[float, float] | None) -
         raise BadInput("scores", "there is not one for each id", "Give ids and scores in the same order")
     bottom, top = limits
     np.nan_to_num(values, copy=False, nan=bottom, posinf=top, neginf=bottom)
-    return names, np.clip(values, bottom, top, out=values), min(int(k), len(names))
+    return names, np.clip(values, bottom, top, out=values), count
+
+
+def some_of(ids: Any, k: Any) -> tuple[Sequence[str], int]:
+    """Ids as they are, and how many of them are asked: k, at most all."""
+    names = _names(ids)
+    return names, min(whole(k), len(names))
+
+
+def whole(k: Any) -> int:
+    """How many are to be asked."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 0:
+        raise BadInput(f"asking {k} records", "it is not a whole number", "Give 0 or more")
+    return int(k)
 
 
 def _names(ids: Any) -> Sequence[str]:

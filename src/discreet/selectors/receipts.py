@@ -9,6 +9,7 @@ from discreet.errors import BadInput
 from discreet.privacy.events import Repeated
 from discreet.privacy.exact import exact_sum
 from discreet.privacy.ledger import Ledger, Receipt, Why
+from discreet.privacy.ledger.entries import Charge
 from discreet.privacy.ledger.ledger import request
 from discreet.roles import Selector
 
@@ -27,19 +28,28 @@ def one_receipt(receipt: Receipt | Sequence[Receipt]) -> Receipt:
 
 
 def pure_price(*paid: Receipt) -> Decimal:
-    """What the charges cost, taken by themselves; infinite where there is no epsilon at delta 0."""
-    charges = [charge for receipt in paid for charge in receipt.entry.charges]
-    each = [Repeated(event=charge.event, count=charge.count).pure_epsilon() for charge in charges]
-    known = [epsilon for epsilon in each if epsilon is not None]
-    return exact_sum(known) if len(known) == len(each) else Decimal("Infinity")
+    """What the charges cost, taken by themselves; infinite where there is no epsilon at delta 0.
+
+    Groups that one receipt charges are served by the same draws, so a record pays the dearest of them, not their sum.
+    """
+    return exact_sum(max(_pure(charge) for charge in receipt.entry.charges) for receipt in paid)
+
+
+def _pure(charge: Charge) -> Decimal:
+    epsilon = Repeated(event=charge.event, count=charge.count).pure_epsilon()
+    return Decimal("Infinity") if epsilon is None else epsilon
 
 
 def charge_selection(
-    where: Ledger, selector: Selector, *, k: int, pool_size: int, who: str, why: Why | str
+    where: Ledger, selector: Selector, *, k: int, pool_size: int, who: str | Sequence[str], why: Why | str
 ) -> list[Receipt]:
-    """A receipt for each part of the price, all of them or none; durable when this returns."""
+    """A receipt for each part of the price, all of them or none; durable when this returns.
+
+    ``who``: the pool; and, for a selector that reads labelled records too, every group of theirs.
+    """
+    groups = [who] if isinstance(who, str) else list(who)
     wanted = []
     for event in selector.price(k, pool_size):
         each, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
-        wanted.append(request({who: each}, count=count, why=why))
+        wanted.append(request(dict.fromkeys(groups, each), count=count, why=why))
     return where.charge_all(wanted) if wanted else []

@@ -5,6 +5,9 @@
 
 ``make`` makes a selector for scores in [0, 1]. Its price is charged to a simulation's ledger, its receipts are handed
 over in the order of the price. Each check raises AssertionError with what does not hold.
+
+A selector that reads something else than scores says what it makes of them: ``reads`` turns scores (n,), a null's 0
+among them, into what `select` is given, row by row, such as embeddings (n, d).
 """
 
 from __future__ import annotations
@@ -27,15 +30,18 @@ _IDS = [f"record {number}" for number in range(40)]
 _SCORES = np.linspace(0.01, 0.99, 40)
 
 
-def check_selector(make: Callable[[], Selector]) -> None:
+Reads = Callable[[Any], Any]
+
+
+def check_selector(make: Callable[[], Selector], *, reads: Reads = lambda scores: scores) -> None:
     """Raise AssertionError with the first thing that a selector does wrong."""
-    _check_sizes(make)
-    _check_odd_scores(make)
-    _check_refusals(make)
-    _check_order(make)
+    _check_sizes(make, reads)
+    _check_odd_scores(make, reads)
+    _check_refusals(make, reads)
+    _check_order(make, reads)
     if make().price(4, 40):
-        _check_payment(make)
-        _check_neighbours(make)
+        _check_payment(make, reads)
+        _check_neighbours(make, reads)
 
 
 def run(selector: Selector, ids: Any, scores: Any, k: int, *, seed: int = 0, ledger: Ledger | None = None) -> Selection:
@@ -45,26 +51,26 @@ def run(selector: Selector, ids: Any, scores: Any, k: int, *, seed: int = 0, led
     return selector.select(ids=ids, scores=scores, k=k, receipt=paid)
 
 
-def _check_sizes(make: Callable[[], Selector]) -> None:
+def _check_sizes(make: Callable[[], Selector], reads: Reads) -> None:
     for count, k in ((40, 10), (40, 0), (40, 40), (40, 1000), (1, 1), (0, 5)):
-        found = run(make(), _IDS[:count], _SCORES[:count], k)
+        found = run(make(), _IDS[:count], reads(_SCORES[:count]), k)
         assert isinstance(found, Selection), "it does not return a Selection"
         assert len(found) <= min(k, count), "it asks more than it was told to"
         assert len(set(found.ids)) == len(found), "it asks somebody twice"
         assert set(found.ids) <= set(_IDS[:count]), "it asks somebody who is not in the pool"
         assert found.mechanism == make().name, "its selection does not say how it was made"
-    assert len(run(make(), _IDS, _SCORES, 1000)) == 40, "asked for everybody, it leaves some out"
+    assert len(run(make(), _IDS, reads(_SCORES), 1000)) == 40, "asked for everybody, it leaves some out"
 
 
-def _check_odd_scores(make: Callable[[], Selector]) -> None:
+def _check_odd_scores(make: Callable[[], Selector], reads: Reads) -> None:
     strange = _SCORES.copy()
     strange[:6] = np.nan, np.inf, -np.inf, 5.0, -5.0, 1e300
     for scores in (np.zeros(40), np.ones(40), np.full(40, 0.5), np.full(40, np.nan), strange, _SCORES.tolist()):
-        assert len(run(make(), _IDS, scores, 10)) <= 10, "it asks more than it was told to"
-    assert run(make(), np.array(_IDS), _SCORES, 40).ids, "it does not take ids as an array"
+        assert len(run(make(), _IDS, reads(scores), 10)) <= 10, "it asks more than it was told to"
+    assert run(make(), np.array(_IDS), reads(_SCORES), 40).ids, "it does not take ids as an array"
 
 
-def _check_refusals(make: Callable[[], Selector]) -> None:
+def _check_refusals(make: Callable[[], Selector], reads: Reads) -> None:
     for ids, k, why in (
         (["a", "b", "a"], 1, "an id that occurs twice"),
         ([1, 2, 3], 1, "ids that are not text"),
@@ -73,44 +79,44 @@ def _check_refusals(make: Callable[[], Selector]) -> None:
     ):
         said = ""
         try:
-            run(make(), ids, [0.1, 0.2, 0.3], k)  # type: ignore[arg-type]
+            run(make(), ids, reads([0.1, 0.2, 0.3]), k)  # type: ignore[arg-type]
         except BadInput as refused:
             said = str(refused)
         assert said, f"it takes {why}"
         assert not any(number in said for number in ("0.1", "0.2", "0.3")), "an error repeats a score"
 
 
-def _check_order(make: Callable[[], Selector]) -> None:
+def _check_order(make: Callable[[], Selector], reads: Reads) -> None:
     """Whoever is shown first is no likelier to score high: over many runs the highest comes first in its share."""
     selector = make()
     firsts = Counter(
         _IDS.index(found.ids[0]) >= np.median([_IDS.index(one) for one in found.ids])
         for seed in range(200)
-        if (found := run(selector, _IDS, _SCORES, 20, seed=seed)).ids
+        if (found := run(selector, _IDS, reads(_SCORES), 20, seed=seed)).ids
     )
-    repeated = [run(make(), _IDS, _SCORES, 20, seed=3).ids for _ in range(2)]
+    repeated = [run(make(), _IDS, reads(_SCORES), 20, seed=3).ids for _ in range(2)]
     assert repeated[0] == repeated[1] or not selector.price(20, 40), "one seed gives two selections"
     if selector.price(20, 40):  # without receipts chance comes from elsewhere
         assert 60 <= firsts[True] <= 150, "the order in which records are shown tells their scores"
 
 
-def _check_payment(make: Callable[[], Selector]) -> None:
+def _check_payment(make: Callable[[], Selector], reads: Reads) -> None:
     selector, book = make(), Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(0))
     paid = charge_selection(book, selector, k=10, pool_size=40, who="pool", why="selection")
-    selector.select(ids=_IDS, scores=_SCORES, k=10, receipt=paid)
+    selector.select(ids=_IDS, scores=reads(_SCORES), k=10, receipt=paid)
     for receipts in (paid, [], paid * 2):
         try:
-            selector.select(ids=_IDS, scores=_SCORES, k=10, receipt=receipts)
+            selector.select(ids=_IDS, scores=reads(_SCORES), k=10, receipt=receipts)
         except (BadInput, ReceiptRefused):
             continue
         raise AssertionError("it draws twice on one receipt, or without one")
 
 
-def _check_neighbours(make: Callable[[], Selector]) -> None:
+def _check_neighbours(make: Callable[[], Selector], reads: Reads) -> None:
     """Record and replay: with the outputs frozen, nothing it says may change with one record's score."""
 
     def mechanism(scores: Any, ledger: Ledger) -> Any:
-        found = run(make(), _IDS[: len(scores)], scores, 10, ledger=ledger)
+        found = run(make(), _IDS[: len(scores)], reads(scores), 10, ledger=ledger)
         return found.ids, found.threshold, found.dropped
 
     check_neighbours(mechanism, _SCORES, null=0.0, most=8)

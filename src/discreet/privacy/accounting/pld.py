@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import BadInput, UnsupportedEvent
+from discreet.privacy.accounting.bounded_range import bounded_range_deltas
+from discreet.privacy.accounting.rdp import rdp_epsilon
 from discreet.privacy.accounting.sampled_gaussian import Array
 from discreet.privacy.budget import Relation
 from discreet.privacy.event_forms import flatten
 from discreet.privacy.events import (
+    BoundedRange,
     DiscreteLaplace,
     Event,
     Gaussian,
@@ -127,16 +130,26 @@ def pld_epsilons(
     relation: Relation = "zero-out",
 ) -> tuple[float, float]:
     """Epsilon of ``event`` forward and backward. A pure event costs its exact sum at a delta too small for FFTs."""
-    pure = event.pure_epsilon()
-    if pure is not None and delta < 2 * rounding(sum(count for _, count in flatten(event))):
-        return float_above(pure), float_above(pure)
+    otherwise = _without_pld(event, delta)
+    if otherwise < math.inf and delta < 2 * rounding(sum(count for _, count in flatten(event))):
+        return otherwise, otherwise
     pair = pld_pair(event, interval=interval, relation=relation)
     if pair is None:
         return 0.0, 0.0
     forward, backward = pair.epsilons(delta)
-    if pure is None:
-        return forward, backward
-    return min(forward, float_above(pure)), min(backward, float_above(pure))
+    return min(forward, otherwise), min(backward, otherwise)
+
+
+def _without_pld(event: Event, delta: float) -> float:
+    """What is known of ``event`` in both directions without a loss distribution: its exact sum, if it is pure.
+
+    With bounded ranges in it, also RDP: there the loss distribution is the worst at every single epsilon, which no
+    one mechanism is, and many of them are proven cheaper by their moments (docs/proofs/bounded-range.md).
+    """
+    if any(isinstance(part, BoundedRange) for part, _ in flatten(event)):
+        return rdp_epsilon(event, delta)
+    pure = event.pure_epsilon()
+    return math.inf if pure is None else float_above(pure)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -151,6 +164,8 @@ def single(event: Event, count: int, *, interval: float, relation: Relation = "z
         return _gaussian(event.noise_multiplier, event.sampling_rate, interval, relation).times(count)
     if isinstance(event, PmfFamily):
         return _family(event, interval).times(count)
+    if isinstance(event, BoundedRange) and event.epsilon > 0:
+        return _bounded_range(float_above(event.epsilon), interval).times(count)
     return _pure_noise(event, interval).times(count)
 
 
@@ -234,6 +249,16 @@ def _pure_noise(event: Event, interval: float) -> LossPair:
         promise = common.DifferentialPrivacyParameters(float_above(epsilon), 0)
         made = pld.from_privacy_parameters(promise, value_discretization_interval=interval)
     return _both_directions(made)
+
+
+def _bounded_range(epsilon: float, interval: float) -> LossPair:
+    """The pair that dominates every mechanism of this range, in either direction alike."""
+    from dp_accounting.pld import pld_pmf
+
+    top = math.ceil(epsilon / interval) + 1
+    worst = bounded_range_deltas(epsilon, np.arange(-top, top + 1, dtype=np.float64) * interval)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -top, top, worst)
+    return LossPair(pmf, pmf)
 
 
 def _both_directions(distribution: Any) -> LossPair:

@@ -12,9 +12,10 @@ import math
 import numpy as np
 
 from discreet.errors import UnsupportedEvent
+from discreet.privacy.accounting.bounded_range import bounded_range_rdp
 from discreet.privacy.accounting.sampled_gaussian import Array, sampled_gaussian_rdp
 from discreet.privacy.event_forms import flatten
-from discreet.privacy.events import Event, Gaussian, Laplace, PmfFamily, PoissonSampledGaussian
+from discreet.privacy.events import BoundedRange, Event, Gaussian, Laplace, PmfFamily, PoissonSampledGaussian
 from discreet.privacy.exact import float_above
 
 ORDERS: Array = np.array(
@@ -45,6 +46,8 @@ def _single(event: Event, orders: Array) -> Array:
             return _sampled(event.sampling_rate, event.noise_multiplier, orders.tobytes())
         case Laplace():
             return _laplace(float_above(event.epsilon), orders)
+        case BoundedRange():
+            return bounded_range_rdp(float_above(event.epsilon), orders)
         case PmfFamily():
             return _family(event, orders)
     epsilon = event.pure_epsilon()
