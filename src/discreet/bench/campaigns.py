@@ -136,7 +136,7 @@ def _belongs(label: str, one: str, found: Selection) -> bool:
 
 
 def _counts(scores: NDArray[np.float64], limits: tuple[float, float]) -> list[int]:
-    return np.histogram(scores, bins=BINS, range=limits)[0].tolist()
+    return [int(count) for count in np.histogram(scores, bins=BINS, range=limits)[0]]
 
 
 def _linear(features: int) -> Any:

@@ -110,5 +110,7 @@ EXPERIMENTS = {
 def experiment_named(name: str) -> Experiment:
     """The one of that name."""
     if name not in EXPERIMENTS:
-        raise BadInput(f"the experiment {name}", "there is none of that name", f"Choose one of {', '.join(EXPERIMENTS)}")
+        raise BadInput(
+            f"the experiment {name}", "there is none of that name", f"Choose one of {', '.join(EXPERIMENTS)}"
+        )
     return EXPERIMENTS[name]

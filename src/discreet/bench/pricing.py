@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
 from functools import lru_cache
+from typing import Any
 
 from discreet.api import plan_request
 from discreet.bench.methods import Method
@@ -88,7 +89,7 @@ def priced(problem: Problem, method: Method, pool_size: int, seed: int) -> Price
 def _plan(problem: Problem, method: Method, pool_size: int) -> Plan:
     """The same for every seed: plans are public."""
     epsilon, delta = Decimal(problem.epsilon), Decimal(problem.delta)
-    options: dict[str, object] = {}
+    options: dict[str, Any] = {}
     if method.pricing == "apart":
         epsilon, delta = epsilon - Decimal(method.selection_epsilon), delta / 2
     elif method.pricing == "paper":
@@ -194,10 +195,6 @@ def _apart_selector(method: Method, event: Event, limits: tuple[float, float]) -
         assert isinstance(event.event, Pure)
         return ExponentialSelector(epsilon=event.event.epsilon * event.count, range=limits)
     if isinstance(event, PoissonSampledGaussian):
-        return GaussianTopK(
-            noise_multiplier=event.noise_multiplier, range=limits, subsample=event.sampling_rate
-        )
+        return GaussianTopK(noise_multiplier=event.noise_multiplier, range=limits, subsample=event.sampling_rate)
     assert isinstance(event, Gaussian)
     return GaussianTopK(noise_multiplier=event.noise_multiplier, range=limits)
-
-

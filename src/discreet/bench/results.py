@@ -44,6 +44,14 @@ class Store:
             found |= set(_read(self.whole, ["case"])["case"])
         return found
 
+    def seeds(self) -> int:
+        """One more than the highest seed there is a finished case of; 0 for none."""
+        found = [_read(path, ["seed"])["seed"] for path in self._files()]
+        return max((max(seeds) + 1 for seeds in found if seeds), default=0)
+
+    def _files(self) -> list[Path]:
+        return [*sorted(self.pieces.glob("*.parquet")), *([self.whole] if self.whole.exists() else [])]
+
     def keep(self, case: Case, rows: Sequence[Row]) -> None:
         """Write a finished case."""
         self.pieces.mkdir(parents=True, exist_ok=True)
@@ -65,7 +73,7 @@ class Store:
     def rows(self, cases: Iterable[Case]) -> list[Row]:
         """Rows of those of ``cases`` that are finished, in their order."""
         by_case: dict[str, list[Row]] = {}
-        for path in [*sorted(self.pieces.glob("*.parquet")), *([self.whole] if self.whole.exists() else [])]:
+        for path in self._files():
             seen = set(by_case)
             for row in _rows(path):
                 if row["case"] not in seen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +50,7 @@ def run_cases(
     return failures
 
 
-def _over_processes(store: Store, cases: Sequence[Case], data: Path | None, processes: int):  # type: ignore[no-untyped-def]
+def _over_processes(store: Store, cases: Sequence[Case], data: Path | None, processes: int) -> Iterator[list[Failure]]:
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // processes)
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_start, initargs=(threads,))

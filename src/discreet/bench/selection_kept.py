@@ -41,14 +41,22 @@ def _problem(data: Data, *, first_only: bool = False) -> Problem:
 
 
 def _methods(epsilon: str, tau: str) -> tuple[Method, ...]:
-    paid = {"selection_epsilon": epsilon}
+    plain = {
+        "Laplace": "laplace",
+        CLIPPED: "clipped-laplace",
+        "Gaussian": "gaussian",
+        "subsampled Gaussian": "subsampled-gaussian",
+        "exponential": "exponential",
+    }
     return (
-        Method(name="Laplace", mechanism="laplace", **paid),
-        Method(name=CLIPPED, mechanism="clipped-laplace", **paid),
-        Method(name="Gaussian", mechanism="gaussian", **paid),
-        Method(name="subsampled Gaussian", mechanism="subsampled-gaussian", **paid),
-        Method(name="exponential", mechanism="exponential", **paid),
-        Method(name=RESPONSE, mechanism="threshold-response", threshold_epsilon=tau, strict=True, **paid),
+        *(Method(name=name, mechanism=mechanism, selection_epsilon=epsilon) for name, mechanism in plain.items()),
+        Method(
+            name=RESPONSE,
+            mechanism="threshold-response",
+            selection_epsilon=epsilon,
+            threshold_epsilon=tau,
+            strict=True,
+        ),
     )
 
 
@@ -183,9 +191,7 @@ def noise_charts(rows: Sequence[Row]) -> list[Chart]:
         level = 100 * _mean(mine, "random_accuracy")
         ends = (float(_EPSILONS[0]), float(_EPSILONS[-1]))
         series.append(Series(name=RANDOM, x=ends, y=(level, level), color="0.6"))
-        panels.append(
-            Panel(title=problem, x_label="selection epsilon", y_label="accuracy, %", series=tuple(series))
-        )
+        panels.append(Panel(title=problem, x_label="selection epsilon", y_label="accuracy, %", series=tuple(series)))
     return [Chart(name="noise-mechanisms", panels=tuple(panels))] if panels else []
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 import typer
 
 from discreet._version import __version__
+from discreet.cli.bench import bench_app
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
 from discreet.cli.progress import InterruptedAfterCharge
@@ -35,6 +36,7 @@ app.command("plan")(plan_command)
 app.add_typer(ledger_app)
 app.command("select")(select_command)
 app.command("verify")(verify_command)
+app.add_typer(bench_app)
 
 
 def _version(shown: bool) -> None:

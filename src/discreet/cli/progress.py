@@ -49,3 +49,20 @@ def stepping(what: str, total: int) -> Iterator[Callable[[T], T]]:
             return value
 
         yield step
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """A bar that is told how many are done, and of how many."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=total)
+
+        def told(done: int, of: int) -> None:
+            bar.update(task, completed=done, total=of)
+
+        yield told
