@@ -52,6 +52,7 @@ _TRY_OUT = Problem(
     batch=120,
     epochs=15,
     features=200,
+    accountant="rdp",
 )
 
 EXPERIMENTS = {

@@ -113,6 +113,7 @@ def _plan(problem: Problem, method: Method, pool_size: int) -> Plan:
             batch=problem.batch,
             epochs=problem.epochs,
             pool_size=pool_size,
+            accountant=problem.accountant,
             **options,
         )
     )
