@@ -6,6 +6,7 @@ python benchmarks/selection_attack.py    # writes docs/reference/selection-attac
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import time
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from discreet.testing.selection_cases import selection_cases
 
 RESULT = Path(__file__).parents[1] / "docs" / "reference" / "selection-attack.md"
 RUNS, PLANTED_RUNS = 10**6, 10**5
-MARK = "<!-- written by benchmarks/selection_attack.py from here on -->"
 Ways = ("forward", "backward")
 Found = tuple[SelectionAttack, SelectionClaim]
 
@@ -63,30 +63,40 @@ def case_row(name: str, found: SelectionAttack, claim: SelectionClaim) -> str:
     return f"| {name} | {queries} | {ways[0]} | {ways[1]} | {tightest(found, claim)} | {held} |"
 
 
-def main() -> None:
-    began = time.monotonic()
-    names, wrong = [one.name for one in selection_cases()], [one.name for one in planted_mistakes()]
+def cases() -> list[str]:
+    names = [one.name for one in selection_cases()]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         found = pool.map(case, range(len(names)), chunksize=1)
-        caught = pool.map(mistake, range(len(wrong)), chunksize=1)
-    lines = [
-        MARK,
-        "",
+    return [
         f"## What was proved, {RUNS:,} runs of each world",
         "",
         "| case | queries | forward, of the claim | backward, of the claim | tightest path | claim |",
         "|---|---|---|---|---|---|",
         *(case_row(name, *one) for name, one in zip(names, found, strict=True)),
-        "",
+    ]
+
+
+def planted() -> list[str]:
+    names = [one.name for one in planted_mistakes()]
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        found = pool.map(mistake, range(len(names)), chunksize=1)
+    return [
         f"## Planted mistakes, {PLANTED_RUNS:,} runs of each world",
         "",
         "| mistake | where most was proved | proved | claimed | |",
         "|---|---|---|---|---|",
-        *(f"| {name} | {worst(*one)} |" for name, one in zip(wrong, caught, strict=True)),
-        "",
+        *(f"| {name} | {worst(*one)} |" for name, one in zip(names, found, strict=True)),
     ]
-    text = RESULT.read_text(encoding="utf-8").partition(MARK)[0]
-    RESULT.write_text(text + "\n".join(lines), encoding="utf-8")
+
+
+def main() -> None:
+    began = time.monotonic()
+    parts = {"cases": cases, "planted": planted}
+    for part in sys.argv[1:] or parts:
+        mark = f"<!-- {part}: written by benchmarks/selection_attack.py -->\n"
+        before, _, after = RESULT.read_text(encoding="utf-8").partition(mark)
+        rest = after.partition(mark)[2]
+        RESULT.write_text(f"{before}{mark}\n" + "\n".join(parts[part]()) + f"\n\n{mark}{rest}", encoding="utf-8")
     print(f"{RESULT.name}: {time.monotonic() - began:.0f} s")
 
 

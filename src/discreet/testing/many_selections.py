@@ -74,7 +74,7 @@ class TopRuns(SceneRuns):
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialRuns(SceneRuns):
-    """One after the other, by rejection, as `exponential` draws."""
+    """One after the other, by rejection, as `exponential` draws; epsilon to a 1024th."""
 
     selector: ExponentialSelector
 
@@ -120,7 +120,12 @@ class ThresholdRuns(SceneRuns):
         fell = self.tossed(above, pool, [coins for _, coins in decided], which, source)
         who = self.kept(fell, np.minimum(self.scene.k[query], pool.sum(axis=1)), chance)
         dropped = (fell.sum(axis=1) - who.sum(axis=1)) * self.selector.tells_dropped
-        return Asked(who=who, place=any_place(who, chance), threshold=taus, dropped=dropped)
+        place, gone = any_place(who, chance), self.leaving(fell, who)
+        return Asked(who=who, place=place, threshold=taus, dropped=dropped, gone=gone)
+
+    def leaving(self, fell: Bits, who: Bits) -> Bits:
+        """Who is not in the pool any more: those who were asked."""
+        return who
 
     def decided(self, query: int, values: Any, pool: Bits, source: Seeded) -> tuple[list[tuple[float, Coins]], Codes]:
         """Thresholds with their coins, and which of them each run has."""

@@ -36,7 +36,7 @@ from discreet.testing.selection_cases import (
     one_sided,
     separate,
 )
-from discreet.testing.selection_scenes import Bits, Codes
+from discreet.testing.selection_scenes import Asked, Bits, Codes
 
 
 class InOrder(TopRuns):
@@ -61,7 +61,7 @@ class LeftOut(TopRuns):
 
     rate: float
 
-    def ask(self, query: int, scores: Any, pool: Bits, chance: Stream) -> Any:
+    def ask(self, query: int, scores: Any, pool: Bits, chance: Stream) -> Asked:
         """Of those who were drawn."""
         numerators = np.full(pool.size, int(self.rate * ONE), dtype=np.uint64)
         return super().ask(query, scores, pool & chance.bernoulli(numerators).reshape(pool.shape), chance)
@@ -70,9 +70,10 @@ class LeftOut(TopRuns):
 class Stays(TopRuns):
     """Whoever was asked stays in the pool, and pays once."""
 
-    def leave(self, left: Bits, asked: Bits) -> Bits:
+    def ask(self, query: int, scores: Any, pool: Bits, chance: Stream) -> Asked:
         """Nobody leaves."""
-        return left
+        asked = super().ask(query, scores, pool, chance)
+        return replace(asked, gone=np.zeros_like(asked.who))
 
 
 class WholeEach(ExponentialRuns):
@@ -90,6 +91,14 @@ class NullCounted(ThresholdRuns):
         """Of everybody."""
         bottom, _ = self.selector.range
         return super().counts(np.where(values > bottom, values, bottom + 1e-9), pool)
+
+
+class Remembered(ThresholdRuns):
+    """Whoever fell is remembered: the dropped are not asked again."""
+
+    def leaving(self, fell: Bits, who: Bits) -> Bits:
+        """The set before truncation."""
+        return fell
 
 
 class Doubled(ThresholdRuns):
@@ -160,6 +169,15 @@ def faulty_mechanisms() -> list[Case]:
             campaign=Doubled(selector=DECLARED, scene=separate(2, [0.0] * 8, 3)),
             claims=lambda: one_sided(2, "1", "1"),
             runs=20_000,
+        ),
+        Case(
+            name="threshold response: the dropped are remembered",
+            campaign=Remembered(
+                selector=ThresholdSelector(asked=1, threshold=0.99),
+                scene=replace(separate(2, [1.0] * 5, 2), k=(2, 6)),  # the second query asks everybody
+            ),
+            claims=lambda: one_sided(2, "1", "1"),
+            runs=10_000,
         ),
         Case(
             name="threshold response: the null is counted",

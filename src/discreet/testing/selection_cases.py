@@ -2,8 +2,8 @@
 
 A record is asked most tellingly when its competitors stand at the top and few are asked; it is missed most tellingly
 when they stand at the bottom and nearly all are asked. Most scenes give every query competitors of its own, so that all
-queries are as hard; two have one pool that shrinks. Claims are made when they are asked for: that of Gaussian noise takes
-a second.
+queries are as hard; two have one pool that shrinks. Claims are made when they are asked for: that of Gaussian noise
+takes a second.
 """
 
 from __future__ import annotations

@@ -68,6 +68,8 @@ class Asked:
     place: Codes
     threshold: NDArray[np.float64]
     dropped: Codes
+    gone: Bits | None = None
+    """Who leaves the pool, where that is not who was asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,12 +98,8 @@ class SceneRuns(ABC):
             path = np.where(asked.who[:, 0] & (path == 0), query + 1 + below, path)
             others = asked.who[:, 1:] @ (1 << np.arange(columns.size - 1))
             seen += [others, asked.place, np.rint(asked.threshold * _FINE).astype(np.int64), asked.dropped]
-            left[:, columns] = self.leave(left[:, columns], asked.who)
+            left[:, columns] &= ~(asked.who if asked.gone is None else asked.gone)
         return Views(path=path, seen=np.stack(seen, axis=1))
-
-    def leave(self, left: Bits, asked: Bits) -> Bits:
-        """Who is still in the pool."""
-        return left & ~asked
 
 
 @dataclass(frozen=True, kw_only=True)
