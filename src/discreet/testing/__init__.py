@@ -2,16 +2,35 @@
 
 from discreet.testing.neighbours import Finding, NotPrivate, Report, check_neighbours
 from discreet.testing.noise import check_source
+from discreet.testing.selection_attack import (
+    PathLoss,
+    SelectionAttack,
+    SelectionClaim,
+    Views,
+    attack_selection,
+    composed_claim,
+    one_sided_claim,
+)
+from discreet.testing.selection_scenes import Scene, SelectorRuns
 from discreet.testing.selectors import check_selector
 from discreet.testing.sinks import check_ledger_in, check_sink
 
 __all__ = [
     "Finding",
     "NotPrivate",
+    "PathLoss",
     "Report",
+    "Scene",
+    "SelectionAttack",
+    "SelectionClaim",
+    "SelectorRuns",
+    "Views",
+    "attack_selection",
     "check_ledger_in",
     "check_neighbours",
     "check_selector",
     "check_sink",
     "check_source",
+    "composed_claim",
+    "one_sided_claim",
 ]

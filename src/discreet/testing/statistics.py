@@ -74,3 +74,27 @@ def repeats(*samples: Any) -> int:
 def discrete_laplace_pmf(rate: float) -> Callable[[Any], Any]:
     """P[k] of two-sided geometric noise with exp(-rate |k|)."""
     return lambda k: math.tanh(rate / 2) * np.exp(-rate * np.abs(k))
+
+
+def lowest_share(heads: Any, tosses: int, level: float) -> Any:
+    """The lower end of Clopper and Pearson: the share is above it but for a chance of ``level``, exactly.
+
+    The upper end is one minus that of the other side of the coin.
+    """
+    from scipy import stats
+
+    seen = np.asarray(heads, dtype=np.float64)
+    return np.where(seen > 0, stats.beta.ppf(level, np.maximum(seen, 1), tosses - seen + 1), 0.0)
+
+
+def same_law_pvalue(first: Any, second: Any) -> float:
+    """Chi-square: do two samples of labels come from one law? Labels seen less than twenty times are put together."""
+    from scipy import stats
+
+    labels = np.concatenate([first, second])
+    _, place = np.unique(labels, return_inverse=True)
+    table = np.stack([np.bincount(part, minlength=int(place.max()) + 1) for part in np.split(place, [len(first)])])
+    rare = table.sum(axis=0) < 20
+    kept = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
+    kept = kept[:, kept.sum(axis=0) > 0]
+    return float(stats.chi2_contingency(kept, correction=False).pvalue) if kept.shape[1] > 1 else 1.0
