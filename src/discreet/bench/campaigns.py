@@ -81,7 +81,8 @@ class _Campaign:
 
         phase = TrainingPhase.of(self.books.plan, number)
         problem = self.case.problem
-        settings = Settings(learning_rate=problem.learning_rate, ema=problem.ema, micro_batch=_ROWS)
+        steps = sum(phase.steps for phase in self.books.plan.phases)  # public, as all of a plan is
+        settings = Settings(learning_rate=problem.travel / steps, ema=problem.ema, micro_batch=_ROWS)
         trainer = DPSGD(_linear(problem.features), classes=CLASSES, settings=settings)
         cohorts = {
             label: CohortRecords(x=self.pool.x[self.cohorts[label]], y=self.pool.y[self.cohorts[label]])

@@ -52,6 +52,7 @@ _TRY_OUT = Problem(
     batch=120,
     epochs=15,
     features=200,
+    travel=2000.0,
     accountant="rdp",
 )
 

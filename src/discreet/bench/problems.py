@@ -7,6 +7,7 @@ private pool. `digits` comes with scikit-learn; the others are read from a direc
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ Integers = NDArray[np.int64]
 CLASSES = 10
 _FEATURE_SEED = 20_000
 """Random features are a public map, the same for every seed."""
+_DIRECTIONS, _PIECE = 8, 5_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,9 @@ class Problem:
     epsilon, delta, batch, epochs      of the plan
     score       what is worth asking
     features    of the random map in front of the linear model
-    learning_rate, ema                 of its training
+    travel      learning rate times steps, the same for every plan: one that pays for selection has fewer steps, and
+                would otherwise only learn less far
+    ema         averaging of the weights
     first_only  stop after the first query: for looking at selections alone
     accountant  of the plan; ``rdp`` plans faster and claims more
     """
@@ -51,7 +55,7 @@ class Problem:
     epochs: int
     score: str = "margin"
     features: int = 500
-    learning_rate: float = 20.0
+    travel: float = 9000.0
     ema: float = 0.98
     first_only: bool = False
     accountant: Accountant = "pld"
@@ -105,13 +109,43 @@ class random_features:  # noqa: N801 - a function with its tables
         self._weights = chance.normal(size=(inputs, outputs)).astype(np.float32)
 
     def __call__(self, x: Floats) -> Floats:
-        """(n, inputs) of pixels in [0, 1] to (n, outputs)."""
-        centred = x - np.float32(0.3)
-        made = np.maximum(centred @ self._weights, 0)
+        """(n, inputs) to (n, outputs)."""
+        made = np.maximum(x @ self._weights, 0)
         made -= made.mean(axis=1, keepdims=True)
-        return np.asarray(made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-6))
+        return _to_length_one(made)
 
 
+def cells(images: NDArray[Any]) -> Floats:
+    """(n, 28, 28) pictures of bytes to (n, 441): how strong edges of eight directions are in each of 7 x 7 cells, and
+    how bright it is there. Nothing is fitted to data.
+    """
+    return np.concatenate([_cells(images[start : start + _PIECE]) for start in range(0, len(images), _PIECE)])
+
+
+def _cells(images: NDArray[Any]) -> Floats:
+    light = images.astype(np.float32) / np.float32(255)
+    across, down = np.zeros_like(light), np.zeros_like(light)
+    across[:, :, 1:-1] = light[:, :, 2:] - light[:, :, :-2]
+    down[:, 1:-1] = light[:, 2:] - light[:, :-2]
+    strength = np.hypot(across, down)
+    turn = np.mod(np.arctan2(down, across), np.pi) * np.float32(_DIRECTIONS / np.pi)
+    whole = np.floor(turn)
+    part, first = turn - whole, whole.astype(np.int64) % _DIRECTIONS
+    edges = np.zeros((len(light), _DIRECTIONS, 28, 28), dtype=np.float32)
+    where = np.indices(light.shape)
+    edges[where[0], first, where[1], where[2]] += strength * (1 - part)
+    edges[where[0], (first + 1) % _DIRECTIONS, where[1], where[2]] += strength * part
+    summed = np.sqrt(edges.reshape(-1, _DIRECTIONS, 7, 4, 7, 4).sum(axis=(3, 5)))
+    bright = light.reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4)) - np.float32(0.3)
+    parts = [_to_length_one(part.reshape(len(light), -1)) for part in (summed, bright)]
+    return _to_length_one(np.concatenate(parts, axis=1))
+
+
+def _to_length_one(rows: Floats) -> Floats:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6), dtype=np.float32)
+
+
+@lru_cache(maxsize=1)
 def _read(name: Data, place: Path | None) -> tuple[Floats, Integers, Floats, Integers]:
     if name == "digits":
         return _digits()
@@ -127,11 +161,7 @@ def _read(name: Data, place: Path | None) -> tuple[Floats, Integers, Floats, Int
         )
     }
     x, y, test_x, test_y = parts.values()
-    return _pixels(x), y.astype(np.int64), _pixels(test_x), test_y.astype(np.int64)
-
-
-def _pixels(images: NDArray[Any]) -> Floats:
-    return np.asarray(images.reshape(len(images), -1), dtype=np.float32) / np.float32(255)
+    return cells(x), y.astype(np.int64), cells(test_x), test_y.astype(np.int64)
 
 
 def _digits() -> tuple[Floats, Integers, Floats, Integers]:
@@ -140,6 +170,6 @@ def _digits() -> tuple[Floats, Integers, Floats, Integers]:
 
     x, y = load_digits(return_X_y=True)
     test = np.arange(len(y)) % 4 == 0
-    pixels = np.asarray(x, dtype=np.float32) / np.float32(16)
+    pixels = _to_length_one(np.asarray(x, dtype=np.float32) / np.float32(16) - np.float32(0.3))
     classes = np.asarray(y, dtype=np.int64)
     return pixels[~test], classes[~test], pixels[test], classes[test]
