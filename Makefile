@@ -46,6 +46,7 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/dp_sgd.py
 	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/selection.py
 
 clean:
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.noise.door import paid_event, paid_events, release
+from discreet.noise.inversion import fallen_far
 from discreet.noise.sources import Streams
-from discreet.noise.stream import ONE
+from discreet.noise.stream import ONE, Stream
 from discreet.privacy.events import Event, PoissonSampledGaussian, Pure, ThresholdResponse
 from discreet.privacy.ledger.receipts import Receipt
 
@@ -26,6 +27,10 @@ _ABOVE = _PRECISE.add(Decimal(1), Decimal("1e-50"))
 _ENOUGH = Decimal(100)
 """e^100 is far above 2^63: a larger epsilon allows no more."""
 MASK = "mask"
+MANY = 1 << 16
+"""Coins from which on the gaps between those that fall are drawn, instead of each."""
+_FEW = 6
+"""Coins below 2^-6 are faster tossed for all than for a list of some."""
 
 
 def numerator(probability: float | Decimal | Fraction, *, up: bool) -> int:
@@ -108,11 +113,16 @@ def threshold_coins(above: Any, *, high: int, low: int, receipt: Receipt, who: s
         raise BadInput("the records above a threshold", "they are not a list of true and false", "Give booleans")
 
     def sampler(streams: Streams) -> NDArray[np.bool_]:
+        toss = fallen_far if bits.size >= MANY else Stream.fallen
         fell = np.zeros(bits.size, dtype=bool)
-        fell[streams(0).fallen(low, bits.size)] = True
-        highs = np.flatnonzero(bits)  # these toss other coins, whatever fell for them above
-        fell[highs] = False
-        fell[highs[streams(1).fallen(high, highs.size)]] = True
+        lows = toss(streams(0), low, bits.size)
+        fell[lows[~bits[lows]]] = True  # records above toss other coins
+        if bits.size >= MANY and high < ONE >> _FEW:  # so few that everybody may toss, and those above are picked out
+            highs = toss(streams(1), high, bits.size)
+            fell[highs[bits[highs]]] = True
+        else:
+            above = np.flatnonzero(bits)
+            fell[above[toss(streams(1), high, above.size)]] = True
         return fell
 
     return release(

@@ -178,6 +178,16 @@ class Stream:
             piece *= 2.0 * (drawn & np.uint64(1)).astype(np.float64) - 1.0
         return found
 
+    def normals_at(self, tails: Words, plus: NDArray[np.bool_]) -> Floats:
+        """Standard Gaussians of these signs and tails of 63 bits, as `normals` makes them of words of its own."""
+        from scipy.special import ndtri
+
+        found = np.empty(tails.size)
+        for start in range(0, tails.size, _CHUNK):
+            piece = ndtri(self._tails(tails[start : start + _CHUNK]), out=found[start : start + _CHUNK])
+            piece *= np.where(plus[start : start + _CHUNK], -1.0, 1.0)
+        return found
+
     def exponentials(self, count: int) -> Floats:
         """Standard exponentials."""
         return np.asarray(-np.log(self._tails(self.words(count))))

@@ -2,6 +2,9 @@
 
 `laplace_top`: discrete Laplace noise on a lattice, exact. `gaussian_top`: Gaussian noise, as `gaussian` draws it. One
 record is one score, so whatever k is, the price is that of one noisy number (docs/proofs/noisy-top.md).
+
+Of many scores only the noise that can still matter is drawn, with the same distribution (`discreet.noise.lazy_top`).
+Large arrays of floats are read where they are: neither copied nor changed.
 """
 
 from __future__ import annotations
@@ -12,31 +15,40 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.noise.coins import MASK, masked_groups
 from discreet.noise.door import paid_events, positive, private_floats, release
 from discreet.noise.gaussian import one_multiplier
+from discreet.noise.inversion import GaussianNoise, LaplaceNoise
 from discreet.noise.lattice import Lattice
-from discreet.noise.sources import Streams
-from discreet.noise.stream import Floats, Integers
+from discreet.noise.lazy_levels import Places, Scores, heights
+from discreet.noise.lazy_top import largest, lazy_top
+from discreet.noise.sealed import SealedKey
+from discreet.noise.sources import OperatingSystem, Seeded, Streams
 from discreet.privacy.events import Laplace, Pure, ThresholdResponse
 from discreet.privacy.ledger.receipts import Receipt
 
-Places = NDArray[np.int64]
+MANY = 1 << 16
+"""Scores from which on noise is drawn lazily."""
+_PIECE = 1 << 15
+_MOST_SCALE = 1 << 32
+"""Of a larger scale, which hides everything, floats decide too few whole numbers."""
 
 
 def laplace_top(scores: Any, count: int, *, sensitivity: float, receipt: Receipt, who: str | None = None) -> Places:
     """The places, in order, of the ``count`` largest scores with Laplace noise of scale sensitivity / epsilon."""
     epsilon = _epsilon(receipt, who)
-    reach, values = positive(sensitivity, "sensitivity"), _one_each(scores, count)
+    reach, values = positive(sensitivity, "sensitivity"), _one_each(scores, count, receipt)
     lattice = Lattice.under(reach / float(epsilon), "Laplace")
     scale = math.ceil(lattice.steps_l1(reach, 1) / epsilon)
     lattice.check_noise(scale, "Laplace")
 
     def sampler(streams: Streams) -> Places:
-        return largest(lattice.floored(values) + streams(0).discrete_laplace(scale, 1, values.size), count)
+        if values.size >= MANY and scale <= _MOST_SCALE:
+            noise = LaplaceNoise(scale=scale)
+            return lazy_top(values, count, lattice=lattice, noise=noise, streams=streams)
+        return largest(heights(values, lattice) + streams(0).discrete_laplace(scale, 1, values.size), count)
 
     return release(
         receipt,
@@ -53,14 +65,16 @@ def laplace_top(scores: Any, count: int, *, sensitivity: float, receipt: Receipt
 def gaussian_top(scores: Any, count: int, *, sensitivity: float, receipt: Receipt, who: str | None = None) -> Places:
     """The places, in order, of the ``count`` largest scores with Gaussian noise of the multiplier that was charged."""
     sigma = one_multiplier(receipt, who)
-    reach, values = positive(sensitivity, "sensitivity"), _one_each(scores, count)
+    reach, values = positive(sensitivity, "sensitivity"), _one_each(scores, count, receipt)
     lattice = Lattice.under(sigma * reach, "Gaussian")
     steps = sigma * lattice.steps_l2(reach, 1)
     lattice.check_noise(steps, "Gaussian")
 
     def sampler(streams: Streams) -> Places:
-        noise = np.rint(streams(0).normals(values.size) * steps).astype(np.int64)
-        return largest(lattice.floored(values) + noise, count)
+        if values.size >= MANY:
+            return lazy_top(values, count, lattice=lattice, noise=GaussianNoise(steps=steps), streams=streams)
+        drawn = np.rint(streams(0).normals(values.size) * steps).astype(np.int64)
+        return largest(heights(values, lattice) + drawn, count)
 
     return release(
         receipt,
@@ -73,17 +87,6 @@ def gaussian_top(scores: Any, count: int, *, sensitivity: float, receipt: Receip
         who=who,
         after=(MASK, masked_groups(receipt, who)),
     )
-
-
-def largest(values: Integers, count: int) -> Places:
-    """The places of the ``count`` largest, in order; of equal ones, the first."""
-    if count >= values.size:
-        return np.arange(values.size)
-    if count == 0:
-        return np.empty(0, dtype=np.int64)
-    bar = np.partition(values, values.size - count)[values.size - count]
-    sure = np.flatnonzero(values > bar)
-    return np.sort(np.concatenate([sure, np.flatnonzero(values == bar)[: count - sure.size]]))
 
 
 def _epsilon(receipt: Receipt, who: str | None) -> Fraction:
@@ -99,10 +102,21 @@ def _epsilon(receipt: Receipt, who: str | None) -> Fraction:
     return Fraction(epsilon)
 
 
-def _one_each(scores: Any, count: int) -> Floats:
-    values = private_floats(scores)
+def _one_each(scores: Any, count: int, receipt: Receipt) -> Scores:
+    values = _finite_floats(scores, receipt)
     if values.ndim != 1:
         raise BadInput("the largest of noisy scores", "they are not one number a record", "Give a list of scores")
     if type(count) is not int or count < 0:
         raise BadInput(f"the {count} largest of noisy scores", "it is not a whole number", "Give 0 or more")
     return values
+
+
+def _finite_floats(scores: Any, receipt: Receipt) -> Scores:
+    """Finite floats: the caller's own array if it is large and already that, and nobody keeps it; else a copy."""
+    borrowed = isinstance(receipt.source, (OperatingSystem, Seeded, SealedKey))
+    if borrowed and type(scores) is np.ndarray and scores.size >= MANY and scores.dtype in (np.float32, np.float64):
+        with np.errstate(all="ignore"):
+            sums = [scores[start : start + _PIECE].sum() for start in range(0, len(scores), _PIECE)]
+        if np.isfinite(sums).all():  # one that is not finite makes its sum so; a sum that overflows is only copied
+            return scores
+    return private_floats(scores)

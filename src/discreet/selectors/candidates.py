@@ -27,8 +27,8 @@ def checked(ids: Any, scores: Any, k: Any, limits: tuple[float, float] | None) -
     if values.shape != (len(names),):
         raise BadInput("scores", "there is not one for each id", "Give ids and scores in the same order")
     bottom, top = limits
-    np.nan_to_num(values, copy=False, nan=bottom, posinf=top, neginf=bottom)
-    return names, np.clip(values, bottom, top, out=values), count
+    np.fmax(values, bottom, out=values)  # the bottom also where there is no number
+    return names, np.minimum(values, top, out=values), count
 
 
 def some_of(ids: Any, k: Any) -> tuple[Sequence[str], int]:

@@ -29,11 +29,14 @@ from discreet.privacy.exact import Number, exact_decimal
 from discreet.privacy.ledger import Receipt
 from discreet.records import Selection
 from discreet.scorers.own import declared_range
-from discreet.selectors.candidates import Floats, checked, chosen
+from discreet.selectors.candidates import checked, chosen
 from discreet.selectors.receipts import pure_price, several
 
-MOST_COUNTED = 1 << 22
-"""Records whose scores are counted for the threshold; of more, every so manyth by place: that is public, and enough."""
+ALL_COUNTED, _SPARSEST = 1 << 20, 24
+"""Of more scores than this only some are counted for the threshold, every so manyth by place, down to every 24th: that
+is public, and enough."""
+_PIECE = 1 << 15
+"""Scores that stay in the processor's cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,16 @@ class Coins:
 
     high: int
     low: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Response:
+    """Places of the asked, in random order, and which of them are above the threshold. ``dropped`` is the owner's."""
+
+    places: NDArray[np.int64]
+    threshold: float
+    above: NDArray[np.bool_]
+    dropped: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,32 +110,42 @@ class ThresholdSelector:
         """About k records, many of them from above the threshold."""
         names, values, count = checked(ids, scores, k, self.range)
         paid = several(receipt)
-        if len(paid) != len(self.price(k, len(names))):
+        found = self.respond(values, count, paid)
+        return Selection(
+            ids=chosen(names, found.places),
+            mechanism=self.name,
+            simulation=paid[-1].simulation,
+            epsilon=pure_price(*paid),
+            threshold=found.threshold,
+            above=frozenset(chosen(names, found.places[found.above])),
+            dropped=found.dropped if self.tells_dropped else None,
+        )
+
+    def respond(self, scores: NDArray[Any], count: int, paid: Sequence[Receipt]) -> Response:
+        """The same for an array of floats, which is read where it is: places of about ``count`` of them.
+
+        A score outside its range counts as the end of it; one that is no number, as the bottom.
+        """
+        if scores.ndim != 1 or scores.dtype.kind != "f":
+            raise BadInput("a threshold response", "the scores are not a list of floats", "Give one float a record")
+        if len(paid) != len(self.price(count, scores.size)):
             raise BadInput(
                 "a threshold response", "it does not have a receipt for each of its charges", "Charge its price"
             )
         asked, missed = exact_decimal(self.asked, "asked"), exact_decimal(self.missed or 0, "missed")
         if self.threshold is None:
-            counts = noisy_counts(values, self.range, self.bins, paid[0])
+            counts = noisy_counts(scores, self.range, self.bins, paid[0])
             if self.share_above is None:
-                tau, high = best_threshold(counts, self.range, count, len(names), float(asked), float(missed))
+                tau, high = best_threshold(counts, self.range, count, scores.size, float(asked), float(missed))
             else:
-                tau, high = threshold_at(counts, self.range, self.share_above * len(names), len(names))
+                tau, high = threshold_at(counts, self.range, self.share_above * scores.size, scores.size)
         else:
-            tau, high = float(self.threshold), expected_above(self.range, self.threshold, len(names))
-        coins = coins_for(count, len(names), high, asked=asked, missed=missed)
-        above = (values >= tau) & (values > self.range[0])  # a null is never above
+            tau, high = float(self.threshold), expected_above(self.range, self.threshold, scores.size)
+        coins = coins_for(count, scores.size, high, asked=asked, missed=missed)
+        above = is_above(scores, tau, self.range)
         fell = np.flatnonzero(threshold_coins(above, high=coins.high, low=coins.low, receipt=paid[-1]))
-        asked_places = fell[random_places(fell.size, count, where=paid[-1])]
-        return Selection(
-            ids=chosen(names, asked_places),
-            mechanism=self.name,
-            simulation=paid[-1].simulation,
-            epsilon=pure_price(*paid),
-            threshold=tau,
-            above=frozenset(chosen(names, asked_places[above[asked_places]])),
-            dropped=int(fell.size - asked_places.size) if self.tells_dropped else None,
-        )
+        places = fell[random_places(fell.size, count, where=paid[-1])]
+        return Response(places=places, threshold=tau, above=above[places], dropped=fell.size - places.size)
 
 
 def coins_for(k: int, pool: int, above: int, *, asked: Decimal, missed: Decimal) -> Coins:
@@ -147,17 +170,44 @@ def response_low(k: int, pool: int, above: int, asked: float, missed: float) -> 
     return min(max((k - above * (1 - keep)) / (above * keep + below), 0.0), 1.0)
 
 
-def noisy_counts(values: Floats, limits: tuple[float, float], bins: int, receipt: Receipt) -> NDArray[np.float64]:
+def is_above(scores: NDArray[Any], threshold: float, limits: tuple[float, float]) -> NDArray[np.bool_]:
+    """Who is at the threshold or above, and above the bottom: a null never is, nor what is no number.
+
+    Scores of fewer bits are compared with a bar of their own kind, rounded so that it divides them in the same way.
+    """
+    bottom, top = limits
+    kind = scores.dtype.type
+    if threshold > top:
+        return np.zeros(scores.size, dtype=bool)
+    if threshold <= bottom:
+        bar = kind(bottom)
+        return np.asarray(scores > (bar if float(bar) <= bottom else np.nextafter(bar, kind(-np.inf))))
+    bar = kind(threshold)
+    return np.asarray(scores >= (bar if float(bar) >= threshold else np.nextafter(bar, kind(np.inf))))
+
+
+def noisy_counts(values: NDArray[Any], limits: tuple[float, float], bins: int, receipt: Receipt) -> NDArray[np.float64]:
     """How many scores are in each bin of a fixed grid, noisily, and never below 0. A score at the bottom, as a null
     has, is not counted.
     """
-    bottom, top = limits
-    step = -(-values.size // MOST_COUNTED) or 1
-    seen = values[::step]
-    places = np.minimum((seen - bottom) * (bins / (top - bottom)), bins - 1).astype(np.int64)
-    counts = np.bincount(places[seen > bottom], minlength=bins)
+    step = min(-(-values.size // ALL_COUNTED) or 1, _SPARSEST)
+    counts = np.zeros(bins, dtype=np.int64)
+    for start in range(0, values.size, step * _PIECE):
+        counts += _counted(values[start : start + step * _PIECE : step], limits, bins)
     noisy = np.asarray(discrete_laplace(counts, receipt=receipt), dtype=np.float64)
     return np.maximum(noisy, 0.0) * step
+
+
+def _counted(seen: NDArray[Any], limits: tuple[float, float], bins: int) -> NDArray[np.int64]:
+    bottom, top = limits
+    with np.errstate(all="ignore"):  # a warning would tell how large a score is
+        raised = np.subtract(seen, bottom, dtype=np.float64) if bottom else seen.astype(np.float64)
+        raised *= bins / (top - bottom)
+        if not (raised.min() >= 0 and raised.max() < bins):  # some at or beyond an end, or no number
+            np.minimum(np.fmax(raised, 0.0, out=raised), bins - 1, out=raised)
+    counts = np.bincount(raised.astype(np.int64), minlength=bins)
+    counts[0] -= raised.size - np.count_nonzero(raised > 0)
+    return counts
 
 
 def best_threshold(
