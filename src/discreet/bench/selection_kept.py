@@ -61,7 +61,7 @@ def _methods(epsilon: str, tau: str) -> tuple[Method, ...]:
 
 
 SELECTION_PROBLEMS = (_problem("fashion-mnist"), _problem("mnist"))
-SELECTION_METHODS = (Method(name=RANDOM, mechanism="random"), *_methods(SELECTION_EPSILON, "0.02"))
+SELECTION_METHODS = (Method(name=RANDOM, mechanism="random"), *_methods(SELECTION_EPSILON, "0.01"))
 
 
 def selection_tables(rows: Sequence[Row]) -> list[Table]:
@@ -155,7 +155,7 @@ NOISE_METHODS = (
     *(
         Method(**(method.settings() | {"name": f"{method.name}, {epsilon}"}))
         for epsilon in _EPSILONS
-        for method in _methods(epsilon, "0.02")
+        for method in _methods(epsilon, "0.01")
     ),
 )
 

@@ -121,6 +121,14 @@ class ThresholdSelector:
             dropped=found.dropped if self.tells_dropped else None,
         )
 
+    def _doubt(self, tau: float, pool: int) -> int:
+        """One standard deviation of the noise in the number above ``tau``: coins are made for fewer, so that seldom too
+        few are asked. Who is too many is dropped at random, which costs nothing.
+        """
+        bottom, top = self.range
+        bins = self.bins * (top - tau) / (top - bottom)
+        return round(_stride(pool) * math.sqrt(2 * bins) / float(exact_decimal(self.threshold_epsilon, "eps")))
+
     def respond(self, scores: NDArray[Any], count: int, paid: Sequence[Receipt]) -> Response:
         """The same for an array of floats, which is read where it is: places of about ``count`` of them.
 
@@ -139,13 +147,19 @@ class ThresholdSelector:
                 tau, high = best_threshold(counts, self.range, count, scores.size, float(asked), float(missed))
             else:
                 tau, high = threshold_at(counts, self.range, self.share_above * scores.size, scores.size)
+            high -= self._doubt(tau, scores.size)
         else:
             tau, high = float(self.threshold), expected_above(self.range, self.threshold, scores.size)
-        coins = coins_for(count, scores.size, high, asked=asked, missed=missed)
+        coins = coins_for(ample(count), scores.size, high, asked=asked, missed=missed)
         above = is_above(scores, tau, self.range)
         fell = np.flatnonzero(threshold_coins(above, high=coins.high, low=coins.low, receipt=paid[-1]))
         places = fell[random_places(fell.size, count, where=paid[-1])]
         return Response(places=places, threshold=tau, above=above[places], dropped=fell.size - places.size)
+
+
+def ample(k: int) -> int:
+    """How many shall fall on average so that seldom fewer than k do."""
+    return k + math.ceil(2 * math.sqrt(k))
 
 
 def coins_for(k: int, pool: int, above: int, *, asked: Decimal, missed: Decimal) -> Coins:
@@ -187,15 +201,19 @@ def is_above(scores: NDArray[Any], threshold: float, limits: tuple[float, float]
 
 
 def noisy_counts(values: NDArray[Any], limits: tuple[float, float], bins: int, receipt: Receipt) -> NDArray[np.float64]:
-    """How many scores are in each bin of a fixed grid, noisily, and never below 0. A score at the bottom, as a null
-    has, is not counted.
+    """How many scores are in each bin of a fixed grid, noisily: a bin may have less than none. A score at the bottom,
+    as a null has, is not counted.
     """
-    step = min(-(-values.size // ALL_COUNTED) or 1, _SPARSEST)
+    step = _stride(values.size)
     counts = np.zeros(bins, dtype=np.int64)
     for start in range(0, values.size, step * _PIECE):
         counts += _counted(values[start : start + step * _PIECE : step], limits, bins)
     noisy = np.asarray(discrete_laplace(counts, receipt=receipt), dtype=np.float64)
-    return np.maximum(noisy, 0.0) * step
+    return noisy * step
+
+
+def _stride(pool: int) -> int:
+    return min(-(-pool // ALL_COUNTED) or 1, _SPARSEST)
 
 
 def _counted(seen: NDArray[Any], limits: tuple[float, float], bins: int) -> NDArray[np.int64]:
@@ -218,8 +236,9 @@ def best_threshold(
     bins = len(counts)
     edges = bottom + (top - bottom) * np.arange(bins) / bins
     middles = edges + (top - bottom) / (2 * bins) - bottom
-    tails = np.minimum(np.cumsum(counts[::-1])[::-1], pool)
-    sums = np.cumsum((counts * middles)[::-1])[::-1]
+    tails = tails_of(counts, pool)
+    each = -np.diff(tails, append=0.0)
+    sums = np.cumsum((each * middles)[::-1])[::-1]
     gains = [
         _gain(k, pool, tail, above, float(sums[0]), asked, missed)
         for tail, above in zip(tails.tolist(), sums.tolist(), strict=True)
@@ -228,12 +247,21 @@ def best_threshold(
     return float(edges[best]), int(tails[best])
 
 
+def tails_of(counts: NDArray[np.float64], pool: int) -> NDArray[np.float64]:
+    """About how many are at each edge or above: sums of noisy counts, which never fall as the edge does.
+
+    Counts below 0 stay in the sums. Raising each of them to 0 would make empty bins at the top look full, so that too
+    few would be asked.
+    """
+    return np.clip(np.maximum.accumulate(np.cumsum(counts[::-1])), 0.0, pool)[::-1]
+
+
 def threshold_at(
     counts: NDArray[np.float64], limits: tuple[float, float], above: float, pool: int
 ) -> tuple[float, int]:
     """The edge of the grid that has about ``above`` records above it, and how many those are."""
     bottom, top = limits
-    tails = np.minimum(np.cumsum(counts[::-1])[::-1], pool)
+    tails = tails_of(counts, pool)
     best = int(np.argmin(np.abs(tails - above)))
     return float(bottom + (top - bottom) * best / len(counts)), int(tails[best])
 
