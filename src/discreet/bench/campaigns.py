@@ -20,7 +20,7 @@ from discreet.privacy.ledger import Why
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.records import Selection
 from discreet.scorers.streaming import pool_scores
-from discreet.selectors import RandomSelector, charge_selection
+from discreet.selectors import RandomSelector, charge_selection, into_cohorts
 from discreet.selectors.quality import selection_quality
 
 BINS = 40
@@ -94,10 +94,8 @@ class _Campaign:
         return {"phase": number, "test_accuracy": float((guesses == self.pool.test_y).mean())}
 
     def _enter(self, number: int, found: Selection) -> None:
-        """Asked records into their cohort; where rates are individual, by the side of the threshold they were on."""
-        mine = [label for label in self.cohorts if label.split("/")[0] == f"phase-{number}"]
-        for label in mine:
-            ids = [one for one in found.ids if _belongs(label, one, found)]
+        """Asked records into their cohorts."""
+        for label, ids in into_cohorts(self.books.plan, number, found).items():
             self.cohorts[label] = self._places(ids)
 
     def _places(self, ids: Any) -> list[int]:
@@ -129,11 +127,6 @@ class _Campaign:
             "top_counts": _counts(top, limits),
             "asked_counts": _counts(asked, limits),
         }
-
-
-def _belongs(label: str, one: str, found: Selection) -> bool:
-    part = label.partition("/")[2]
-    return not part or (found.above is not None and (one in found.above) == (part == "high"))
 
 
 def _counts(scores: NDArray[np.float64], limits: tuple[float, float]) -> list[int]:

@@ -1,5 +1,6 @@
 """Who is asked: ids and scores in, a selection out, for what its receipts were charged and no more."""
 
+from discreet.selectors.cohorts import into_cohorts
 from discreet.selectors.k_centre import KCentreSelector
 from discreet.selectors.named import MECHANISMS, selector_for
 from discreet.selectors.noisy_top import GaussianTopK, LaplaceTopK
@@ -20,6 +21,7 @@ __all__ = [
     "SelectionQuality",
     "ThresholdSelector",
     "charge_selection",
+    "into_cohorts",
     "selection_quality",
     "selector_for",
 ]
