@@ -37,6 +37,7 @@ ALL_COUNTED, _SPARSEST = 1 << 20, 24
 is public, and enough."""
 _PIECE = 1 << 15
 """Scores that stay in the processor's cache."""
+_FEW = 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +122,19 @@ class ThresholdSelector:
             dropped=found.dropped if self.tells_dropped else None,
         )
 
+    def decide(self, counts: NDArray[np.float64] | None, count: int, pool: int) -> tuple[float, Coins]:
+        """The threshold and the coins that ask about ``count`` of ``pool``, from noisy counts: post-processing."""
+        asked, missed = exact_decimal(self.asked, "asked"), exact_decimal(self.missed or 0, "missed")
+        if counts is None:
+            assert self.threshold is not None
+            tau, high = float(self.threshold), expected_above(self.range, self.threshold, pool)
+        elif self.share_above is None:
+            tau, high = best_threshold(counts, self.range, count, pool, float(asked), float(missed))
+        else:
+            tau, high = threshold_at(counts, self.range, self.share_above * pool, pool)
+        doubt = 0 if counts is None else self._doubt(tau, pool)
+        return tau, coins_for(ample(count), pool, high - doubt, asked=asked, missed=missed)
+
     def _doubt(self, tau: float, pool: int) -> int:
         """One standard deviation of the noise in the number above ``tau``: coins are made for fewer, so that seldom too
         few are asked. Who is too many is dropped at random, which costs nothing.
@@ -140,17 +154,8 @@ class ThresholdSelector:
             raise BadInput(
                 "a threshold response", "it does not have a receipt for each of its charges", "Charge its price"
             )
-        asked, missed = exact_decimal(self.asked, "asked"), exact_decimal(self.missed or 0, "missed")
-        if self.threshold is None:
-            counts = noisy_counts(scores, self.range, self.bins, paid[0])
-            if self.share_above is None:
-                tau, high = best_threshold(counts, self.range, count, scores.size, float(asked), float(missed))
-            else:
-                tau, high = threshold_at(counts, self.range, self.share_above * scores.size, scores.size)
-            high -= self._doubt(tau, scores.size)
-        else:
-            tau, high = float(self.threshold), expected_above(self.range, self.threshold, scores.size)
-        coins = coins_for(ample(count), scores.size, high, asked=asked, missed=missed)
+        counts = None if self.threshold is not None else noisy_counts(scores, self.range, self.bins, paid[0])
+        tau, coins = self.decide(counts, count, scores.size)
         above = is_above(scores, tau, self.range)
         fell = np.flatnonzero(threshold_coins(above, high=coins.high, low=coins.low, receipt=paid[-1]))
         places = fell[random_places(fell.size, count, where=paid[-1])]
@@ -158,8 +163,10 @@ class ThresholdSelector:
 
 
 def ample(k: int) -> int:
-    """How many shall fall on average so that seldom fewer than k do."""
-    return k + math.ceil(2 * math.sqrt(k))
+    """How many shall fall on average so that seldom fewer than k do. Of few, the more would cost more than it brings:
+    coins that fall often tell little apart.
+    """
+    return k + round(2 * math.sqrt(k)) if k >= _FEW else k
 
 
 def coins_for(k: int, pool: int, above: int, *, asked: Decimal, missed: Decimal) -> Coins:

@@ -22,7 +22,7 @@ from discreet.noise.stream import Stream
 from discreet.privacy.events import DiscreteLaplace, Event, ThresholdResponse
 from discreet.privacy.ledger import Ledger, MemorySink, Receipt, adaptive
 from discreet.selectors import ExponentialSelector, GaussianTopK, LaplaceTopK, ThresholdSelector
-from discreet.selectors.responding import Coins, best_threshold, coins_for, expected_above
+from discreet.selectors.responding import Coins
 from discreet.testing.neighbours import AMPLE
 from discreet.testing.selection_scenes import Asked, Bits, Codes, SceneRuns
 
@@ -134,7 +134,7 @@ class ThresholdRuns(SceneRuns):
             book = Ledger.create(MemorySink(), adaptive(AMPLE), source=source)
             paid = book.charge(event=self.histogram_event(), who="pool", why="threshold")
             noisy = discrete_laplace(self.counts(values, pool), receipt=paid)
-            facts = np.column_stack([facts, np.maximum(noisy, 0)])
+            facts = np.column_stack([facts, noisy])
         kinds, which = np.unique(facts, axis=0, return_inverse=True)
         return [self.response(self.scene.k[query], row) for row in kinds.tolist()], which
 
@@ -151,13 +151,8 @@ class ThresholdRuns(SceneRuns):
     def response(self, k: int, facts: list[int]) -> tuple[float, Coins]:
         """Threshold and coins, as `select` finds them from noisy counts or from the declared threshold."""
         size, *counts = facts
-        asked, missed, limits = Decimal(self.selector.asked), Decimal(self.selector.missed or 0), self.selector.range
-        if self.selector.threshold is None:
-            noisy = np.array(counts, dtype=np.float64)
-            tau, high = best_threshold(noisy, limits, min(k, size), size, float(asked), float(missed))
-        else:
-            tau, high = float(self.selector.threshold), expected_above(limits, self.selector.threshold, size)
-        return tau, coins_for(min(k, size), size, high, asked=asked, missed=missed)
+        noisy = np.array(counts, dtype=np.float64) if self.selector.threshold is None else None
+        return self.selector.decide(noisy, min(k, size), size)
 
     def tossed(self, above: Bits, pool: Bits, coins: list[Coins], which: Codes, source: Seeded) -> Bits:
         """Whose coin falls."""
