@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,27 +107,43 @@ def test_files_that_are_no_results_are_refused(tmp_path):
         store.done()
 
 
-def test_a_killed_run_keeps_what_was_finished(tmp_path):
-    """kill -9 to the whole group while cases run; the next run does the rest and no case twice."""
-    command = [sys.executable, "-m", "discreet", "bench", "run", "try-out", "--seeds", "1", "--processes", "1"]
-    worker = subprocess.Popen([*command, "--results", str(tmp_path)], start_new_session=True)
-    store = Store(tmp_path, "try-out")
-    deadline = time.monotonic() + 240
-    while not (store.pieces.is_dir() and list(store.pieces.glob("*.parquet"))) and time.monotonic() < deadline:
-        time.sleep(0.05)
+SLOW = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import discreet.bench.campaigns
+import test_bench
+
+def slowly(case, data):
+    time.sleep(0.2)
+    return test_bench.fake(case, data)
+
+discreet.bench.campaigns.run_case = slowly
+store = test_bench.Store(Path({place!r}), "trial")
+test_bench.run_cases(store, test_bench.cases(20), data=None, processes=1, progress=test_bench.quiet)
+"""
+
+
+def test_a_killed_run_keeps_what_was_finished(tmp_path, faked):
+    """kill -9 in the middle of a case; the next run does the rest, and no case twice."""
+    script = SLOW.format(tests=str(Path(__file__).parent), place=str(tmp_path))
+    worker = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+    store = Store(tmp_path, "trial")
+    deadline = time.monotonic() + 120
+    while len(store.done()) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
     os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
     kept = store.done()
-    assert 1 <= len(kept) <= 2
-    done = subprocess.run([*command, "--results", str(tmp_path), "--json"], capture_output=True, text=True, check=True)
-    told = json.loads(done.stdout)
-    assert told["already_done"] == len(kept)
-    assert told["failed"] == []
-    assert len(store.done()) == 3
+    assert 3 <= len(kept) < 40
+    run_cases(store, cases(20), data=None, processes=1, progress=quiet)
+    assert {case.digest for case in faked} == {case.digest for case in cases(20)} - kept
+    assert len(faked) == 40 - len(kept)
+    assert len(store.rows(cases(20))) == 80
 
 
 def test_tables_and_charts_of_results_alone(tmp_path, faked, monkeypatch, capsys):
-    experiment = replace(EXPERIMENTS["try-out"], problems=(TINY,), methods=(RANDOM, EXACT, RESPONSE))
+    experiment = replace(EXPERIMENTS["try-out"], blocks=(((TINY,), (RANDOM, EXACT, RESPONSE)),))
     monkeypatch.setitem(EXPERIMENTS, "try-out", experiment)
     arguments = ["try-out", "--results", str(tmp_path)]
     assert run(["bench", "run", *arguments, "--processes", "1"]) == 0
@@ -154,7 +171,8 @@ def test_tables_and_charts_of_results_alone(tmp_path, faked, monkeypatch, capsys
 )
 def test_bad_input(arguments, says, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    small = replace(EXPERIMENTS["selection-quality"], seeds=1, methods=(RANDOM,))
+    whole = EXPERIMENTS["selection-quality"]
+    small = replace(whole, seeds=1, blocks=((whole.blocks[0][0][:1], (RANDOM,)),))
     monkeypatch.setitem(EXPERIMENTS, "selection-quality", small)
     assert run(["bench", *arguments]) in (1, 2)
     assert says in capsys.readouterr().err

@@ -10,14 +10,59 @@ from collections.abc import Sequence
 from discreet.bench.charts import Chart, Panel, Series
 from discreet.bench.intervals import Interval, mean_interval, share_interval
 from discreet.bench.methods import Method
-from discreet.bench.problems import Problem
+from discreet.bench.problems import Data, Problem
 from discreet.bench.results import Row
 from discreet.bench.tables import Table, percent
 
 RANDOM, EXACT = "random", "exact (not private)"
 
-ACCURACY_PROBLEMS: tuple[Problem, ...] = ()
-ACCURACY_METHODS: tuple[Method, ...] = ()
+_LABELS = {"initial": 2000, "asked": 6000}
+_DATA: tuple[Data, ...] = ("fashion-mnist", "mnist")
+
+
+def _problems(epsilon: str) -> tuple[Problem, ...]:
+    return tuple(
+        Problem(
+            name=f"{data}, eps {epsilon}, T={queries}",
+            data=data,
+            initial=_LABELS["initial"],
+            queries=_even(_LABELS["asked"], queries),
+            epsilon=epsilon,
+            batch=2000,
+            epochs=20,
+            score="entropy",
+        )
+        for data in _DATA
+        for queries in (4, 9)
+    )
+
+
+def _even(total: int, parts: int) -> tuple[int, ...]:
+    return tuple(total // parts + (place < total % parts) for place in range(parts))
+
+
+def _methods(laplace: str, *responses: str) -> tuple[Method, ...]:
+    return (
+        Method(name=RANDOM, mechanism="random"),
+        Method(name=EXACT, mechanism="exact"),
+        Method(name=f"clipped Laplace, {laplace}", mechanism="clipped-laplace", selection_epsilon=laplace),
+        *(
+            Method(
+                name=f"threshold response, {epsilon}",
+                mechanism="threshold-response",
+                selection_epsilon=epsilon,
+                threshold_epsilon="0.01",
+                individual_rates=True,
+            )
+            for epsilon in responses
+        ),
+    )
+
+
+ACCURACY_BLOCKS = (
+    (_problems("8"), _methods("2", "2", "3")),
+    (_problems("3"), _methods("1", "1", "1.5")),
+)
 
 Accuracies = dict[str, dict[int, dict[int, float]]]
 """By method, phase and seed."""

@@ -26,13 +26,3 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.problem.name}, {self.method.name}, seed {self.seed}"
-
-
-def grid(problems: tuple[Problem, ...], methods: tuple[Method, ...], seeds: int) -> list[Case]:
-    """All cases, seed by seed, so that a run that is cut short has whole seeds."""
-    return [
-        Case(problem=problem, method=method, seed=seed)
-        for seed in range(seeds)
-        for problem in problems
-        for method in methods
-    ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from discreet.bench.accuracy_kept import ACCURACY_METHODS, ACCURACY_PROBLEMS, accuracy_charts, accuracy_tables
-from discreet.bench.cases import Case, grid
+from discreet.bench.accuracy_kept import ACCURACY_BLOCKS, accuracy_charts, accuracy_tables
+from discreet.bench.cases import Case
 from discreet.bench.charts import Chart
 from discreet.bench.methods import Method
 from discreet.bench.problems import Problem
@@ -27,19 +27,27 @@ from discreet.errors import BadInput
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """``tables`` and ``charts`` are made of rows of results and of nothing else."""
+    """``tables`` and ``charts`` are made of rows of results and of nothing else.
+
+    ``blocks``: problems, and the methods that are tried on them.
+    """
 
     name: str
     about: str
-    problems: tuple[Problem, ...]
-    methods: tuple[Method, ...]
+    blocks: tuple[tuple[tuple[Problem, ...], tuple[Method, ...]], ...]
     seeds: int
     tables: Callable[[Sequence[Row]], list[Table]]
     charts: Callable[[Sequence[Row]], list[Chart]]
 
     def cases(self, seeds: int | None = None) -> list[Case]:
-        """The grid."""
-        return grid(self.problems, self.methods, self.seeds if seeds is None else seeds)
+        """The grid, seed by seed, so that a run that is cut short has whole seeds."""
+        return [
+            Case(problem=problem, method=method, seed=seed)
+            for seed in range(self.seeds if seeds is None else seeds)
+            for problems, methods in self.blocks
+            for problem in problems
+            for method in methods
+        ]
 
 
 _TRY_OUT = Problem(
@@ -62,16 +70,20 @@ EXPERIMENTS = {
         Experiment(
             name="try-out",
             about="scikit-learn's digits, two queries: a minute, to see how the bench works",
-            problems=(_TRY_OUT,),
-            methods=(
-                Method(name="random", mechanism="random"),
-                Method(name="exact (not private)", mechanism="exact"),
-                Method(
-                    name="threshold response, 2",
-                    mechanism="threshold-response",
-                    selection_epsilon="2",
-                    threshold_epsilon="0.1",
-                    individual_rates=True,
+            blocks=(
+                (
+                    (_TRY_OUT,),
+                    (
+                        Method(name="random", mechanism="random"),
+                        Method(name="exact (not private)", mechanism="exact"),
+                        Method(
+                            name="threshold response, 2",
+                            mechanism="threshold-response",
+                            selection_epsilon="2",
+                            threshold_epsilon="0.1",
+                            individual_rates=True,
+                        ),
+                    ),
                 ),
             ),
             seeds=3,
@@ -81,8 +93,7 @@ EXPERIMENTS = {
         Experiment(
             name="selection-quality",
             about="how much of the highest scores each mechanism asks (DP-AL, Table 5, Figs. 9 and 10)",
-            problems=SELECTION_PROBLEMS,
-            methods=SELECTION_METHODS,
+            blocks=((SELECTION_PROBLEMS, SELECTION_METHODS),),
             seeds=10,
             tables=selection_tables,
             charts=selection_charts,
@@ -90,8 +101,7 @@ EXPERIMENTS = {
         Experiment(
             name="noise-mechanisms",
             about="the first query for selection epsilons from 1 to 10 (DP-AL, Fig. 11)",
-            problems=NOISE_PROBLEMS,
-            methods=NOISE_METHODS,
+            blocks=((NOISE_PROBLEMS, NOISE_METHODS),),
             seeds=10,
             tables=noise_tables,
             charts=noise_charts,
@@ -99,8 +109,7 @@ EXPERIMENTS = {
         Experiment(
             name="accuracy-kept",
             about="how much of the accuracy that non-private selection gains over random survives privacy",
-            problems=ACCURACY_PROBLEMS,
-            methods=ACCURACY_METHODS,
+            blocks=ACCURACY_BLOCKS,
             seeds=10,
             tables=accuracy_tables,
             charts=accuracy_charts,
