@@ -15,7 +15,7 @@ from discreet._version import __version__
 from discreet.cli.bench import bench_app
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
-from discreet.cli.progress import InterruptedAfterCharge
+from discreet.cli.progress import InterruptedAfterCharge, InterruptedBetweenCases
 from discreet.cli.select import select_command
 from discreet.cli.verify import verify_command
 from discreet.errors import DiscreetError
@@ -61,6 +61,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(error))
     except InterruptedAfterCharge:
         return _refuse("Interrupted: the charge was made, and stays; nothing was shown.", code=INTERRUPTED)
+    except InterruptedBetweenCases:
+        return _refuse("Interrupted: finished cases are kept, and the same command goes on.", code=INTERRUPTED)
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("Interrupted: nothing was charged.", code=INTERRUPTED)
     except BrokenPipeError:  # the reader of our output went away

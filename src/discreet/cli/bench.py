@@ -65,15 +65,18 @@ def run_command(
     from discreet.bench import experiment_named
     from discreet.bench.results import Store
     from discreet.bench.running import run_cases
-    from discreet.cli.progress import counting
+    from discreet.cli.progress import InterruptedBetweenCases, counting
 
     chosen = experiment_named(name)
     if data is not None and not data.is_dir():
         raise BadInput(f"--data {data.name}", "there is no such directory", "Check the path")
     store, cases = Store(results, name), chosen.cases(seeds)
     before = len({case.digest for case in cases} & store.done())
-    with counting(name, len(cases)) as progress:
-        failures = run_cases(store, cases, data=data, processes=processes or os.cpu_count() or 1, progress=progress)
+    try:
+        with counting(name, len(cases)) as progress:
+            failures = run_cases(store, cases, data=data, processes=processes or os.cpu_count() or 1, progress=progress)
+    except KeyboardInterrupt:
+        raise InterruptedBetweenCases from None
     form = {
         "format": FORMAT,
         "simulation": True,

@@ -14,6 +14,10 @@ class InterruptedAfterCharge(Exception):  # typer swallows KeyboardInterrupt and
     """Somebody stopped the work when its charge was already durable."""
 
 
+class InterruptedBetweenCases(Exception):
+    """Somebody stopped a bench: what was finished is kept."""
+
+
 @contextmanager
 def after_charge() -> Iterator[None]:
     """An interrupt in here does not say that nothing was charged."""
