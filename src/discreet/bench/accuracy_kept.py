@@ -11,7 +11,7 @@ from discreet.bench.charts import Chart, Panel, Series
 from discreet.bench.intervals import Interval, mean_interval, share_interval
 from discreet.bench.methods import Method
 from discreet.bench.problems import Data, Problem
-from discreet.bench.results import Row
+from discreet.bench.results import Row, values_in
 from discreet.bench.tables import Table, percent
 
 RANDOM, EXACT = "random", "exact (not private)"
@@ -70,7 +70,7 @@ Accuracies = dict[str, dict[int, dict[int, float]]]
 
 def accuracy_tables(rows: Sequence[Row]) -> list[Table]:
     """A table a problem: final accuracy, and the share kept."""
-    return [_table(problem, _accuracies(rows, problem)) for problem in _names(rows, "problem")]
+    return [_table(problem, _accuracies(rows, problem)) for problem in values_in(rows, "problem")]
 
 
 def _table(problem: str, found: Accuracies) -> Table:
@@ -102,7 +102,7 @@ def _share(found: Accuracies, method: str) -> Interval | None:
 def accuracy_charts(rows: Sequence[Row]) -> list[Chart]:
     """Accuracy by phase, a panel a problem."""
     panels = []
-    for problem in _names(rows, "problem"):
+    for problem in values_in(rows, "problem"):
         series = []
         for method, phases in _accuracies(rows, problem).items():
             points = {phase: mean_interval(list(values.values())) for phase, values in sorted(phases.items())}
@@ -117,10 +117,6 @@ def accuracy_charts(rows: Sequence[Row]) -> list[Chart]:
             )
         panels.append(Panel(title=problem, x_label="phase", y_label="test accuracy, %", series=tuple(series)))
     return [Chart(name="accuracy", panels=tuple(panels))] if panels else []
-
-
-def _names(rows: Sequence[Row], column: str) -> list[str]:
-    return list(dict.fromkeys(row[column] for row in rows))
 
 
 def _accuracies(rows: Sequence[Row], problem: str) -> Accuracies:

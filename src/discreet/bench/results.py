@@ -81,6 +81,11 @@ class Store:
         return [row for case in cases for row in by_case.get(case.digest, [])]
 
 
+def values_in(rows: Sequence[Row], column: str) -> list[Any]:
+    """The different values of a column, in the order they come."""
+    return list(dict.fromkeys(row[column] for row in rows))
+
+
 def _write(rows: Sequence[Row], path: Path) -> None:
     import pyarrow
     from pyarrow import parquet

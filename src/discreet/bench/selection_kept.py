@@ -15,7 +15,7 @@ from discreet.bench.charts import Chart, Panel, Series
 from discreet.bench.intervals import mean_interval
 from discreet.bench.methods import Method
 from discreet.bench.problems import Data, Problem
-from discreet.bench.results import Row
+from discreet.bench.results import Row, values_in
 from discreet.bench.tables import Table, percent
 
 SELECTION_EPSILON = "2"
@@ -67,7 +67,7 @@ SELECTION_METHODS = (Method(name=RANDOM, mechanism="random"), *_methods(SELECTIO
 def selection_tables(rows: Sequence[Row]) -> list[Table]:
     """Table 5 for every mechanism; and the share of the gain in mean score, by phase."""
     found = []
-    for problem in _names(rows, "problem"):
+    for problem in values_in(rows, "problem"):
         mine = [row for row in rows if row["problem"] == problem and row["phase"] > 0]
         found += [_kept(problem, mine), _paper_table(problem, mine)]
     return found
@@ -76,7 +76,7 @@ def selection_tables(rows: Sequence[Row]) -> list[Table]:
 def _kept(problem: str, rows: Sequence[Row]) -> Table:
     phases = sorted({row["phase"] for row in rows})
     lines = []
-    for method in _names(rows, "method"):
+    for method in values_in(rows, "method"):
         mine = [row for row in rows if row["method"] == method]
         by_phase = [mean_interval([row["gain_kept"] for row in mine if row["phase"] == phase]) for phase in phases]
         average = mean_interval(
@@ -98,7 +98,7 @@ def _paper_table(problem: str, rows: Sequence[Row]) -> Table:
     for phase in sorted({row["phase"] for row in rows}):
         mine = [row for row in rows if row["phase"] == phase]
         lines.append((str(phase), "random, expected", *(f"{_mean(mine, f'random_{name}'):.4f}" for name in _METRICS)))
-        for method in _names(mine, "method"):
+        for method in values_in(mine, "method"):
             if method != RANDOM:
                 his = [row for row in mine if row["method"] == method]
                 lines.append((str(phase), method, *(f"{_mean(his, name):.4f}" for name in _METRICS)))
@@ -116,7 +116,7 @@ _METRICS = ("accuracy", "iou", "mse")
 def selection_charts(rows: Sequence[Row]) -> list[Chart]:
     """Figs. 9 and 10: scores of the pool with the top k, and scores of the asked, a panel a phase."""
     charts = []
-    for problem in _names(rows, "problem"):
+    for problem in values_in(rows, "problem"):
         mine = [row for row in rows if row["problem"] == problem and row["phase"] > 0 and row["seed"] == 0]
         phases = sorted({row["phase"] for row in mine})
         charts.append(Chart(name=f"scores-{problem}", panels=tuple(_scores(mine, phase) for phase in phases)))
@@ -163,7 +163,7 @@ NOISE_METHODS = (
 def noise_tables(rows: Sequence[Row]) -> list[Table]:
     """Accuracy of the first query against the true top k, by mechanism and epsilon."""
     tables = []
-    for problem in _names(rows, "problem"):
+    for problem in values_in(rows, "problem"):
         mine = [row for row in rows if row["problem"] == problem and row["phase"] == 1]
         lines = []
         for mechanism in _mechanisms(mine):
@@ -185,7 +185,7 @@ def noise_tables(rows: Sequence[Row]) -> list[Table]:
 def noise_charts(rows: Sequence[Row]) -> list[Chart]:
     """Fig. 11."""
     panels = []
-    for problem in _names(rows, "problem"):
+    for problem in values_in(rows, "problem"):
         mine = [row for row in rows if row["problem"] == problem and row["phase"] == 1]
         series = [_curve(mine, mechanism) for mechanism in _mechanisms(mine)]
         level = 100 * _mean(mine, "random_accuracy")
@@ -216,10 +216,6 @@ def _mechanisms(rows: Sequence[Row]) -> list[str]:
 
 def _mean(rows: Sequence[Row], column: str) -> float:
     return float(np.mean([row[column] for row in rows]))
-
-
-def _names(rows: Sequence[Row], column: str) -> list[str]:
-    return list(dict.fromkeys(row[column] for row in rows))
 
 
 def _seeds(rows: Sequence[Row]) -> list[int]:
