@@ -76,6 +76,18 @@ def test_a_run_goes_on_where_it_was(tmp_path, faked):
     assert store.seeds() == 3
 
 
+def test_every_column_of_every_row_comes_back(tmp_path):
+    store, case = Store(tmp_path, "trial"), cases(1)[0]
+    store.keep(case, [{"phase": 0, "test_accuracy": 0.5}, {"phase": 1, "gain_kept": 0.25, "pool_counts": [1, 2]}])
+    first, second = store.rows([case])
+    assert first["test_accuracy"] == 0.5
+    assert first["gain_kept"] is None
+    assert second["gain_kept"] == 0.25
+    assert second["pool_counts"] == [1, 2]
+    store.gather([case])
+    assert store.rows([case]) == [first, second]
+
+
 def test_another_setting_is_another_case(tmp_path, faked):
     store = Store(tmp_path, "trial")
     run_cases(store, cases(1), data=None, processes=1, progress=quiet)

@@ -91,7 +91,9 @@ def _write(rows: Sequence[Row], path: Path) -> None:
     from pyarrow import parquet
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = pyarrow.Table.from_pylist(list(rows)).replace_schema_metadata(
+    names = dict.fromkeys(name for row in rows for name in row)  # of all rows: pyarrow would take the first one's
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    table = pyarrow.Table.from_pydict(columns).replace_schema_metadata(
         {"format": FORMAT, "discreet": __version__, "simulation": "true"}
     )
     draft = path.with_name(f".{path.name}.{os.getpid()}")
