@@ -35,3 +35,25 @@ def test_a_run_that_is_interrupted_goes_on(tmp_path):
     table = subprocess.run([*BENCH, "table", *arguments, "--json"], capture_output=True, text=True, check=True)
     rows = json.loads(table.stdout)["tables"][0]["rows"]
     assert [row[0] for row in rows] == ["random", "exact (not private)", "threshold response, 2"]
+
+
+def test_workers_go_with_a_parent_that_is_killed(tmp_path):
+    command = [*BENCH, "run", "try-out", "--results", str(tmp_path), "--processes", "2"]
+    parent = subprocess.Popen(command, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while len(group_of(parent.pid)) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(group_of(parent.pid)) >= 3  # itself and two workers
+    time.sleep(3)  # they have begun
+    parent.kill()
+    parent.wait()
+    while group_of(parent.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert group_of(parent.pid) == []
+
+
+def group_of(leader):
+    """Processes of a session that are alive."""
+    listed = subprocess.run(["ps", "-eo", "pid=,sid=,stat="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in listed.splitlines()]
+    return [int(pid) for pid, session, state in rows if int(session) == leader and not state.startswith("Z")]
