@@ -23,7 +23,7 @@ demo: $(STAMP)  ## plan a built-in example, draw it, commit a ledger to it, veri
 	@echo "Drawn: out/plan.png. Stored: out/plan.toml, out/demo.ledger, out/certificate.json, out/digits-certificate.json."
 
 test: $(STAMP)  ## everything quick; under five minutes on two cores
-	$(BIN)/pytest -n 2 -m "not long and not integration"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not integration"
 
 integration: $(STAMP)  ## the installed wheel, in an environment of its own
 	$(BIN)/pytest -m integration

@@ -1,4 +1,7 @@
-"""10^5 mutated files: a clear error or a failed check, never a traceback, never a wrong "ok"."""
+"""10^5 mutated files: a clear error or a failed check, never a traceback, never a wrong "ok".
+
+The quick tests read the first fifth of them, `make long` all.
+"""
 
 import copy
 import json
@@ -22,6 +25,11 @@ from discreet.privacy.ledger.file_sink import whole_lines
 STEP = PoissonSampledGaussian(sampling_rate=0.1, noise_multiplier=4.0)
 SALT = [None, True, False, 0, -1, 1, 10**30, 1e308, -0.0, "", "x", "1e400", "NaN", "Infinity", "\ud800", [], {}, [[]]]
 BYTES = [b"", b"\0", b"\n", b"\r", b'"', b"{", b"}", b"[", b"]", b",", b":", b"-", b"9", b"e", b"\\", b"\xff", b"NaN"]
+
+
+@pytest.fixture(params=[5, pytest.param(1, marks=pytest.mark.long)], ids=["a fifth", "all"])
+def part(request):
+    return request.param
 
 
 def mutated(data, chance):
@@ -98,28 +106,28 @@ def filtered_lines():
 
 
 @pytest.mark.parametrize("which", ["ledger_lines", "filtered_lines"])
-def test_mutated_ledgers(which, request):
+def test_mutated_ledgers(which, request, part):
     """25,000 files each. Only a file whose whole lines begin the true ones may pass: a shorter ledger is a ledger."""
     lines, _ = request.getfixturevalue(which)
     data, chance = b"".join(lines), random.Random(which)
     passed = 0
-    for _ in range(25_000):
+    for _ in range(25_000 // part):
         made = mutated(data, chance)
         found = verify_ledger(made)
         if found.ok:
             passed += 1
             kept = whole_lines(made)
             assert kept == lines[: len(kept)]
-    assert 0 < passed < 5000
+    assert 0 < passed < 5000 // part
 
 
 @pytest.mark.parametrize("which", ["ledger_lines", "filtered_lines"])
-def test_mutated_certificates(which, request):
+def test_mutated_certificates(which, request, part):
     """15,000 files each. Only the very same bytes may pass."""
     _, data = request.getfixturevalue(which)
     chance = random.Random(which)
     assert verify_certificate(data).ok
-    for _ in range(15_000):
+    for _ in range(15_000 // part):
         made = mutated(data, chance)
         try:
             found = verify_certificate(made)
@@ -130,11 +138,11 @@ def test_mutated_certificates(which, request):
 
 
 @pytest.mark.parametrize("which", ["ledger_lines", "filtered_lines"])
-def test_salted_ledgers_with_right_hashes(which, request):
+def test_salted_ledgers_with_right_hashes(which, request, part):
     """3,000 each, every hash made right again: it is read or refused, and what is read keeps its own terms."""
     lines, _ = request.getfixturevalue(which)
     forms, chance = [json.loads(line) for line in lines], random.Random(which)
-    for _ in range(3000):
+    for _ in range(3000 // part):
         place, made, previous = chance.randrange(len(forms)), [], ""
         for number, form in enumerate(forms):
             one = salted(form, chance) if number == place else dict(form)
@@ -150,11 +158,11 @@ def test_salted_ledgers_with_right_hashes(which, request):
 
 
 @pytest.mark.parametrize("which", ["ledger_lines", "filtered_lines"])
-def test_salted_certificates_with_right_digests(which, request):
+def test_salted_certificates_with_right_digests(which, request, part):
     """3,000 each, the digest made right again: an "ok" then has the true claim, or one no smaller."""
     _, data = request.getfixturevalue(which)
     form, chance = json.loads(data), random.Random(which)
-    for _ in range(3000):
+    for _ in range(3000 // part):
         made = salted(form, chance)
         try:
             made["digest"] = digest_of(made)

@@ -77,9 +77,10 @@ def check_made(made):
 common = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
-@settings(max_examples=40, **common)
+@settings(max_examples=12, **common)
 @given(requests("rdp", 20_000))
 def test_plans_by_rdp(wish):
+    """A dozen requests, others each time; most take a tenth of a second, a few take seven."""
     check(**wish)
 
 
@@ -150,6 +151,13 @@ def test_a_larger_budget_never_needs_more_noise(epsilon, initial):
     )
     more = replace(ask, budget=Budget(epsilon=epsilon * 1.3, delta="1e-6"))
     assert make_plan(more).noise_multiplier < make_plan(ask).noise_multiplier
+
+
+@pytest.mark.long
+@settings(max_examples=300, **common)
+@given(requests("rdp", 20_000))
+def test_plans_by_rdp_at_length(wish):
+    check(**wish)
 
 
 @pytest.mark.long

@@ -68,7 +68,8 @@ def test_the_promise_and_the_classes_are_declared(digits):
 
 
 def test_a_label_that_was_not_declared_is_a_null(digits):
-    x, y = digits
+    x, y = digits[0][:300], digits[1][:300]
+    assert (y == 9).any()
     few = DPClassifier(classes=list(range(9)), **FREE).fit(x, y)
     assert list(few.classes_) == list(range(9))
     other_labels = np.where(y == 9, 77, y)

@@ -1,5 +1,6 @@
 """Killed anywhere and resumed equals uninterrupted, bit for bit; and no step is taken that was not charged."""
 
+import contextlib
 import json
 import pathlib
 import random
@@ -54,8 +55,11 @@ def settings(**changes):
     return Settings(**(base | changes))
 
 
-def run(place, *, kill_at=0, only="", cohorts=COHORTS, sealed=False, chosen=None):
-    """Train from wherever ``place`` is; returns the weights, or None if it was killed at instruction ``kill_at``."""
+def run(place, *, kill_at=0, only="", count=False, cohorts=COHORTS, sealed=False, chosen=None):
+    """Train from wherever ``place`` is; returns the weights, or None if it was killed at line ``kill_at``.
+
+    And how many lines were executed, if that was asked for or it was to be killed: counting takes most of the time.
+    """
     ledger_file, source = place / "a.ledger", OperatingSystem() if sealed else Seeded(7)
     if ledger_file.exists():
         ledger = Ledger.open(FileSink(ledger_file), source=source)
@@ -72,7 +76,7 @@ def run(place, *, kill_at=0, only="", cohorts=COHORTS, sealed=False, chosen=None
         return trainer.train(phase=PHASE, cohorts=cohorts, receipt=charge_training(ledger, PHASE))
 
     try:
-        with counting(seen, kill_at, only):
+        with counting(seen, kill_at, only) if kill_at or count else contextlib.nullcontext():
             made = act()
     except Killed:
         return None, seen[0]
@@ -108,7 +112,7 @@ class counting:  # noqa: N801 - reads as a word
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
     torch.set_num_threads(1)
-    return run(tmp_path_factory.mktemp("whole"))
+    return run(tmp_path_factory.mktemp("whole"), count=True)
 
 
 def test_the_same_seed_gives_the_same_bits(uninterrupted, tmp_path):
@@ -132,7 +136,7 @@ def test_killed_anywhere_and_resumed_it_ends_the_same(uninterrupted, tmp_path, o
 
 def run_counted(place, only):
     place.mkdir()
-    return run(place, only=only)[1]
+    return run(place, only=only, count=True)[1]
 
 
 def test_a_finished_phase_is_read_back_without_a_draw(uninterrupted, tmp_path):
