@@ -122,17 +122,17 @@ class ThresholdSelector:
             dropped=found.dropped if self.tells_dropped else None,
         )
 
-    def decide(self, counts: NDArray[np.float64] | None, count: int, pool: int) -> tuple[float, Coins]:
-        """The threshold and the coins that ask about ``count`` of ``pool``, from noisy counts: post-processing."""
+    def decide(self, tails: NDArray[np.float64] | None, count: int, pool: int) -> tuple[float, Coins]:
+        """The threshold and the coins that ask about ``count`` of ``pool``, from noisy tails: post-processing."""
         asked, missed = exact_decimal(self.asked, "asked"), exact_decimal(self.missed or 0, "missed")
-        if counts is None:
+        if tails is None:
             assert self.threshold is not None
             tau, high = float(self.threshold), expected_above(self.range, self.threshold, pool)
         elif self.share_above is None:
-            tau, high = best_threshold(counts, self.range, count, pool, float(asked), float(missed))
+            tau, high = best_threshold(tails, self.range, count, pool, float(asked), float(missed))
         else:
-            tau, high = threshold_at(counts, self.range, self.share_above * pool, pool)
-        doubt = 0 if counts is None else self._doubt(tau, pool)
+            tau, high = threshold_at(tails, self.range, self.share_above * pool)
+        doubt = 0 if tails is None else self._doubt(tau, pool)
         return tau, coins_for(ample(count), pool, high - doubt, asked=asked, missed=missed)
 
     def _doubt(self, tau: float, pool: int) -> int:
@@ -154,8 +154,10 @@ class ThresholdSelector:
             raise BadInput(
                 "a threshold response", "it does not have a receipt for each of its charges", "Charge its price"
             )
-        counts = None if self.threshold is not None else noisy_counts(scores, self.range, self.bins, paid[0])
-        tau, coins = self.decide(counts, count, scores.size)
+        tails = None
+        if self.threshold is None:
+            tails = tails_of(noisy_counts(scores, self.range, self.bins, paid[0]), scores.size)
+        tau, coins = self.decide(tails, count, scores.size)
         above = is_above(scores, tau, self.range)
         fell = np.flatnonzero(threshold_coins(above, high=coins.high, low=coins.low, receipt=paid[-1]))
         places = fell[random_places(fell.size, count, where=paid[-1])]
@@ -236,14 +238,13 @@ def _counted(seen: NDArray[Any], limits: tuple[float, float], bins: int) -> NDAr
 
 
 def best_threshold(
-    counts: NDArray[np.float64], limits: tuple[float, float], k: int, pool: int, asked: float, missed: float
+    tails: NDArray[np.float64], limits: tuple[float, float], k: int, pool: int, asked: float, missed: float
 ) -> tuple[float, int]:
     """The edge of the grid that makes the expected sum of the asked scores largest, and about how many are above it."""
     bottom, top = limits
-    bins = len(counts)
+    bins = len(tails)
     edges = bottom + (top - bottom) * np.arange(bins) / bins
     middles = edges + (top - bottom) / (2 * bins) - bottom
-    tails = tails_of(counts, pool)
     each = -np.diff(tails, append=0.0)
     sums = np.cumsum((each * middles)[::-1])[::-1]
     gains = [
@@ -254,23 +255,22 @@ def best_threshold(
     return float(edges[best]), int(tails[best])
 
 
-def tails_of(counts: NDArray[np.float64], pool: int) -> NDArray[np.float64]:
-    """About how many are at each edge or above: sums of noisy counts, which never fall as the edge does.
+def tails_of(counts: NDArray[np.float64], pool: Any) -> NDArray[np.float64]:
+    """About how many are at each edge or above, along the last axis: sums of noisy counts, which never fall as the edge
+    does.
 
     Counts below 0 stay in the sums. Raising each of them to 0 would make empty bins at the top look full, so that too
     few would be asked.
     """
-    return np.clip(np.maximum.accumulate(np.cumsum(counts[::-1])), 0.0, pool)[::-1]
+    sums = np.maximum.accumulate(np.cumsum(counts[..., ::-1], axis=-1), axis=-1)[..., ::-1]
+    return np.asarray(np.clip(sums, 0.0, pool))
 
 
-def threshold_at(
-    counts: NDArray[np.float64], limits: tuple[float, float], above: float, pool: int
-) -> tuple[float, int]:
+def threshold_at(tails: NDArray[np.float64], limits: tuple[float, float], above: float) -> tuple[float, int]:
     """The edge of the grid that has about ``above`` records above it, and how many those are."""
     bottom, top = limits
-    tails = tails_of(counts, pool)
     best = int(np.argmin(np.abs(tails - above)))
-    return float(bottom + (top - bottom) * best / len(counts)), int(tails[best])
+    return float(bottom + (top - bottom) * best / len(tails)), int(tails[best])
 
 
 def _gain(k: int, pool: int, tail: float, above: float, total: float, asked: float, missed: float) -> float:

@@ -22,7 +22,7 @@ from discreet.noise.stream import Stream
 from discreet.privacy.events import DiscreteLaplace, Event, ThresholdResponse
 from discreet.privacy.ledger import Ledger, MemorySink, Receipt, adaptive
 from discreet.selectors import ExponentialSelector, GaussianTopK, LaplaceTopK, ThresholdSelector
-from discreet.selectors.responding import Coins
+from discreet.selectors.responding import Coins, tails_of
 from discreet.testing.neighbours import AMPLE
 from discreet.testing.selection_scenes import Asked, Bits, Codes, SceneRuns
 
@@ -134,7 +134,7 @@ class ThresholdRuns(SceneRuns):
             book = Ledger.create(MemorySink(), adaptive(AMPLE), source=source)
             paid = book.charge(event=self.histogram_event(), who="pool", why="threshold")
             noisy = discrete_laplace(self.counts(values, pool), receipt=paid)
-            facts = np.column_stack([facts, noisy])
+            facts = np.column_stack([facts, tails_of(noisy, facts)])
         kinds, which = np.unique(facts, axis=0, return_inverse=True)
         return [self.response(self.scene.k[query], row) for row in kinds.tolist()], which
 
@@ -150,8 +150,8 @@ class ThresholdRuns(SceneRuns):
 
     def response(self, k: int, facts: list[int]) -> tuple[float, Coins]:
         """Threshold and coins, as `select` finds them from noisy counts or from the declared threshold."""
-        size, *counts = facts
-        noisy = np.array(counts, dtype=np.float64) if self.selector.threshold is None else None
+        size, *tails = map(int, facts)
+        noisy = np.array(tails, dtype=np.float64) if self.selector.threshold is None else None
         return self.selector.decide(noisy, min(k, size), size)
 
     def tossed(self, above: Bits, pool: Bits, coins: list[Coins], which: Codes, source: Seeded) -> Bits:
