@@ -116,6 +116,8 @@ def test_a_delta_below_rounding_is_refused():
 def test_replace_one_is_refused_where_it_was_not_proven():
     with pytest.raises(UnsupportedEvent):
         pld_epsilons(Laplace(epsilon=1), 1e-6, relation="replace-one")
+    with pytest.raises(UnsupportedEvent):  # also where delta is too small for a loss distribution
+        pld_epsilons(Laplace(epsilon=1), 1e-15, relation="replace-one")
 
 
 def gate_pairs(k, beta, most):

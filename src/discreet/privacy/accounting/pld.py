@@ -130,7 +130,7 @@ def pld_epsilons(
     relation: Relation = "zero-out",
 ) -> tuple[float, float]:
     """Epsilon of ``event`` forward and backward. A pure event costs its exact sum at a delta too small for FFTs."""
-    otherwise = _without_pld(event, delta)
+    otherwise = _without_pld(event, delta) if relation == "zero-out" else math.inf
     if otherwise < math.inf and delta < 2 * rounding(sum(count for _, count in flatten(event))):
         return otherwise, otherwise
     pair = pld_pair(event, interval=interval, relation=relation)
