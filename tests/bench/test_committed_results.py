@@ -1,0 +1,41 @@
+"""What is committed of the bench: its pages follow from its results, and its results show what is said of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet.bench import experiment_named
+from discreet.bench.results import Store
+from discreet.bench.selection_kept import CLIPPED, RESPONSE
+from discreet.cli.app import run
+
+PLACE = Path(__file__).parents[2] / "benchmarks" / "results"
+KEPT = sorted(path.stem for path in PLACE.glob("*.parquet"))
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_page_is_made_of_its_results(name, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    assert run(["bench", "table", name, "--results", str(PLACE), "--markdown", str(page)]) == 0
+    assert "not finished" not in capsys.readouterr().err
+    assert page.read_text() == (PLACE / f"{name}.md").read_text()
+
+
+@pytest.mark.parametrize(("problem", "least"), [("fashion-mnist", 0.25), ("mnist", 0.19)])
+def test_threshold_response_keeps_five_times_what_clipped_laplace_keeps(problem, least):
+    rows = Store(PLACE, "selection-quality").rows(experiment_named("selection-quality").cases())
+    mine = [row for row in rows if row["problem"] == problem and row["phase"] > 0]
+    kept = {
+        method: [
+            np.mean([row["gain_kept"] for row in mine if (row["method"], row["phase"]) == (method, phase)])
+            for phase in (1, 2, 3, 4)
+        ]
+        for method in (CLIPPED, RESPONSE)
+    }
+    assert len({row["seed"] for row in mine}) == 10
+    assert np.mean(kept[RESPONSE]) >= 5 * np.mean(kept[CLIPPED])
+    assert min(kept[RESPONSE]) >= least
+    spent = {method: max(r["selection_epsilon"] for r in mine if r["method"] == method) for method in kept}
+    assert spent[RESPONSE] <= spent[CLIPPED] == 2
+    assert max(row["claimed_epsilon"] for row in mine) <= 8
