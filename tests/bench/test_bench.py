@@ -67,6 +67,8 @@ def cases(count=3):
 
 def test_a_run_goes_on_where_it_was(tmp_path, faked):
     store = Store(tmp_path, "trial")
+    store.pieces.mkdir()
+    (store.pieces / ".half.parquet.123").write_bytes(b"what a killed run was writing")
     run_cases(store, cases(1), data=None, processes=1, progress=quiet)
     assert store.whole.exists()
     assert not store.pieces.exists()
@@ -74,6 +76,9 @@ def test_a_run_goes_on_where_it_was(tmp_path, faked):
     assert len(faked) == 6  # each once
     assert len(store.rows(cases(3))) == 12
     assert store.seeds() == 3
+    run_cases(store, cases(1), data=None, processes=1, progress=quiet)  # fewer seeds: nothing is lost
+    assert store.seeds() == 3
+    assert len(store.rows(cases(3))) == 12
 
 
 def test_every_column_of_every_row_comes_back(tmp_path):
@@ -84,7 +89,7 @@ def test_every_column_of_every_row_comes_back(tmp_path):
     assert first["gain_kept"] is None
     assert second["gain_kept"] == 0.25
     assert second["pool_counts"] == [1, 2]
-    store.gather([case])
+    store.gather()
     assert store.rows([case]) == [first, second]
 
 
@@ -95,6 +100,7 @@ def test_another_setting_is_another_case(tmp_path, faked):
     assert store.rows(changed) == []
     run_cases(store, changed, data=None, processes=1, progress=quiet)
     assert len(faked) == 4
+    assert len(store.rows(cases(1))) == len(store.rows(changed)) == 4  # the old ones stay, aside
 
 
 def test_a_failing_case_is_told_and_the_others_are_kept(tmp_path, monkeypatch):

@@ -61,24 +61,28 @@ class Store:
         ]
         _write(named, self.pieces / f"{case.digest}.parquet")
 
-    def gather(self, cases: Sequence[Case]) -> None:
-        """One file of all ``cases``, once they are finished; the pieces go."""
-        rows = self.rows(cases)
-        _write(rows, self.whole)
-        if self.pieces.is_dir():
-            for path in self.pieces.glob("*.parquet"):
-                path.unlink()
-            self.pieces.rmdir()
+    def gather(self) -> None:
+        """One file of all finished cases, whatever run they are of; the pieces go."""
+        if not self.pieces.is_dir():
+            return
+        _write([row for mine in self._by_case().values() for row in mine], self.whole)
+        for path in self.pieces.iterdir():  # also what a killed run was writing
+            path.unlink()
+        self.pieces.rmdir()
 
     def rows(self, cases: Iterable[Case]) -> list[Row]:
         """Rows of those of ``cases`` that are finished, in their order."""
-        by_case: dict[str, list[Row]] = {}
+        found = self._by_case()
+        return [row for case in cases for row in found.get(case.digest, [])]
+
+    def _by_case(self) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {}
         for path in self._files():
-            seen = set(by_case)
+            seen = set(found)
             for row in _rows(path):
                 if row["case"] not in seen:
-                    by_case.setdefault(row["case"], []).append(row)
-        return [row for case in cases for row in by_case.get(case.digest, [])]
+                    found.setdefault(row["case"], []).append(row)
+        return found
 
 
 def values_in(rows: Sequence[Row], column: str) -> list[Any]:

@@ -47,7 +47,7 @@ def run_cases(
             count += 1
             progress(count, len(cases))
     if not failures:
-        store.gather(cases)
+        store.gather()
     return failures
 
 
