@@ -8,9 +8,16 @@ DiscreetError
 │   ├── InfeasiblePlan                 a plan nobody can make; names the nearest one
 │   ├── InvalidLedger                  a stored ledger that is not one, or was changed
 │   ├── InvalidCertificate             a stored certificate, key or signature that is not one
-│   └── InvalidCheckpoint              a stored model or checkpoint that is not one, or belongs to something else
+│   ├── InvalidCheckpoint              a stored model or checkpoint that is not one, or belongs to something else
+│   ├── InvalidConfig                  a campaign's file that cannot be taken as it stands; says which line
+│   ├── InvalidStore                   a campaign store that is not one, was changed, or is newer than this program
+│   ├── NoSuchCampaign                 a name the store does not know
+│   ├── CampaignExists                 a name that is taken
+│   ├── NotNow                         a verb that this phase of a campaign does not allow
+│   └── PoolChanged                    records of a pool that are missing or not what they were
 ├── BudgetExceeded (ValueError)        a spend the filter refused; nothing was spent
 ├── LedgerUnavailable (RuntimeError)   a ledger in use elsewhere, or whose last write is in doubt
+├── StoreUnavailable (RuntimeError)    a campaign store that is locked, full, or cannot be reached
 ├── ReceiptRefused (RuntimeError)      a draw without a valid receipt: none, spent, foreign, or for something else
 ├── ProcessFailed (RuntimeError)       one of several processes failed, ended, or was started with something else
 ├── UnsupportedEvent (TypeError)       an accountant that cannot price this event
@@ -74,6 +81,34 @@ class InvalidCheckpoint(BadInput):
     """A stored model or mid-phase checkpoint that cannot be read, or was made for something else."""
 
 
+class InvalidConfig(BadInput):
+    """A campaign's file cannot be taken as it stands. ``line`` is where, if that is known."""
+
+    def __init__(self, asked: str, fact: str, remedy: str = "", *, line: int | None = None) -> None:
+        super().__init__(asked, fact, remedy)
+        self.line = line
+
+
+class InvalidStore(BadInput):
+    """A campaign store that cannot be read back, or was made by a newer program."""
+
+
+class NoSuchCampaign(BadInput):
+    """The store has no campaign of this name."""
+
+
+class CampaignExists(BadInput):
+    """The store has a campaign of this name already."""
+
+
+class NotNow(BadInput):
+    """A campaign is in a phase that does not allow this verb."""
+
+
+class PoolChanged(BadInput):
+    """Records of a pool are missing, or are not what they were when they were enrolled. Counts are for the owner."""
+
+
 class BudgetExceeded(DiscreetError, ValueError):
     """A spend that would break the promise. It was refused before anything changed.
 
@@ -92,6 +127,10 @@ class BudgetExceeded(DiscreetError, ValueError):
 
 class LedgerUnavailable(DiscreetError, RuntimeError):
     """The ledger cannot take a charge now: another process holds it, or its last write may not have landed."""
+
+
+class StoreUnavailable(DiscreetError, RuntimeError):
+    """A campaign store is locked by another process, its disk is full, or it cannot be reached. Nothing was lost."""
 
 
 class ReceiptRefused(DiscreetError, RuntimeError):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
+
+Value = str | tuple[str, ...] | None
+"""Of an answer: a class, several of them (or none: an empty tuple) for multi-label tasks, or None for a skip."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,3 +35,32 @@ class Selection:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One record that somebody is to label. Audience: annotator.
+
+    id       of the question; public, says nothing of the record
+    record   the record's own id
+    phase    of the campaign that asks: 0 for the initial records
+    place    where it stands in the random order in which questions are shown
+    """
+
+    id: str
+    record: str
+    phase: int
+    place: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What an annotator said to a question. Audience: owner.
+
+    ``at``: when it was given, with its time zone; None: when it is told.
+    """
+
+    question_id: str
+    value: Value = field(repr=False)
+    annotator: str = ""
+    at: datetime | None = None

@@ -8,7 +8,7 @@ far; the others join with their rooms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from discreet.privacy.events import Event
 from discreet.privacy.ledger.receipts import Receipt
 from discreet.privacy.training_phase import TrainingPhase
-from discreet.records import Selection
+from discreet.records import Answer, Question, Selection
 
 Floats = NDArray[np.floating[Any]]
 
@@ -71,6 +71,16 @@ class Selector(Protocol):
 
         ``scores``: a number a record; for a selector by distances, such as k-centre, an embedding a record.
         """
+
+
+class Oracle(Protocol):
+    """Who answers. Asking is handing over; answers come when they come, in any order, some never."""
+
+    def ask(self, questions: Sequence[Question]) -> None:
+        """Hand over questions, in the order in which they are to be shown. The same question twice is one question."""
+
+    def collect(self) -> Iterable[Answer]:
+        """The answers that have come since the last time."""
 
 
 class Trainer(Protocol):
