@@ -14,11 +14,11 @@ from sqlalchemy.exc import IntegrityError
 
 from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign, StoreUnavailable
 from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.storage import migrations
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.database import Database
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.forms import check_text, moment, now, stamp, to_json
-from discreet.storage.migrations import MIGRATIONS, migrate, missing
 from discreet.storage.scope import Scope
 from discreet.storage.tables import campaigns
 
@@ -76,13 +76,13 @@ def _check_place(path: Path, *, must_exist: bool) -> None:
 def _bring_up_to_date(database: Database, *, must_exist: bool) -> None:
     name = database.path.name
     with database.reading(f"opening {name}") as connection:
-        steps = missing(connection, name)
-    if must_exist and len(steps) == len(MIGRATIONS):
+        steps = migrations.missing(connection, name)
+    if must_exist and len(steps) == len(migrations.MIGRATIONS):
         raise InvalidStore(f"opening {name}", "it is empty", "Check the path, or create a campaign in it")
     database.share()
     if steps:
         with database.writing(f"preparing {name}") as connection:
-            migrate(connection, name)
+            migrations.migrate(connection, name)
 
 
 class Storage:
