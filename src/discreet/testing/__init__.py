@@ -14,6 +14,7 @@ from discreet.testing.selection_attack import (
 from discreet.testing.selection_scenes import Scene, SelectorRuns
 from discreet.testing.selectors import check_selector
 from discreet.testing.sinks import check_ledger_in, check_sink
+from discreet.testing.storage import check_storage
 
 __all__ = [
     "Finding",
@@ -31,6 +32,7 @@ __all__ = [
     "check_selector",
     "check_sink",
     "check_source",
+    "check_storage",
     "composed_claim",
     "one_sided_claim",
 ]

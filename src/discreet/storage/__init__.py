@@ -1,0 +1,17 @@
+"""The campaign store: everything a campaign remembers, in one SQLite file and a directory beside it."""
+
+from discreet.storage.campaign_store import CampaignStore
+from discreet.storage.ledger_sink import StoreSink
+from discreet.storage.opening import Storage, open_storage
+from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition
+
+__all__ = [
+    "CampaignStore",
+    "KeptFile",
+    "PoolCohort",
+    "Storage",
+    "StoreSink",
+    "Told",
+    "Transition",
+    "open_storage",
+]

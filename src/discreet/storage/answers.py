@@ -1,0 +1,122 @@
+"""Answers, and every change of mind.
+
+Guarantee: answers that are told together are stored together or not at all. Nothing is overwritten: the last thing an
+annotator said to a question is current, what was said before stays in its history. The same said again is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from discreet.errors import BadInput
+from discreet.records import Answer
+from discreet.storage.forms import (
+    check_number,
+    check_text,
+    moment,
+    now,
+    stamp,
+    value_from_json,
+    value_to_json,
+)
+from discreet.storage.scope import CHUNK, Scope, chunks
+from discreet.storage.stored import Told
+from discreet.storage.tables import answers as table
+from discreet.storage.tables import questions
+
+Row = dict[str, Any]
+
+
+def tell(scope: Scope, answers: Sequence[Answer], *, at: datetime | None) -> Told:
+    """Store what is new or other than before."""
+    told = stamp(now() if at is None else at)
+    rows = [_row(scope, answer, told) for answer in answers]
+    if not rows:
+        return Told(new=0, repeated=0, corrected=0)
+    asked = {row["question"] for row in rows}
+    with scope.writing("storing answers") as connection:
+        if unknown := len(asked) - len(scope.found(connection, questions.c.id, asked)):
+            raise BadInput(
+                scope.asked("storing answers"),
+                f"{unknown} of {len(asked)} question ids are unknown",
+                "Answer the questions of this campaign; none of these answers was stored",
+            )
+        changes, counts = _changes(rows, *_standing(connection, scope, asked))
+        if changes:
+            connection.execute(table.insert(), changes)
+    return counts
+
+
+def _row(scope: Scope, answer: Answer, told: str) -> Row:
+    return {
+        "campaign": scope.campaign,
+        "question": check_text(answer.question_id, "a question's id"),
+        "annotator": check_text(answer.annotator, "an annotator's name", empty=True),
+        "value": value_to_json(answer.value),
+        "given": None if answer.at is None else stamp(answer.at),
+        "told": told,
+    }
+
+
+def _standing(
+    connection: Connection, scope: Scope, asked: Iterable[str]
+) -> tuple[dict[tuple[str, str], str], dict[str, int]]:
+    """The current value by question and annotator, and how many answers a question has had."""
+    current: dict[tuple[str, str], str] = {}
+    length: dict[str, int] = {}
+    for chunk in chunks(asked, CHUNK):
+        wanted = select(table).where(scope.rows(table), table.c.question.in_(chunk))
+        for row in connection.execute(wanted.order_by(table.c.number)):
+            current[row.question, row.annotator] = row.value
+            length[row.question] = row.number + 1
+    return current, length
+
+
+def _changes(rows: list[Row], current: dict[tuple[str, str], str], length: dict[str, int]) -> tuple[list[Row], Told]:
+    """The rows to add, in the order in which they were told."""
+    changes, corrected = [], 0
+    for row in rows:
+        question, who = row["question"], (row["question"], row["annotator"])
+        if current.get(who) == row["value"]:
+            continue
+        corrected += who in current
+        number = length.get(question, 0)
+        current[who], length[question] = row["value"], number + 1
+        changes.append({**row, "number": number})
+    return changes, Told(new=len(changes) - corrected, repeated=len(rows) - len(changes), corrected=corrected)
+
+
+def read(scope: Scope, phase: int | None) -> list[Answer]:
+    """The current answers, in the order of their questions, then of their annotators' names."""
+    wanted = (
+        select(table, questions.c.phase, questions.c.place)
+        .join(questions, (questions.c.campaign == table.c.campaign) & (questions.c.id == table.c.question))
+        .where(scope.rows(table))
+    )
+    if phase is not None:
+        wanted = wanted.where(questions.c.phase == check_number(phase, "a phase"))
+    current = {}
+    with scope.reading("reading the answers") as connection:
+        for row in connection.execute(wanted.order_by(table.c.number)):
+            current[row.phase, row.place, row.annotator] = _answer(row)
+    return [current[key] for key in sorted(current)]
+
+
+def history(scope: Scope, question: str) -> list[tuple[Answer, datetime]]:
+    """Everything that was said to a question, and when it was told, oldest first."""
+    wanted = select(table).where(scope.rows(table), table.c.question == question).order_by(table.c.number)
+    with scope.reading("reading the answers") as connection:
+        if not scope.found(connection, questions.c.id, [check_text(question, "a question's id")]):
+            raise BadInput(scope.asked("reading the answers"), "there is no such question", "See questions()")
+        rows = connection.execute(wanted).all()
+    return [(_answer(row), moment(row.told)) for row in rows]
+
+
+def _answer(row: Any) -> Answer:
+    answer = Answer(question_id=row.question, value=value_from_json(row.value), annotator=row.annotator)
+    return replace(answer, at=moment(row.told if row.given is None else row.given))

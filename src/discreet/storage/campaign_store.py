@@ -1,0 +1,160 @@
+"""Everything one campaign has to remember, under one name. Audience: owner.
+
+Guarantee: a method that returned has stored what it says, on the disk; one that raised, or whose process was killed,
+has stored all of it or nothing. Repeating one after a crash is safe. Any number of processes may use a store at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import BadInput
+from discreet.records import Answer, Question
+from discreet.storage import answers as told_answers
+from discreet.storage import files as kept_files
+from discreet.storage import pool
+from discreet.storage import questions as asked_questions
+from discreet.storage import transitions as steps
+from discreet.storage.forms import from_json
+from discreet.storage.ledger_sink import StoreSink
+from discreet.storage.locks import locked
+from discreet.storage.scope import Scope
+from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignStore:
+    """One campaign of a store.
+
+    directory   beside the database, for its owner alone: keys, checkpoints, and the files that are named by hash
+    """
+
+    name: str
+    id: str
+    simulation: bool
+    created: datetime
+    _config: str = field(repr=False)
+    _scope: Scope = field(repr=False)
+
+    @property
+    def config(self) -> Any:
+        """As it was given, in JSON's terms."""
+        return from_json(self._config)
+
+    @property
+    def directory(self) -> Path:
+        """For this campaign's files."""
+        return self._scope.directory
+
+    def add_records(self, rows: Iterable[tuple[str, bytes]], facts: Mapping[str, Any] | None = None) -> int:
+        """Enrol records, ids with their keyed codes, as a cohort of the pool: all or none. The cohort's number.
+
+        Other writers wait until the last row has come.
+        """
+        return pool.add_records(self._scope, rows, facts)
+
+    def ids(self, cohort: int | None = None) -> list[str]:
+        """Of the enrolled records, in the order of enrolment; all, or those of a pool cohort."""
+        return pool.ids(self._scope, cohort)
+
+    def macs(self) -> Iterator[tuple[str, bytes]]:
+        """Id and keyed code of every record enrolled now, in the order of enrolment; not all at once."""
+        return pool.macs(self._scope)
+
+    def pool_cohorts(self) -> list[PoolCohort]:
+        """What was enrolled together, in order."""
+        return pool.cohorts(self._scope)
+
+    def record(self, kind: str, *, phase: int, facts: Mapping[str, Any] | None = None) -> Transition:
+        """Record that a step was taken; the first record of it, if it was before. Other facts: `InvalidStore`."""
+        return steps.record(self._scope, kind, phase=phase, facts=facts)
+
+    def transitions(self) -> list[Transition]:
+        """Every step that was taken, oldest first."""
+        return steps.log(self._scope)
+
+    def publish(
+        self,
+        phase: int,
+        questions: Sequence[Question],
+        *,
+        above: Collection[str] | None = None,
+        cohorts: Mapping[str, str] | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> Transition:
+        """Store the questions of a phase and the step "published" together. The same again changes nothing, others
+        are refused (`InvalidStore`).
+
+        above     the records that were asked from above a threshold; None: there was none
+        cohorts   the label of the cohort that each asked record enters
+        """
+        return asked_questions.publish(self._scope, phase, questions, above=above, cohorts=cohorts or {}, facts=facts)
+
+    def questions(self, phase: int | None = None) -> list[Question]:
+        """Phase by phase, in the random order in which they are shown."""
+        return asked_questions.read(self._scope, phase)
+
+    def cohort_members(self, phase: int | None = None) -> dict[str, list[str]]:
+        """Records by the label of their cohort, in the order in which they were asked."""
+        return asked_questions.cohort_members(self._scope, phase)
+
+    def above(self, phase: int) -> frozenset[str] | None:
+        """The records that were asked from above a threshold; None if there was none."""
+        return asked_questions.above(self._scope, phase)
+
+    def tell(self, answers: Sequence[Answer], *, at: datetime | None = None) -> Told:
+        """Store answers, told at ``at`` or now. What an annotator says again is not stored; what differs from before
+        is a correction, and the former answer stays in the history. An unknown question: nothing is stored.
+        """
+        return told_answers.tell(self._scope, answers, at=at)
+
+    def answers(self, phase: int | None = None) -> list[Answer]:
+        """What each annotator last said to each question, in the order of the questions."""
+        return told_answers.read(self._scope, phase)
+
+    def history(self, question_id: str) -> list[tuple[Answer, datetime]]:
+        """Everything that was said to a question and when it was told, oldest first."""
+        return told_answers.history(self._scope, question_id)
+
+    def keep_file(self, kind: str, *, phase: int, data: bytes | Path, replace: bool = False) -> str:
+        """Keep bytes, or a copy of a file, as the ``kind`` of ``phase``; the SHA-256 that names it. Other content than
+        before is `InvalidStore`, unless it is to ``replace`` that.
+        """
+        return kept_files.keep(self._scope, kind, phase=phase, data=data, replace=replace)
+
+    def file(self, kind: str, phase: int) -> Path:
+        """Where a kept file is; compared with its hash first."""
+        return kept_files.path_of(self._scope, kind, phase)
+
+    def files(self, phase: int | None = None) -> list[KeptFile]:
+        """What is kept, by phase and kind."""
+        return kept_files.read(self._scope, phase)
+
+    def kinds(self, phase: int | None = None) -> list[str]:
+        """The kinds of file that are kept."""
+        return sorted({one.kind for one in self.files(phase)})
+
+    def sweep(self) -> int:
+        """Remove files that nothing names, left by processes that died. How many there were."""
+        return kept_files.sweep(self._scope)
+
+    def sink(self) -> StoreSink:
+        """Where the campaign's ledger keeps its lines."""
+        return StoreSink(self._scope)
+
+    @contextmanager
+    def exclusive(self, purpose: str, *, wait: float = 0.0) -> Iterator[None]:
+        """Be the only process that does ``purpose`` ("training") in this campaign while the block runs, or
+        `StoreUnavailable` after ``wait`` seconds. The system lets go when the process ends, however it ends.
+        """
+        if not purpose or not all("a" <= letter <= "z" or letter == "-" for letter in purpose):
+            raise BadInput("exclusive use", "the purpose is not made of small letters", 'Say, for instance, "training"')
+        asked = self._scope.asked(purpose)
+        place = self.directory / "locks" / f"{purpose}.lock"
+        with locked(place, asked=asked, doing=purpose, wait=wait):
+            yield

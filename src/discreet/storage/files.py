@@ -1,0 +1,93 @@
+"""Which files a campaign has: a row for each kind and phase names one by its hash.
+
+Guarantee: a file is on the disk before a row names it, and stays as long as one does. It is compared with its hash
+whenever it is asked for. A kind of file is kept once in a phase; other content is refused, unless it is to replace it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import ColumnElement, Connection, select
+
+from discreet.errors import BadInput, InvalidStore
+from discreet.storage.disk import disk_refusals
+from discreet.storage.forms import check_number, check_text, moment, now, stamp
+from discreet.storage.objects import hash_of, leftovers, write_object
+from discreet.storage.scope import Scope
+from discreet.storage.stored import KeptFile
+from discreet.storage.tables import files
+
+
+def keep(scope: Scope, kind: str, *, phase: int, data: bytes | Path, replace: bool) -> str:
+    """Keep a file; the hash that names it."""
+    check_text(kind, "a kind of file")
+    check_number(phase, "the phase of a file")
+    asked = scope.asked(f"keeping the {kind} of phase {phase}")
+    sha256, size = write_object(_objects(scope), data, asked=asked)
+    with scope.writing(f"keeping the {kind} of phase {phase}") as connection:
+        if not (_objects(scope) / sha256).exists():  # nothing named it yet, and another process swept
+            write_object(_objects(scope), data, asked=asked)
+        before = connection.scalar(select(files.c.sha256).where(*_is(scope, kind, phase)))
+        if before not in (None, sha256) and not replace:
+            raise InvalidStore(asked, "another one is kept already", "Go on with that one, or replace it on purpose")
+        if before != sha256:
+            connection.execute(files.delete().where(*_is(scope, kind, phase)))
+            row = {"kind": kind, "phase": phase, "sha256": sha256, "size": size, "at": stamp(now())}
+            connection.execute(files.insert().values(campaign=scope.campaign, **row))
+    if before not in (None, sha256):
+        sweep(scope)
+    return sha256
+
+
+def path_of(scope: Scope, kind: str, phase: int) -> Path:
+    """Where a file is, unchanged."""
+    asked = scope.asked(f"reading the {kind} of phase {phase}")
+    with scope.reading(f"reading the {kind} of phase {phase}") as connection:
+        sha256 = connection.scalar(select(files.c.sha256).where(*_is(scope, kind, phase)))
+    if sha256 is None:
+        raise BadInput(asked, "none is kept", "See files()")
+    path: Path = _objects(scope) / sha256
+    found = hash_of(path)
+    if found is None:
+        raise InvalidStore(asked, "the file is gone", "Restore the directory beside the database, or do the step again")
+    if found != sha256:
+        raise InvalidStore(asked, "the file was changed or is damaged", "Restore a copy, or do the step again")
+    return path
+
+
+def read(scope: Scope, phase: int | None) -> list[KeptFile]:
+    """All of them, or those of a phase."""
+    wanted = select(files).where(scope.rows(files))
+    if phase is not None:
+        wanted = wanted.where(files.c.phase == check_number(phase, "a phase"))
+    with scope.reading("reading the files") as connection:
+        rows = connection.execute(wanted).all()
+    kept = [
+        KeptFile(kind=row.kind, phase=row.phase, sha256=row.sha256, size=row.size, at=moment(row.at)) for row in rows
+    ]
+    return sorted(kept, key=lambda one: (one.phase, one.kind))
+
+
+def sweep(scope: Scope) -> int:
+    """Remove what no row names: replaced files, and those of processes that died while they wrote. How many."""
+    with scope.writing("removing files") as connection, disk_refusals(scope.asked("removing files")):
+        spare = _unnamed(connection, scope)
+        for path in spare:
+            path.unlink(missing_ok=True)
+    return len(spare)
+
+
+def _unnamed(connection: Connection, scope: Scope) -> list[Path]:
+    """Nobody can come to name one of these meanwhile: `keep` looks for its file when it has the writer's turn."""
+    named = set(connection.scalars(select(files.c.sha256).where(scope.rows(files))))
+    whole = [path for path in _objects(scope).glob("[!.]*") if path.name not in named]
+    return whole + leftovers(_objects(scope), asked=scope.asked("removing files"))
+
+
+def _is(scope: Scope, kind: str, phase: int) -> tuple[ColumnElement[bool], ...]:
+    return scope.rows(files), files.c.kind == kind, files.c.phase == phase
+
+
+def _objects(scope: Scope) -> Path:
+    return scope.directory / "objects"

@@ -1,0 +1,133 @@
+"""What is SQLite's alone: settings of a connection, how a transaction begins, what its error codes mean.
+
+Guarantee: a committed transaction was handed to the disk (WAL with `synchronous=FULL` syncs the log at every commit).
+A writer takes the lock when it begins, not when it first writes, so no transaction fails half way because another one
+wrote meanwhile. Errors carry SQLite's code and nothing of the data.
+
+Another database brings a file like this one; the other files of this room speak portable SQL.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import SQLAlchemyError
+
+from discreet.errors import DiscreetError, InvalidStore, StoreUnavailable
+
+TABLE_OPTIONS: dict[str, Any] = {"sqlite_with_rowid": False}
+"""Of tables with a key of several columns: one tree instead of two, half the file. Other databases ignore it."""
+
+WRITES = "discreet_writes"
+"""The execution option of a connection that is going to write."""
+
+_LOG_BYTES = 1 << 22
+"""What the log beside the database shrinks to, after a large transaction."""
+
+
+def engine_for(path: Path, *, patience: float) -> Engine:
+    """Connections to the database in ``path``; each waits ``patience`` seconds for a lock."""
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        connect_args={"timeout": patience},
+        hide_parameters=True,  # an error must not carry a row
+    )
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: sqlite3.Connection, _: object) -> None:
+    connection.isolation_level = None  # `_begin` says BEGIN, the driver's own way cannot say IMMEDIATE
+    try:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def enter_wal(engine: Engine, *, patience: float) -> None:
+    """Readers and one writer at a time, from now on and for every process. Kept in the file, so done once."""
+    connection = engine.raw_connection()
+    try:
+        driver: Any = connection.driver_connection
+        (mode,) = _patiently(driver, "PRAGMA journal_mode = WAL", patience)
+    finally:
+        connection.close()
+    if mode != "wal":
+        raise StoreUnavailable(
+            "opening a campaign store", "its file system cannot share memory between processes", "Use a local disk"
+        )
+
+
+def _patiently(driver: Any, statement: str, patience: float) -> tuple[Any, ...]:
+    """The busy timeout does not cover a change of the journal's mode, which two processes may try at once."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return tuple(driver.execute(statement).fetchone())
+        except sqlite3.OperationalError as error:
+            if _code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
+@contextmanager
+def refusals(asked: str) -> Iterator[None]:
+    """Errors of the database as ours."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise _refusal(error, asked) from None
+
+
+_LOCKED = "another process is writing to it, or holds it", "Try again when that one has finished"
+_CHANGED = "it cannot be read as a campaign store: it is damaged, or was changed", "Restore a copy"
+_FULL = "the disk is full", "Make room and try again; nothing of this was stored"
+
+_UNAVAILABLE: dict[int | None, tuple[str, str]] = {
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_READONLY: ("it may not be written", "Give yourself the right to write the file and its directory"),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "Check that its directory is there, and yours to write"),
+    sqlite3.SQLITE_PERM: ("it may not be opened", "Give yourself the right to write the file and its directory"),
+    sqlite3.SQLITE_IOERR: ("the disk refused", "Check the disk and its space; nothing of this was stored"),
+}
+_INVALID: dict[int | None, tuple[str, str]] = {
+    sqlite3.SQLITE_NOTADB: ("the file is not a database", "Check the path"),
+    sqlite3.SQLITE_CORRUPT: _CHANGED,
+    sqlite3.SQLITE_ERROR: _CHANGED,  # a table or column is gone
+    sqlite3.SQLITE_CONSTRAINT: ("what it holds contradicts what was to be stored", "Load the campaign again"),
+    None: _CHANGED,  # the driver could not decode what it read; its message shows the text
+}
+
+
+def _refusal(error: Exception, asked: str) -> DiscreetError:
+    cause = getattr(error, "orig", error)
+    code = _code(cause)
+    if code in _UNAVAILABLE:
+        return StoreUnavailable(asked, *_UNAVAILABLE[code])
+    if code in _INVALID and isinstance(cause, sqlite3.Error):
+        return InvalidStore(asked, *_INVALID[code])
+    name = getattr(cause, "sqlite_errorname", type(cause).__name__)
+    return StoreUnavailable(asked, f"the database said {name}", "Try again; nothing of this was stored")
+
+
+def _code(error: object) -> int | None:
+    """SQLite's primary code: the low byte, without what narrows it down."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

@@ -1,0 +1,138 @@
+"""The tables as they are now. What made them is in `migrations`; a test compares the two.
+
+Column types are explicit and portable. Orders are columns (`place`, `number`, `position`), never the order of rows.
+Times are UTC in ISO form, JSON is text. Audience of every table: owner.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from discreet.storage.sqlite import TABLE_OPTIONS
+
+METADATA = MetaData()
+
+
+def _campaign() -> Column[Any]:
+    return Column("campaign", Integer, ForeignKey("campaigns.number"), primary_key=True)
+
+
+migrations = Table(
+    "migrations",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("at", Text, nullable=False),
+)
+
+campaigns = Table(
+    "campaigns",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("config", Text, nullable=False),
+    Column("simulation", Boolean, nullable=False),
+    Column("created", Text, nullable=False),
+)
+
+pool_cohorts = Table(
+    "pool_cohorts",
+    METADATA,
+    _campaign(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("first_place", Integer, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    **TABLE_OPTIONS,
+)
+
+records = Table(
+    "records",
+    METADATA,
+    _campaign(),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False),
+    Column("mac", LargeBinary, nullable=False),
+    Column("withdrawn", Text),
+    UniqueConstraint("campaign", "id"),
+    **TABLE_OPTIONS,
+)
+
+transitions = Table(
+    "transitions",
+    METADATA,
+    _campaign(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("phase", Integer, nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    UniqueConstraint("campaign", "kind", "phase"),
+    **TABLE_OPTIONS,
+)
+
+questions = Table(
+    "questions",
+    METADATA,
+    _campaign(),
+    Column("id", Text, primary_key=True),
+    Column("record", Text, nullable=False),
+    Column("phase", Integer, nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("above", Boolean),
+    Column("cohort", Text),
+    UniqueConstraint("campaign", "phase", "place"),
+    UniqueConstraint("campaign", "phase", "record"),
+    ForeignKeyConstraint(["campaign", "record"], ["records.campaign", "records.id"]),
+    **TABLE_OPTIONS,
+)
+
+answers = Table(
+    "answers",
+    METADATA,
+    _campaign(),
+    Column("question", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("annotator", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("given", Text),
+    Column("told", Text, nullable=False),
+    ForeignKeyConstraint(["campaign", "question"], ["questions.campaign", "questions.id"]),
+    **TABLE_OPTIONS,
+)
+
+files = Table(
+    "files",
+    METADATA,
+    _campaign(),
+    Column("kind", Text, primary_key=True),
+    Column("phase", Integer, primary_key=True, autoincrement=False),
+    Column("sha256", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("at", Text, nullable=False),
+    **TABLE_OPTIONS,
+)
+
+ledger_lines = Table(
+    "ledger_lines",
+    METADATA,
+    _campaign(),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("line", LargeBinary, nullable=False),
+    **TABLE_OPTIONS,
+)

@@ -1,0 +1,153 @@
+"""The contract of a campaign store: what every place that keeps campaigns must do.
+
+    def test_my_store(tmp_path):
+        check_storage(lambda: open_storage(tmp_path / "scan.db"))
+
+``open_storage`` opens the *same* store each time it is called; the first time there is nothing in it. Each promise is
+checked in campaigns of its own. Durability and turns are checked with forked processes, where the system has them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign
+from discreet.records import Answer, Question
+from discreet.testing.sinks import check_ledger_in, check_sink
+from discreet.testing.storage_processes import Open, check_alone, check_durable, check_turns, enrolled, holds, refused
+
+if TYPE_CHECKING:
+    from discreet.storage import CampaignStore
+
+
+def check_storage(open_storage: Open) -> None:
+    """Raise AssertionError with the first line of the contract that ``open_storage`` does not keep."""
+    _campaigns(open_storage)
+    for promise in (_pool, _steps, _questions, _answers, _files):
+        with open_storage() as storage:
+            promise(storage.create(promise.__name__, config={}, simulation=True))
+    with open_storage() as storage:
+        check_sink(storage.create("sink", config={}, simulation=True).sink)
+        check_ledger_in(storage.create("ledger", config={}, simulation=True).sink)
+    if hasattr(os, "fork"):
+        check_durable(open_storage)
+        check_turns(open_storage)
+        check_alone(open_storage)
+
+
+def _campaigns(open_storage: Open) -> None:
+    with open_storage() as storage:
+        holds(storage.campaigns() == [], "a new store has no campaigns")
+        config = {"name": "b", "classes": ["yes", "no"], "rate": 0.1, "nothing": None}
+        first = storage.create("b", config=config, simulation=False)
+        storage.create("a", config={}, simulation=True)
+        refused(partial(storage.create, "b", config={}, simulation=True), CampaignExists, "a name is taken once")
+        refused(partial(storage.load, "c"), NoSuchCampaign, "a name that is not there is refused")
+    with open_storage() as storage:
+        again = storage.load("b")
+        holds(storage.campaigns() == ["a", "b"], "campaigns outlive the store that made them, sorted by name")
+        holds(again.config == config and not again.simulation, "a configuration is kept as it was given")
+        holds(again.id == first.id and again.created == first.created, "a campaign keeps its id and date")
+        holds(again.directory.is_dir() and not any(again.directory.iterdir()), "a campaign has a directory of its own")
+        holds(storage.load("a").simulation, "a simulation stays one")
+
+
+def _pool(store: CampaignStore) -> None:
+    ids = [f"{(number * 7919) % 5003}" for number in range(5003)]  # in no order that a database would choose
+    holds(store.add_records(((one, one.encode()) for one in ids[:-1]), {"kind": "npz"}) == 0, "cohorts count from 0")
+    refused(partial(store.add_records, [(ids[-1], b""), (ids[0], b"")]), BadInput, "an id is enrolled once")
+    refused(partial(store.add_records, _breaking(ids[-1])), RuntimeError, "errors of the rows are not hidden")
+    holds(len(store.ids()) == len(ids) - 1, "a cohort is enrolled whole or not at all")
+    holds(store.add_records([(ids[-1], b"last")]) == 1, "cohorts count on")
+    holds(store.ids() == ids and store.ids(1) == ids[-1:], "ids keep the order of enrolment")
+    codes = dict(store.macs())
+    holds(list(codes) == ids and codes[ids[5]] == ids[5].encode(), "every record keeps its code, in the same order")
+    sizes = [(one.number, one.size, dict(one.facts)) for one in store.pool_cohorts()]
+    holds(sizes == [(0, len(ids) - 1, {"kind": "npz"}), (1, 1, {})], "cohorts keep their sizes and facts")
+
+
+def _breaking(one: str) -> Iterator[tuple[str, bytes]]:
+    yield one, b""
+    raise RuntimeError("a reader failed")
+
+
+def _steps(store: CampaignStore) -> None:
+    first = store.record("drawn", phase=2, facts={"b": 1, "a": [1.5, None]})
+    second = store.record("drawn", phase=1)
+    holds(store.record("drawn", phase=2, facts={"a": [1.5, None], "b": 1}) == first, "a step is recorded once")
+    refused(partial(store.record, "drawn", phase=2), InvalidStore, "a step is not recorded with other facts")
+    holds(store.transitions() == [first, second], "steps keep the order in which they were taken")
+
+
+def _questions(store: CampaignStore) -> None:
+    first, second = enrolled(store, 2, 10)
+    high = frozenset({"r12", "r15"})
+    parts = {one.record: "high" if one.record in high else "low" for one in second}
+    store.publish(1, second[::-1], above=high, cohorts=parts, facts={"k": 10})
+    store.publish(0, first)
+    holds(store.questions() == first + second, "questions come by phase, in the order of their places")
+    holds(store.questions(1) == second, "a phase's questions can be had alone")
+    lows = [one.record for one in second if one.record not in high]
+    holds(store.cohort_members() == {"low": lows, "high": ["r12", "r15"]}, "records are in the cohorts they entered")
+    holds(store.above(1) == high and store.above(0) is None, "it is kept who was asked from above")
+    again = store.publish(1, second, above=high, cohorts=parts, facts={"k": 10})
+    holds(store.transitions()[0] == again, "publishing again changes nothing")
+    for other in (
+        partial(store.publish, 1, second[:-1], cohorts={}, facts={"k": 10}),
+        partial(store.publish, 1, second, above=high, cohorts=parts, facts={"k": 11}),
+        partial(store.publish, 1, second, above={"r12"}, cohorts=parts, facts={"k": 10}),
+    ):
+        refused(other, InvalidStore, "a phase is published once")
+    new = Question(id="new", record="r0", phase=3, place=0)
+    unknown = Question(id="unknown", record="nobody", phase=3, place=1)
+    refused(partial(store.publish, 3, [new, unknown]), BadInput, "only enrolled records are asked")
+    holds(len(store.questions()) == 20 and len(store.transitions()) == 2, "a refused phase leaves nothing")
+
+
+def _answers(store: CampaignStore) -> None:
+    (asked,) = enrolled(store, 1, 4)
+    store.publish(0, asked)
+    one, two = asked[0].id, asked[1].id
+    early, late = datetime(2026, 1, 31, 9, 30, tzinfo=UTC), datetime(2026, 1, 31, 10, 0, 0, 5, tzinfo=UTC)
+
+    def tell(*said: tuple[str, Any, str], at: datetime = early) -> tuple[int, int, int]:
+        told = store.tell([Answer(question_id=q, value=value, annotator=who) for q, value, who in said], at=at)
+        return told.new, told.repeated, told.corrected
+
+    said = (two, ("a", "b"), "ann"), (one, None, "ann"), (one, "a", "bea"), (one, (), "cyd")
+    holds(tell(*said) == (4, 0, 0), "new answers are stored")
+    holds(tell(*said, at=late) == (0, 4, 0), "answers told again are not stored again")
+    holds(tell((one, "b", "bea"), (one, "c", "ann"), at=late) == (0, 0, 2), "another answer is a correction")
+    refused(partial(tell, (two, "z", "ann"), ("q9", "z", "ann")), BadInput, "an unknown question is refused")
+    current = [(answer.question_id, answer.value, answer.annotator) for answer in store.answers()]
+    holds(
+        current == [(one, "c", "ann"), (one, "b", "bea"), (one, (), "cyd"), (two, ("a", "b"), "ann")],
+        "the last answer of each annotator is current, in the order of the questions; refused ones leave nothing",
+    )
+    past = [(answer.value, answer.annotator, at) for answer, at in store.history(one)]
+    firsts = [(None, "ann", early), ("a", "bea", early), ((), "cyd", early)]
+    holds(past == [*firsts, ("b", "bea", late), ("c", "ann", late)], "every change is kept, in the order it was told")
+    holds(tell((one, "a", "bea")) == (0, 0, 1), "going back to a former answer is a correction too")
+    given = Answer(question_id=two, value="x", annotator="dan", at=early)
+    store.tell([given], at=late)
+    holds(store.history(two)[-1] == (given, late), "when it was given and when it was told are kept apart")
+
+
+def _files(store: CampaignStore) -> None:
+    name = store.keep_file("model", phase=0, data=b"weights")
+    holds(store.keep_file("model", phase=0, data=b"weights") == name, "a file is kept once")
+    refused(partial(store.keep_file, "model", phase=0, data=b"other"), InvalidStore, "a file is not replaced unasked")
+    refused(partial(store.file, "model", 1), BadInput, "a file that is not there is refused")
+    store.keep_file("model", phase=1, data=store.file("model", 0))
+    store.keep_file("model", phase=0, data=b"better", replace=True)
+    holds(store.file("model", 0).read_bytes() == b"better", "a file is replaced when asked")
+    holds(store.file("model", 1).read_bytes() == b"weights", "a file stays as long as it has a name")
+    store.file("model", 1).write_bytes(b"Weights")
+    refused(partial(store.file, "model", 1), InvalidStore, "a changed file is noticed")
+    (store.directory / "objects" / name).unlink()
+    refused(partial(store.file, "model", 1), InvalidStore, "a lost file is noticed")
+    holds(store.kinds() == ["model"] and len(store.files()) == 2, "what is kept can be listed")
