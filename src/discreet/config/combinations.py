@@ -47,12 +47,17 @@ _OF_SELECTORS: dict[str, tuple[str, ...]] = {
 """Selectors whose options are known here; one of your own may have any of them."""
 
 
+UNREAD = object()
+"""Stands for a table that is wrong by itself."""
+
+
 def disagreements(tables: Mapping[str, Any]) -> list[Problem]:
-    """Everything on which these tables disagree. Those that could not be read are None, as are those left out."""
+    """Everything on which these tables disagree. A table that was left out is None."""
     found: list[Problem] = []
     for needed, rule in RULES:
         given = [tables[name.removesuffix("?")] for name in needed]
-        if all(value is not None or name.endswith("?") for name, value in zip(needed, given, strict=True)):
+        there = all(value is not None or name.endswith("?") for name, value in zip(needed, given, strict=True))
+        if there and UNREAD not in given:
             found += rule(*given)
     return found
 

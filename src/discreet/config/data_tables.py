@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from discreet.config.keys import key
-from discreet.config.values import choice, either, exact, listed, number, place, text, truth, whole
+from discreet.config.values import address, choice, either, exact, listed, number, place, text, truth, whole
 
 POOL_KINDS = ("images", "parquet", "arrow", "csv", "npz", "npy")
 TASKS = ("binary", "multiclass", "multilabel")
@@ -120,7 +120,7 @@ class EvaluationConfig:
 class StorageConfig:
     """Where the campaign's state is kept; None: in a file beside this one, called by the campaign's name."""
 
-    url: str | None = key(text(what="an address"), None)
+    url: str | None = key(address, None)
 
 
 @dataclass(frozen=True, kw_only=True)

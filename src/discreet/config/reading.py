@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from discreet.config.campaign import FORMAT, TABLES, CampaignConfig, Source
-from discreet.config.combinations import disagreements
+from discreet.config.combinations import UNREAD, disagreements
 from discreet.config.data_tables import (
     EvaluationConfig,
     InitialConfig,
@@ -157,7 +157,7 @@ def _read_top(data: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
 
 
 def _read(name: str, data: dict[str, Any], problems: list[Problem]) -> Any:
-    """The table called ``name``: read, or as it is when left out, or None."""
+    """The table called ``name``: read, or as it is when left out (None, if it may), or `UNREAD`."""
     cls = SCHEMA[name]
     needed = required_keys(cls)
     if name not in data:
@@ -167,15 +167,16 @@ def _read(name: str, data: dict[str, Any], problems: list[Problem]) -> Any:
             return cls()
         add = f"Add [{name}] with {', '.join(needed)}"
         problems.append(Problem(path=(name,), fact="the table is missing", remedy=add, table=True))
-        return None
+        return UNREAD
     table = data[name]
     if not isinstance(table, dict):
         fact = f"{shown(table)} stands where a table should"
         problems.append(Problem(path=(name,), fact=fact, remedy=f"Write [{name}] on a line of its own"))
-        return None
+        return UNREAD
     if name == "plan":
         table = _spread_queries(table, problems)
-    return read_table(cls, table, (name,), problems)
+    found = read_table(cls, table, (name,), problems)
+    return UNREAD if found is None else found
 
 
 def _spread_queries(table: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:

@@ -78,6 +78,15 @@ def name_of_campaign(value: Any) -> str:
     return found
 
 
+def address(value: Any) -> str:
+    """Of a store. Never echoed: somebody may have written a password into it."""
+    try:
+        found: str = text()(value)
+    except Wrong:
+        raise Wrong("it is not an address", "Write it in quotes, like 'sqlite:///scans.db'") from None
+    return found
+
+
 def place(value: Any) -> str:
     """``module:callable``."""
     found: str = text(what="module:callable")(value)
