@@ -2,6 +2,7 @@
 
 from discreet.testing.neighbours import Finding, NotPrivate, Report, check_neighbours
 from discreet.testing.noise import check_source
+from discreet.testing.oracles import check_oracle
 from discreet.testing.selection_attack import (
     PathLoss,
     SelectionAttack,
@@ -28,6 +29,7 @@ __all__ = [
     "attack_selection",
     "check_ledger_in",
     "check_neighbours",
+    "check_oracle",
     "check_selector",
     "check_sink",
     "check_source",
