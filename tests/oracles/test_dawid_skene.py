@@ -16,11 +16,11 @@ from discreet.records import Answer, Question
 
 ABC = ["a", "b", "c"]
 # Dawid and Skene (1979), Table 1: 45 patients; three looks of observer 1, then one each of observers 2 to 5.
-PATIENTS = """
-1111111 3334334 1122122 2223121 2223222 2223322 1222111 3333433 2222223 2322223 4444444 2223343 1111111 2223212 1211111
-1112111 1111111 1111111 2222221 2221322 2222222 2222221 2223222 2212222 1111111 1111111 2322222 1111111 1111111 1121121
-1111111 3333233 1111111 2222222 2223232 4334343 2212232 2323233 3333432 1111111 1111111 1212111 2322222 1211111 2222222
-""".split()
+PATIENTS = (
+    "1111111 3334334 1122122 2223121 2223222 2223322 1222111 3333433 2222223 2322223 4444444 2223343 1111111 2223212 1211111 "
+    "1112111 1111111 1111111 2222221 2221322 2222222 2222221 2223222 2212222 1111111 1111111 2322222 1111111 1111111 1121121 "
+    "1111111 3333233 1111111 2222222 2223232 4334343 2212232 2323233 3333432 1111111 1111111 1212111 2322222 1211111 2222222"
+)
 
 
 def answers_of(rows):
@@ -55,7 +55,7 @@ def test_the_data_of_the_paper():
     """Their Table 2: class marginals .40 .42 .11 .07; all patients are certain but for a few."""
     votes = [
         (patient, max(0, look - 2), int(grade) - 1)
-        for patient, looks in enumerate(PATIENTS)
+        for patient, looks in enumerate(PATIENTS.split())
         for look, grade in enumerate(looks)
     ]
     assert len(votes) == 45 * 7
@@ -88,7 +88,9 @@ def test_the_first_round_by_hand():
     expected = [[float(share / sum(pair)) for share in pair] for pair in (one, two)]
     np.testing.assert_allclose(found.posterior, expected)
     cells = [5 / 8, 3 / 8, 5 / 7, 2 / 7, 3 / 5, 2 / 5, 4 / 7, 3 / 7, 2 / 5, 3 / 5]
-    assert found.objective[0] == pytest.approx(float(np.log([float(sum(one)), float(sum(two))]).sum() + np.log(cells).sum()))
+    assert found.objective[0] == pytest.approx(
+        float(np.log([float(sum(one)), float(sum(two))]).sum() + np.log(cells).sum())
+    )
     assert not found.converged
 
 

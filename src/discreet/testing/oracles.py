@@ -4,8 +4,8 @@
         check_oracle(lambda: MyOracle(...), classes=["cat", "dog"])
 
 ``make_oracle`` makes a new oracle each time, with nothing asked; it must know ``questions``, or those made up here,
-about the records "record 0" to "record 11". Where answers need somebody to give them, ``answer(oracle, questions)`` does:
-it is called after each ask. Late answers are waited for: `collect` is called ``rounds`` times.
+about the records "record 0" to "record 11". Where answers need somebody to give them, ``answer(oracle, questions)``
+does: it is called after each ask. Late answers are waited for: `collect` is called ``rounds`` times.
 
 Each check raises AssertionError with the first line of the contract that is not kept.
 """
