@@ -3,6 +3,7 @@
 from discreet.testing.neighbours import Finding, NotPrivate, Report, check_neighbours
 from discreet.testing.noise import check_source
 from discreet.testing.pools import check_pool
+from discreet.testing.oracles import check_oracle
 from discreet.testing.selection_attack import (
     PathLoss,
     SelectionAttack,
@@ -31,6 +32,7 @@ __all__ = [
     "check_ledger_in",
     "check_neighbours",
     "check_pool",
+    "check_oracle",
     "check_selector",
     "check_sink",
     "check_source",
