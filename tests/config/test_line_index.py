@@ -135,6 +135,7 @@ def test_every_key_is_found_where_it_stands(parts, chance, newline):
         ("[a]\nx = [\n 1,\n # 2\n 3,\n]\ny = 1", ("a", "y"), 7),
         ('x = """\n[a]\nb = 1\n"""\nb = 2', ("b",), 5),
         ('x = """a\\"""b""""\nb = 2', ("b",), 2),
+        ('x = ["""a"""", "[", 3]\ny = 1', ("y",), 2),
         ("x = '''\n\\'''\nb = 2", ("b",), 3),
         ("[[a]]\nb = 1\n[[a]]\nb = 2\n[a.c]\nd = 3", ("a", 1, "b"), 4),
         ("[[a]]\nb = 1\n[[a]]\nb = 2\n[a.c]\nd = 3", ("a", 1, "c", "d"), 6),
