@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import BadInput
-from discreet.planning import PlanRequest, make_plan
+from discreet.planning import make_plan, plan_request
 from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.exact import Number
 from discreet.privacy.plan import Plan
@@ -54,14 +54,6 @@ def plan(
     )
     ask.budget.warn_if_loose(ask.units)
     return make_plan(ask)
-
-
-def plan_request(
-    *, epsilon: Number, delta: Number, unit: Unit = "record", queries: Sequence[int] = (), **options: Any
-) -> PlanRequest:
-    """The checked request behind `plan`."""
-    budget = Budget(epsilon=epsilon, delta=delta, unit=unit)
-    return PlanRequest(budget=budget, queries=tuple(queries), **options)
 
 
 def create_ledger(

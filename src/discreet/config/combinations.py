@@ -76,7 +76,7 @@ def _pool(pool: PoolConfig) -> Problems:
     for name, kinds in (("columns", _TABULAR), ("text", _TABULAR), ("array", ("npz",))):
         if getattr(pool, name) is not None and pool.kind not in kinds:
             yield at(f"pool.{name}", f"a pool of kind {pool.kind} has none", f"Leave it out; it is for {kinds[-1]}")
-    if pool.id is None and pool.kind != "images":
+    if pool.id is None and pool.kind not in ("images", "arrays"):
         yield at("pool.id", "nothing says which record is which", "Name the column or array with ids, or 'position'")
     if pool.kind == "npy" and pool.id not in (None, "position"):
         yield at("pool.id", "an npy file holds one array, and no ids", "Write id = 'position', or use an npz file")
@@ -164,8 +164,10 @@ def _oracle(oracle: OracleConfig, simulation: SimulationConfig | None) -> Proble
 
 
 def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig) -> Problems:
-    if (evaluation.kind != "none") != (evaluation.path is not None):
-        yield at("evaluation.path", "records and a kind of evaluation go together", "Give both, or neither")
+    for key in ("path", "labels"):
+        if (evaluation.kind != "none") != (getattr(evaluation, key) is not None):
+            fact = "records, their labels and a kind of evaluation go together"
+            yield at(f"evaluation.{key}", fact, "Give path, labels and kind, or none of them")
     if (evaluation.kind == "paid") != (evaluation.epsilon is not None):
         yield at("evaluation.epsilon", "a paid evaluation has a price, and no other has", "Give it for kind = 'paid'")
     elif (evaluation.epsilon or Decimal(0)) > budget.epsilon:

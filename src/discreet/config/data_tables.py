@@ -14,7 +14,8 @@ from decimal import Decimal
 from discreet.config.keys import key
 from discreet.config.values import address, choice, either, exact, listed, number, place, text, truth, whole
 
-POOL_KINDS = ("images", "parquet", "arrow", "csv", "npz", "npy")
+POOL_KINDS = ("images", "parquet", "arrow", "csv", "npz", "npy", "arrays")
+"""``arrays`` are given in Python, and never named by a file."""
 TASKS = ("binary", "multiclass", "multilabel")
 ORACLES = ("simulated", "files", "callable", "web", "label-studio", "teachers")
 EVALUATIONS = ("public", "paid", "none")
@@ -104,13 +105,15 @@ class EvaluationConfig:
     """How good the model is, and who pays for knowing.
 
     kind        ``public``: on public records; ``paid``: on private ones kept apart, for ``epsilon`` a time; ``none``
-    path        of those records with their labels
+    path        of those records, declared as the pool's are
+    labels      of a file with their labels: columns record and label
     every       after every so manyth phase, and after the last one
     by_class    paid: every class by itself, with noise in as many places
     """
 
     kind: str = key(choice(*EVALUATIONS), "none")
     path: str | None = key(_PATH, None)
+    labels: str | None = key(_PATH, None)
     epsilon: Decimal | None = key(exact(zero=False, such_as="'0.1'"), None)
     every: int = key(whole(most=1000), 1)
     by_class: bool = key(truth, False)

@@ -9,6 +9,7 @@ from discreet.oracles.dawid_skene import DawidSkene, dawid_skene
 from discreet.oracles.file_oracle import FileOracle
 from discreet.oracles.files_in import AnswerRow, read_answer_rows, read_answers
 from discreet.oracles.files_out import write_answers, write_questions
+from discreet.oracles.label_files import read_labels
 from discreet.oracles.simulated import SimulatedOracle
 from discreet.oracles.voting import current_answers, majority
 
@@ -30,6 +31,7 @@ __all__ = [
     "majority",
     "read_answer_rows",
     "read_answers",
+    "read_labels",
     "weighted_vote",
     "write_answers",
     "write_questions",

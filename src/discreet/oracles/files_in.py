@@ -184,33 +184,47 @@ def _complete(names: list[str]) -> bool:
 def _answer(
     cells: Mapping[str, Any], words: AnswerWords, multilabel: bool, by_record: Mapping[str, str] | None
 ) -> Answer | None:
-    value = cells.get("label")
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if unanswered(cells):
         return None
-    if isinstance(value, list):
-        if not multilabel or not all(isinstance(label, str) and label for label in value):
-            raise NotReadable("its label is a list, and the task has one label a record, or it is no list of texts")
-        said: Value = tuple(_whole(label) for label in value)
-    else:
-        said = words.value(_told(value, "label").strip(), multilabel=multilabel)
     return Answer(
         question_id=_question(cells, by_record),
-        value=said,
+        value=label_in(cells, words, multilabel),
         annotator=_told(cells.get("annotator"), "annotator").strip(),
         at=_time(_told(cells.get("at"), "at").strip()),
     )
 
 
+def unanswered(cells: Mapping[str, Any]) -> bool:
+    """Whether a row has no label yet."""
+    value = cells.get("label")
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def label_in(cells: Mapping[str, Any], words: AnswerWords, multilabel: bool) -> Value:
+    """The label of a row; None for a skip."""
+    value = cells.get("label")
+    if not isinstance(value, list):
+        return words.value(_told(value, "label").strip(), multilabel=multilabel)
+    if not multilabel or not all(isinstance(label, str) and label for label in value):
+        raise NotReadable("its label is a list, and the task has one label a record, or it is no list of texts")
+    return tuple(_whole(label) for label in value)
+
+
 def _question(cells: Mapping[str, Any], by_record: Mapping[str, str] | None) -> str:
-    name = "question_id" if "question_id" in cells else "record"
-    found = _told(cells.get(name), name)
-    if not found.strip():
-        raise NotReadable(f"it has a label and no {name}")
-    if name == "question_id":
-        return found
+    if "question_id" in cells:
+        return name_in(cells, "question_id")
+    record = name_in(cells, "record")
     if by_record is None:
         raise NotReadable("it names a record and no question; give the questions that were asked")
-    return by_record.get(found, NOT_ASKED)
+    return by_record.get(record, NOT_ASKED)
+
+
+def name_in(cells: Mapping[str, Any], column: str) -> str:
+    """The question or record of a row that has a label."""
+    found = _told(cells.get(column), column)
+    if not found.strip():
+        raise NotReadable(f"it has a label and no {column}")
+    return found
 
 
 def _told(value: Any, column: str) -> str:

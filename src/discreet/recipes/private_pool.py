@@ -10,20 +10,19 @@ DP-SGD on a random subset; ``selector = "exact"`` is not private, and taken in s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.api_plan import plan_request
 from discreet.campaign.recipe import Chosen, Desk, Trained
 from discreet.config import CampaignConfig
-from discreet.noise import SecretKey
-from discreet.planning import make_plan
+from discreet.noise import OperatingSystem, SecretKey
+from discreet.planning import make_plan, plan_request
 from discreet.pools import Pool
 from discreet.privacy.ledger import Terms, terms_of
 from discreet.privacy.plan import Plan
 from discreet.privacy.training_phase import TrainingPhase
-from discreet.recipes import choosing, learning
+from discreet.recipes import choosing, learning, measuring
 from discreet.recipes.units import Units
 from discreet.records import Value
 from discreet.roles import Predictor
@@ -89,7 +88,7 @@ class PrivatePool:
 
     def terms(self) -> Terms:
         """Of the plan, and of evaluation where it is paid for."""
-        return terms_of(self.plan, held_out=self._held_out())
+        return terms_of(self.plan, held_out=measuring.price_of(self.config))
 
     def check(self, pool: Pool) -> None:
         """Everything that could be refused later is refused before a campaign begins."""
@@ -101,7 +100,8 @@ class PrivatePool:
         learning.model_of(config, self.inputs)
         learning.settings_of(config)
         for query in range(1, self.phases):
-            choosing.selector_of(config, self.plan, query, _NOWHERE)
+            choosing.selector_of(config, self.plan, query, OperatingSystem())
+        measuring.check(config)
 
     def choose(self, desk: Desk) -> Chosen:
         """The initial records by lot; later ones by score."""
@@ -124,7 +124,8 @@ class PrivatePool:
         trainer.check(phase=phase, cohorts=cohorts, start=start)
         paid = charge_training(desk.charges, phase)
         made = trainer.train(phase=phase, cohorts=cohorts, start=start, receipt=paid)
-        return Trained(content=learning.to_bytes(made.module), evaluation=self._evaluated(made, desk))
+        evaluation = measuring.evaluated(self.config, made, desk, last=desk.phase == self.phases - 1)
+        return Trained(content=learning.to_bytes(made.module), evaluation=evaluation)
 
     def predictor(self, content: bytes) -> Predictor:
         """The model that `train` stored."""
