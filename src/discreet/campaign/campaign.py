@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from discreet.campaign.recipe import Chosen, Desk, Recipe, Watch, unwatched
-from discreet.campaign.standing import PUBLISHED, TRAINED, TRAINING, Standing, standing
+from discreet.campaign.standing import TRAINED, TRAINING, Standing, standing
 from discreet.campaign.told import Given, as_answers, labels_from_bytes, labels_of, labels_to_bytes, open_questions
 from discreet.errors import BadInput, NotNow
 from discreet.noise import OperatingSystem, SealedPhase, SecretKey, Seeded, Source
@@ -30,9 +32,21 @@ from discreet.records import Question, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, Told, Transition
 
+if TYPE_CHECKING:
+    from discreet.campaign.status import Status
+
 ASK, TRAIN = "asking", "training"
 _WORK = "working"
 MODEL, LABELS = "model", "labels"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gauge:
+    """What was promised, and what the path that spent most has spent of it. Audience: world."""
+
+    epsilon: Decimal
+    delta: Decimal
+    spent: Decimal
 
 
 class Campaign:
@@ -88,6 +102,18 @@ class Campaign:
 
         with self._ledger() as ledger:
             return certify(ledger)
+
+    def gauge(self) -> Gauge:
+        """How much of the budget is spent; the promise is the whole of it."""
+        with self._ledger() as ledger:
+            budget, spent = ledger.terms.budget, max(total.epsilon for total in ledger.totals())
+            return Gauge(epsilon=budget.epsilon, delta=budget.delta, spent=spent)
+
+    def status(self, audience: Literal["world", "owner"] = "world") -> Status:
+        """Where the campaign stands, for an audience."""
+        from discreet.campaign.status import status_of
+
+        return status_of(self, audience)
 
     # -- the verbs
 
@@ -260,8 +286,3 @@ def _questions(phase: int, found: Chosen) -> list[Question]:
 def evaluations_of(transitions: list[Transition]) -> Mapping[int, Mapping[str, Any]]:
     """What was measured and paid for, or is public, by phase. Audience: world."""
     return {one.phase: one.facts["evaluation"] for one in transitions if one.kind == TRAINED and one.facts["evaluation"]}
-
-
-def asked_in(transitions: list[Transition]) -> tuple[int, ...]:
-    """The phases whose questions were published."""
-    return tuple(one.phase for one in transitions if one.kind == PUBLISHED)
