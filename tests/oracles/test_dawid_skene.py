@@ -104,7 +104,7 @@ VOTES = st.lists(
 
 
 @given(VOTES, st.sampled_from([0, 0.01, 1.0]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_it_climbs_never_falls(votes, smoothing):
     found = run(votes, smoothing=smoothing, rounds=40)
     assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(found.objective))
@@ -126,7 +126,7 @@ def test_the_names_of_classes_do_not_matter(votes, order):
 
 
 @given(VOTES, st.randoms())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_order_of_answers_does_not_matter(votes, luck):
     shuffled = list(votes)
     luck.shuffle(shuffled)
