@@ -47,7 +47,7 @@ def test_by_default_all_are_refused_with_counts_and_places_and_no_content():
     with pytest.raises(BadInput) as refused:
         check(MIXED)
     assert str(refused.value) == (
-        "5 answers: 1 answer questions that were not asked: number 2; 2 are not of the declared classes: "
+        "5 answers: 1 to questions that were not asked: number 2; 2 outside the declared classes: "
         "number 3 (question q1), number 4 (question q2). None was taken. Correct these and tell all again."
     )
     with pytest.raises(BadInput, match=r"line 7; 2 .*: line 9 \(question q1\), line 10") as refused:
@@ -57,7 +57,7 @@ def test_by_default_all_are_refused_with_counts_and_places_and_no_content():
 
 
 def test_a_long_list_of_mistakes_is_cut():
-    with pytest.raises(BadInput, match=r"9 are not .*q4\) and 4 more\."):
+    with pytest.raises(BadInput, match=r"9 outside .*q4\) and 4 more\."):
         check([answer(n, "emu") for n in range(9)])
 
 

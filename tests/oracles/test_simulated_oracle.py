@@ -62,16 +62,19 @@ def test_noise_skips_and_lateness_come_in_their_shares():
 
 
 def test_wrong_labels_are_all_the_others_alike_and_annotators_err_independently():
+    size, noise = 4000, 0.3
     only = SimulatedOracle(
-        {f"r{n}": "ant" for n in range(3000)}, classes=CLASSES, annotators=2, per_question=2, label_noise=1, seed=3
+        {f"r{n}": "ant" for n in range(size)}, classes=CLASSES, annotators=2, per_question=2, label_noise=noise, seed=3
     )
-    found = said(only, questions(3000))
+    found = said(only, questions(size))
     for annotator in only.annotators:
         counts = Counter(value for (_, who), value in found.items() if who == annotator)
-        assert set(counts) == {"bee", "cow", "dog"}
-        assert all(abs(count - 1000) < 5 * (3000 * 2 / 9) ** 0.5 for count in counts.values())
-    same = sum(found[f"q{n}", "annotator-1"] == found[f"q{n}", "annotator-2"] for n in range(3000))
-    assert abs(same - 1000) < 5 * (3000 * 2 / 9) ** 0.5
+        for name in ("bee", "cow", "dog"):
+            assert abs(counts[name] - size * noise / 3) < 5 * (size * 0.09) ** 0.5
+    pairs = [(found[f"q{n}", "annotator-1"], found[f"q{n}", "annotator-2"]) for n in range(size)]
+    both = [pair for pair in pairs if "ant" not in pair]
+    assert abs(len(both) - size * noise**2) < 5 * (size * 0.082) ** 0.5
+    assert abs(sum(one == two for one, two in both) - len(both) / 3) < 5 * (len(both) * 2 / 9) ** 0.5
 
 
 def test_annotators_share_the_questions():

@@ -194,6 +194,7 @@ def test_the_names_of_classes_do_not_matter(order):
         lambda: annotator_matrices(gold_answers(), gold=GOLD, classes=AB, smoothing=0),
         lambda: annotator_matrices([], gold=GOLD, classes=AB),
         lambda: annotator_matrices(said("q9", anna="A"), gold=GOLD, classes=AB),
+        lambda: annotator_matrices(gold_answers() + said("q9", anna="A"), gold=GOLD, classes=AB),
         lambda: annotator_matrices(said("g1", anna="C"), gold=GOLD, classes=AB),
         lambda: annotator_matrices(said("g1", anna=("A",)), gold=GOLD, classes=AB),
         lambda: annotator_matrices(said("g1", anna="A"), gold={"g1": "Z"}, classes=AB),

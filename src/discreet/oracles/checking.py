@@ -91,9 +91,9 @@ def _refusal(answers: list[Answer], kinds: list[str], places: Sequence[int], in_
     ]
     facts = []
     if unknown:
-        facts.append(f"{len(unknown)} answer questions that were not asked: {_first(unknown)}")
+        facts.append(f"{len(unknown)} to questions that were not asked: {_first(unknown)}")
     if outside:
-        facts.append(f"{len(outside)} are not of the declared classes: {_first(outside)}")
+        facts.append(f"{len(outside)} outside the declared classes: {_first(outside)}")
     return BadInput(f"{len(answers)} answers", "; ".join(facts), "None was taken. Correct these and tell all again")
 
 

@@ -108,7 +108,11 @@ class FileOracle:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            raise BadInput(f"the folder {self.folder.name}", f"it cannot be made ({problem.strerror})", "") from None
+            raise BadInput(
+                f"the folder {self.folder.name}",
+                f"it cannot be made ({problem.strerror})",
+                "See to the disk and the rights, or name another",
+            ) from None
         write_questions(path, fresh, extra=self._extra, delimiter=self._delimiter, bom=self._bom)
 
     def _question_files(self) -> list[Path]:

@@ -71,7 +71,7 @@ class SimulatedOracle:
         for question in new.values():
             self._asked[question.id] = question.record
             for annotator in self._who(question.record):
-                late = chance(self._key, "late", question.record, annotator) < self._late
+                late = self._happens(self._late, "late", question.record, annotator)
                 (self._later if late else self._now).append(self._answer(question, annotator))
 
     def collect(self) -> list[Answer]:
@@ -79,13 +79,18 @@ class SimulatedOracle:
         due, self._now, self._later = self._now, self._later, []
         return due
 
-    def _who(self, record: str) -> list[str]:
+    def _happens(self, share: float, what: str, *to: str) -> bool:
+        return share > 0 and chance(self._key, what, *to) < share  # nothing is hashed for what never happens
+
+    def _who(self, record: str) -> Sequence[str]:
+        if self.per_question == len(self.annotators):
+            return self.annotators
         ranked = sorted(self.annotators, key=lambda name: chance(self._key, "who", record, name))
         return ranked[: self.per_question]
 
     def _answer(self, question: Question, annotator: str) -> Answer:
         value = self._labels[question.record]
-        if chance(self._key, "skip", question.record, annotator) < self._skip:
+        if self._happens(self._skip, "skip", question.record, annotator):
             value = None
         elif isinstance(value, tuple):
             value = self._several(value, question.record, annotator)
@@ -98,13 +103,13 @@ class SimulatedOracle:
             ends = np.cumsum(self._confusion[self.annotators.index(annotator), self._classes.index(value)])
             place = int(np.searchsorted(ends, chance(self._key, "confused", record, annotator) * ends[-1], "right"))
             return self._classes[min(place, len(ends) - 1)]
-        if chance(self._key, "wrong", record, annotator) >= self._noise:
+        if not self._happens(self._noise, "wrong", record, annotator):
             return value
         others = [name for name in self._classes if name != value]
         return others[int(chance(self._key, "other", record, annotator) * len(others))]
 
     def _several(self, value: tuple[str, ...], record: str, annotator: str) -> Value:
-        flipped = {name for name in self._classes if chance(self._key, "flip", record, annotator, name) < self._noise}
+        flipped = {name for name in self._classes if self._happens(self._noise, "flip", record, annotator, name)}
         return in_order(tuple(flipped ^ set(value)), self._classes)
 
     def _matrices(self, confusion: Sequence[Any]) -> NDArray[np.float64]:
