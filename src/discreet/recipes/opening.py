@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from discreet.campaign import Campaign
@@ -16,7 +17,7 @@ from discreet.campaign.campaign import secret_key
 from discreet.campaign.recipe import Recipe, Watch, unwatched
 from discreet.campaign.standing import CREATED
 from discreet.config import CampaignConfig, config_from_json
-from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign, PoolChanged
+from discreet.errors import BadInput, CampaignExists, InvalidStore, PoolChanged
 from discreet.noise import OperatingSystem, Seeded
 from discreet.pools import JoinedPool, Pool
 from discreet.pools.manifest import ManifestKey, macs
@@ -72,10 +73,10 @@ def load(config: CampaignConfig, *, pool: Pool | None = None, watch: Watch = unw
     return _opened(storage.load(config.name), config, pool, watch)
 
 
-def stored_config(storage: Storage, name: str) -> CampaignConfig:
-    """What a campaign was created with. Paths are seen from where the database is."""
+def stored_config(storage: Storage, name: str, *, directory: Path) -> CampaignConfig:
+    """What a campaign was created with. Paths are seen from ``directory``."""
     form = storage.load(name).config
-    return config_from_json(form["config"], name=f"the campaign {name}", directory=storage.path.absolute().parent)
+    return config_from_json(form["config"], name=f"the campaign {name}", directory=directory)
 
 
 def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, watch: Watch) -> Campaign:
@@ -181,9 +182,3 @@ def _check_ids(store: CampaignStore, pool: Pool) -> None:
         f"{missing} enrolled records are missing, {added} are not enrolled, or their order is another",
         "Restore the pool; new records join with discreet pool extend",
     )
-
-
-def known_campaign(storage: Storage, name: str) -> None:
-    """Refuse a name that the store does not know."""
-    if name not in storage.campaigns():
-        raise NoSuchCampaign(f"the campaign {name}", "the store has none of that name", "Check the name")
