@@ -57,13 +57,14 @@ def open_npz(path: Path, declared: Declared, first: int = 0) -> Pool:
     file = Unchanged(path)
     x = MappedRows(array_in(path, declared.array), file=file, declared=declared)
     check_size(asked, len(x), declared.size)
-    if declared.id == POSITION:
-        ids = positions(len(x), first)
-    else:
-        ids = ids_of(_names_in(path, declared.id), f"the array {declared.id!r}")
     persons = None
-    if declared.person is not None:
-        persons = names_of(_names_in(path, declared.person), f"the array {declared.person!r}")
+    with reading(path):
+        if declared.id == POSITION:
+            ids = positions(len(x), first)
+        else:
+            ids = ids_of(_names_in(path, declared.id), f"the array {declared.id!r}")
+        if declared.person is not None:
+            persons = names_of(_names_in(path, declared.person), f"the array {declared.person!r}")
     return Pool(ids=ids, x=x, persons=persons, declared=declared)
 
 

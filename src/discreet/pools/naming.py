@@ -68,7 +68,11 @@ def _listed(found: Any, what: str) -> list[Any]:
 
 
 def _encodable(name: str) -> bool:
-    return name.isascii() or name.encode("utf-8", "replace").decode() == name
+    """Halves of pairs cannot be encoded; what numpy takes from a damaged file cannot be decoded again."""
+    try:
+        return name.isascii() or name.encode().decode() == name
+    except UnicodeError:
+        return False
 
 
 def _refused(what: str, count: int, wrong: str, remedy: str) -> BadInput:

@@ -21,7 +21,8 @@ from discreet.pools.rows import Mask, Places, Rows, Scaling, Span, Texts, places
 
 CACHE_BYTES = 128 << 20
 """Of decoded blocks, for numbers and for texts of a pool each: 100,000 pictures of 28 x 28 bytes fit."""
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 1 << 20
+"""Of a block, as it is stored here; Arrow takes up to twenty times that while it decodes lists of bytes."""
 _FEWEST, _MOST = 64, 65536
 _TEXT_BYTES = 512  # a guess: how long texts are is nobody's business before they are read
 

@@ -48,7 +48,7 @@ def _check_names(pool: Any) -> None:
 
 def asked_places(count: int) -> list[Any]:
     """Places in orders that readers get wrong: backwards, twice, from both ends, none."""
-    some = np.random.default_rng(0).integers(0, count, min(count, _MOST))
+    some = np.random.default_rng(0).permutation(count)[:_MOST]
     ends = np.array([count - 1, 0, count - 1])
     return [some, np.sort(some)[::-1], ends, np.array([], dtype=np.int64)]
 
