@@ -14,7 +14,9 @@ def test_the_exported_names_are_these_and_sorted():
         "InfeasiblePlan",
         "Plan",
         "__version__",
+        "create_campaign",
         "create_ledger",
+        "load_campaign",
         "open_ledger",
         "plan",
     ]

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from discreet._version import __version__
-from discreet.api import create_ledger, open_ledger, plan
+from discreet.api import create_campaign, create_ledger, load_campaign, open_ledger, plan
 from discreet.errors import BadInput, BudgetExceeded, DiscreetError, InfeasiblePlan
 from discreet.privacy.budget import Budget
 from discreet.privacy.plan import Plan
@@ -20,7 +20,9 @@ __all__ = [
     "InfeasiblePlan",
     "Plan",
     "__version__",
+    "create_campaign",
     "create_ledger",
+    "load_campaign",
     "open_ledger",
     "plan",
 ]

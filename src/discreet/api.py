@@ -137,9 +137,7 @@ def create_campaign(
     return create(config, pool=given, load_if_exists=load_if_exists, **({} if watch is None else {"watch": watch}))
 
 
-def load_campaign(
-    name: str, *, storage: str | Path, pool: Any | None = None, watch: Watch | None = None
-) -> Campaign:
+def load_campaign(name: str, *, storage: str | Path, pool: Any | None = None, watch: Watch | None = None) -> Campaign:
     """A campaign that exists, with what it was created with. ``pool``: where that was given in Python."""
     from discreet.recipes.opening import load, stored_config
     from discreet.storage import open_storage

@@ -128,6 +128,7 @@ def test_types_ranges_and_agreement(key, wrong, right):
         assert error.remedy
 
 
+_EVALUATED = {"evaluation.kind": "'public'", "evaluation.path": "'x'", "evaluation.labels": "'y'"}
 AGREE = [
     ({"pool.text": "'note'", "pool.center": None, "pool.scale": None}, "pool.columns"),
     ({"pool.columns": None, "pool.center": None, "pool.scale": None, "pool.text": "'note'"}, None),
@@ -197,11 +198,12 @@ AGREE = [
     ({"oracle.name": "'callable'", "oracle.function": "'mine:answer'"}, None),
     ({"oracle.name": "'callable'", "oracle.function": "'mine.answer'"}, "oracle.function"),
     ({"oracle.function": "'mine:answer'"}, "oracle.function"),
-    ({"evaluation.kind": "'paid'", "evaluation.path": "'x'", "evaluation.epsilon": "'0.1'"}, None),
-    ({"evaluation.kind": "'paid'", "evaluation.path": "'x'"}, "evaluation.epsilon"),
-    ({"evaluation.kind": "'paid'", "evaluation.path": "'x'", "evaluation.epsilon": "'8.1'"}, "evaluation.epsilon"),
-    ({"evaluation.kind": "'public'", "evaluation.path": "'x'"}, None),
-    ({"evaluation.kind": "'public'", "evaluation.path": "'x'", "evaluation.by_class": "true"}, "evaluation.by_class"),
+    ({**_EVALUATED, "evaluation.kind": "'paid'", "evaluation.epsilon": "'0.1'"}, None),
+    ({**_EVALUATED, "evaluation.kind": "'paid'"}, "evaluation.epsilon"),
+    ({**_EVALUATED, "evaluation.kind": "'paid'", "evaluation.epsilon": "'8.1'"}, "evaluation.epsilon"),
+    ({**_EVALUATED}, None),
+    ({**_EVALUATED, "evaluation.by_class": "true"}, "evaluation.by_class"),
+    ({"evaluation.kind": "'public'", "evaluation.path": "'x'"}, "evaluation.labels"),
     ({"evaluation.path": "'x'"}, "evaluation.path"),
     ({"trainer.class_weights": "[1, 2]"}, "trainer.class_weights"),
     ({"trainer.class_weights": "[1, 2, 3]", "trainer.loss": "'mine:loss'"}, "trainer.loss"),

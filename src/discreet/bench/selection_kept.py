@@ -101,8 +101,8 @@ def _kept(problem: str, rows: Sequence[Row]) -> Table:
         rows=tuple(lines),
         note="0 is random, 100 the exact top k of all that is left; fewer asked counts as less gained. "
         "Means over seeds with 95% intervals. The epsilon is that of the worst path, thresholds included. "
-        f"The {_CEILING} is what coins of that epsilon would keep of the scores that threshold response met, if the best "
-        "threshold were known for nothing and misses were free.",
+        f"The {_CEILING} is what coins of that epsilon would keep of the scores that threshold response met, if the "
+        "best threshold were known for nothing and misses were free.",
     )
 
 

@@ -2,15 +2,15 @@
 
 Guarantee (law 1): every charge is a line of the ledger in the store before anything is drawn from it; what was drawn is
 stored before it is returned; a process that dies anywhere leaves a campaign that the same verbs go on with. A query or
-training that was begun is repeated with the same draws, from a key sealed in a file until it is over (a simulation: from
-its seed). Every step is recorded once (`discreet.campaign.standing`); doing it again changes nothing.
+training that was begun is repeated with the same draws, from a key sealed in a file until it is over (a simulation:
+from its seed). Every step is recorded once (`discreet.campaign.standing`); doing it again changes nothing.
 
 Two processes are serialised: only one at a time asks a new query or trains. Answers are told at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from discreet.campaign.recipe import Chosen, Desk, Recipe, Watch, unwatched
-from discreet.campaign.standing import TRAINED, TRAINING, Standing, standing
+from discreet.campaign.standing import PUBLISHED, TRAINED, TRAINING, Standing, standing
 from discreet.campaign.told import Given, as_answers, labels_from_bytes, labels_of, labels_to_bytes, open_questions
-from discreet.errors import BadInput, NotNow
+from discreet.errors import BadInput, NotNow, PoolChanged
 from discreet.noise import OperatingSystem, SealedPhase, SecretKey, Seeded, Source
+from discreet.noise.sealed import forget_phase
 from discreet.oracles import check_answers
-from discreet.pools import Pool
+from discreet.pools import ManifestKey, Pool, macs_at
 from discreet.privacy.ledger import Ledger
 from discreet.records import Question, Value
 from discreet.roles import Predictor
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 ASK, TRAIN = "asking", "training"
 _WORK = "working"
-MODEL, LABELS = "model", "labels"
+MODEL, LABELS, MANIFEST = "model", "labels", "manifest.key"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,8 +197,10 @@ class Campaign:
     # -- inside
 
     def _publish(self, phase: int) -> None:
+        self._forget_keys()
         with self._charging(phase, ASK) as charges:
             found = self.recipe.choose(self._desk(phase, charges))
+            self._check_records(found.ids)
             self.store.publish(
                 phase, _questions(phase, found), above=found.above, cohorts=found.cohorts, facts=found.facts
             )
@@ -216,6 +219,8 @@ class Campaign:
 
     def _train(self, phase: int) -> None:
         labels = labels_from_bytes(self.store.file(LABELS, phase).read_bytes())
+        self._forget_keys()
+        self._check_records(question.record for question in self.store.questions())
         with self._charging(phase, TRAIN) as charges:
             made = self.recipe.train(self._desk(phase, charges), labels)
             name = self.store.keep_file(MODEL, phase=phase, data=made.content, replace=True)
@@ -235,6 +240,27 @@ class Campaign:
             directory=self._place("checkpoints"),
             watch=self.watch,
         )
+
+    def _forget_keys(self) -> None:
+        """A process that died after a step was recorded may have left the key of it."""
+        for one in self.store.transitions():
+            for kind, part in ((PUBLISHED, ASK), (TRAINED, TRAIN)):
+                if one.kind == kind and not self.simulation:
+                    forget_phase(self._place(f"keys-{part}"), one.phase)
+
+    def _check_records(self, ids: Iterable[str]) -> None:
+        """Refuse records that are not what they were when they were enrolled."""
+        wanted = list(ids)
+        key = ManifestKey.read(self.store.directory / MANIFEST)
+        stored = self.store.macs_of(wanted)
+        now = macs_at(self.pool, key, self.pool.places(wanted))
+        changed = sum(stored.get(name) != code for name, code in now)
+        if changed:
+            raise PoolChanged(
+                f"using {len(wanted)} records of {self.name}",
+                f"{changed} of them are not what they were when they were enrolled",
+                "Restore them; discreet pool check looks at all of them",
+            )
 
     @contextmanager
     def _charging(self, phase: int, part: str) -> Iterator[Ledger | SealedPhase]:
@@ -279,10 +305,13 @@ def secret_key(store: CampaignStore, purpose: str, seed: int | None) -> SecretKe
 
 def _questions(phase: int, found: Chosen) -> list[Question]:
     return [
-        Question(id=f"{phase}.{place}", record=record, phase=phase, place=place) for place, record in enumerate(found.ids)
+        Question(id=f"{phase}.{place}", record=record, phase=phase, place=place)
+        for place, record in enumerate(found.ids)
     ]
 
 
 def evaluations_of(transitions: list[Transition]) -> Mapping[int, Mapping[str, Any]]:
     """What was measured and paid for, or is public, by phase. Audience: world."""
-    return {one.phase: one.facts["evaluation"] for one in transitions if one.kind == TRAINED and one.facts["evaluation"]}
+    return {
+        one.phase: one.facts["evaluation"] for one in transitions if one.kind == TRAINED and one.facts["evaluation"]
+    }

@@ -27,7 +27,9 @@ def as_answers(given: Given, questions: Sequence[Question], *, annotator: str = 
     found = []
     for name, value in given.items():
         if name in ids and by_record.get(name, name) != name:
-            raise BadInput("answers", "a name is that of a question and of another record", "Name questions by their id")
+            raise BadInput(
+                "answers", "a name is that of a question and of another record", "Name questions by their id"
+            )
         known = name if name in ids else by_record.get(name, name)
         found.append(Answer(question_id=known, value=_value(value), annotator=annotator))
     return found
@@ -48,9 +50,7 @@ def labels_of(questions: Iterable[Question], answers: Iterable[Answer], key: Sec
     return {record: value for record, value in found if value is not None}
 
 
-def open_questions(
-    questions: Iterable[Question], answers: Iterable[Answer], per_question: int
-) -> list[Question]:
+def open_questions(questions: Iterable[Question], answers: Iterable[Answer], per_question: int) -> list[Question]:
     """Those that fewer people than wanted have answered; a skip is an answer."""
     voices: dict[str, set[str]] = {}
     for answer in answers:

@@ -12,11 +12,18 @@ from typing import Any, cast
 import typer
 
 from discreet._version import __version__
+from discreet.cli.ask import ask_command
 from discreet.cli.bench import bench_app
+from discreet.cli.init import init_command
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
+from discreet.cli.pool import pool_app
 from discreet.cli.progress import InterruptedAfterCharge, InterruptedBetweenCases
+from discreet.cli.run import run_command
 from discreet.cli.select import select_command
+from discreet.cli.status import status_command
+from discreet.cli.tell import tell_command
+from discreet.cli.train import train_command
 from discreet.cli.verify import verify_command
 from discreet.errors import DiscreetError
 
@@ -32,6 +39,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Active learning on data that must stay private: plan, select, label, train, and prove it.",
 )
+app.command("init")(init_command)
+app.command("ask")(ask_command)
+app.command("tell")(tell_command)
+app.command("train")(train_command)
+app.command("run")(run_command)
+app.command("status")(status_command)
+app.add_typer(pool_app)
 app.command("plan")(plan_command)
 app.add_typer(ledger_app)
 app.command("select")(select_command)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 T = TypeVar("T")
 
@@ -68,5 +71,28 @@ def counting(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
 
         def told(done: int, of: int) -> None:
             bar.update(task, completed=done, total=of)
+
+        yield told
+
+
+@contextmanager
+def watching() -> Iterator[Callable[[str, int, int], None]]:
+    """Bars for whatever is being done, one after the other: what, how many are done, and of how many."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    shown = sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def told(what: str, done: int, of: int) -> None:
+            if shown and what not in tasks:
+                for other in tasks.values():
+                    bar.remove_task(other)
+                tasks.clear()
+                tasks[what] = bar.add_task(what, total=of)
+            if shown:
+                bar.update(tasks[what], completed=done, total=of)
 
         yield told

@@ -2,7 +2,7 @@
 
 from discreet.pools.declared import Declared
 from discreet.pools.joined import JoinedPool
-from discreet.pools.manifest import Differences, ManifestKey, compare, macs
+from discreet.pools.manifest import Differences, ManifestKey, compare, macs, macs_at
 from discreet.pools.opening import extended, open_pool
 from discreet.pools.pool import ArrayPool, Pool
 
@@ -16,5 +16,6 @@ __all__ = [
     "compare",
     "extended",
     "macs",
+    "macs_at",
     "open_pool",
 ]

@@ -25,6 +25,7 @@ import numpy as np
 from discreet.errors import BadInput
 from discreet.noise.key_files import read_secret, write_secret
 from discreet.pools.pool import Pool
+from discreet.pools.rows import Places
 
 ROWS = 1024
 MAC_BYTES = 16
@@ -79,23 +80,39 @@ def macs(
     pool: Pool, key: ManifestKey, *, rows: int = ROWS, progress: Progress | None = None
 ) -> Iterator[tuple[str, bytes]]:
     """The id and the code of every record, in the pool's order; records are read ``rows`` at a time."""
-    start, size = key.hasher(), len(pool)
-    start.update(_framed(_kind(pool)))
+    start, size = _start(pool, key), len(pool)
     for first in range(0, size, rows):
         last = min(first + rows, size)
-        numbers = _number_bytes(pool, first, last)
-        texts = None if pool.text is None else pool.text[first:last]
-        persons = None if pool.persons is None else pool.persons[first:last]
-        for place, name in enumerate(pool.ids[first:last]):
-            code = start.copy()
-            code.update(_framed(name.encode()))
-            code.update(_optional(None if persons is None else persons[place]))
-            code.update(_optional(None if texts is None else texts[place]))
-            if numbers is not None:
-                code.update(numbers[place])
-            yield name, code.digest()
+        yield from _codes(start, pool, slice(first, last), range(first, last))
         if progress is not None:
             progress(last, size)
+
+
+def macs_at(pool: Pool, key: ManifestKey, places: Places, *, rows: int = ROWS) -> Iterator[tuple[str, bytes]]:
+    """The same of the records at ``places``, in that order."""
+    start = _start(pool, key)
+    for first in range(0, len(places), rows):
+        mine = places[first : first + rows]
+        yield from _codes(start, pool, mine, mine.tolist())
+
+
+def _start(pool: Pool, key: ManifestKey) -> Any:
+    start = key.hasher()
+    start.update(_framed(_kind(pool)))
+    return start
+
+
+def _codes(start: Any, pool: Pool, span: slice | Places, places: Iterable[int]) -> Iterator[tuple[str, bytes]]:
+    numbers = _number_bytes(pool, span)
+    texts = None if pool.text is None else pool.text[span]
+    for row, place in enumerate(places):
+        code = start.copy()
+        code.update(_framed(pool.ids[place].encode()))
+        code.update(_optional(None if pool.persons is None else pool.persons[place]))
+        code.update(_optional(None if texts is None else texts[row]))
+        if numbers is not None:
+            code.update(numbers[row])
+        yield pool.ids[place], code.digest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,13 +161,13 @@ def _kind(pool: Pool) -> bytes:
     return f"{np.dtype(pool.x.dtype).newbyteorder('<').str}({sizes})".encode()
 
 
-def _number_bytes(pool: Pool, first: int, last: int) -> Any:
+def _number_bytes(pool: Pool, span: slice | Places) -> Any:
     """The bytes of each record, little-endian."""
     if pool.x is None:
         return None
-    values = np.asarray(pool.x[first:last])
+    values = np.asarray(pool.x[span])
     ordered = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
-    return ordered.reshape(last - first, -1).view(np.uint8)
+    return ordered.reshape(len(values), -1).view(np.uint8)
 
 
 def _framed(part: bytes) -> bytes:

@@ -11,8 +11,8 @@ from discreet.config import CampaignConfig
 from discreet.privacy.ledger import Why
 from discreet.privacy.ledger.plan_terms import pool_of
 from discreet.privacy.plan import Plan
-from discreet.records import Selection
 from discreet.recipes.units import RowsAt, Units
+from discreet.records import Selection
 from discreet.roles import Selector
 from discreet.scorers import build_scorer, pool_scores
 from discreet.selectors import (
@@ -115,9 +115,7 @@ def _left(desk: Desk, units: Units, asked: frozenset[str]) -> list[int]:
     if units.records is None:
         return [number for number, name in enumerate(units.names) if name not in asked]
     ids = desk.pool.ids
-    return [
-        number for number, name in enumerate(units.names) if ids[units.records[name][0]] not in asked
-    ]
+    return [number for number, name in enumerate(units.names) if ids[units.records[name][0]] not in asked]
 
 
 def _scores(desk: Desk, config: CampaignConfig, units: Units, left: Any) -> Any:
@@ -131,10 +129,8 @@ def _scores(desk: Desk, config: CampaignConfig, units: Units, left: Any) -> Any:
 
 def _entered(desk: Desk, plan: Plan, units: Units, found: Selection) -> Chosen:
     """Units into records, in random order: records of a person stay together."""
-    if desk.phase == 0:
-        by_label = {plan.cohorts[0].label: found.ids}
-    else:
-        by_label = dict(into_cohorts(plan, desk.phase, found))
+    initial = {plan.cohorts[0].label: found.ids}
+    by_label = into_cohorts(plan, desk.phase, found) if desk.phase else initial
     cohorts = {one: label for label, names in by_label.items() for one in units.record_ids(desk.pool, names)}
     above = None if found.above is None else frozenset(units.record_ids(desk.pool, found.above))
     facts = {"mechanism": found.mechanism, "private": found.private, "threshold": found.threshold}

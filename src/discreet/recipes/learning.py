@@ -163,9 +163,7 @@ def cohort_of(config: CampaignConfig, pool: Pool, ids: Sequence[str], labels: Ma
     if config.budget.unit == "person":
         assert pool.persons is not None
         persons = np.array([pool.persons[place] for place in places.tolist()])
-    return CohortRecords(
-        x=RowsAt(pool.x, places), y=targets([known[one] for one in ids], config), persons=persons
-    )
+    return CohortRecords(x=RowsAt(pool.x, places), y=targets([known[one] for one in ids], config), persons=persons)
 
 
 def targets(values: Sequence[Value], config: CampaignConfig) -> Any:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from discreet.campaign import Campaign
-from discreet.campaign.campaign import secret_key
+from discreet.campaign.campaign import MANIFEST, secret_key
 from discreet.campaign.recipe import Recipe, Watch, unwatched
 from discreet.campaign.standing import CREATED
 from discreet.config import CampaignConfig, config_from_json
@@ -29,7 +30,6 @@ from discreet.recipes.private_pool import PrivatePool, plan_of
 from discreet.storage import CampaignStore, Storage, open_storage
 
 FORMAT = "discreet.campaign-state/1"
-MANIFEST = "manifest.key"
 _MAY_CHANGE = (
     "pool.path",
     "oracle",
@@ -88,9 +88,7 @@ def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, wat
     if plan.selection.kind == "shards":
         recipe = replace(recipe, shards=secret_key(store, "shards", seed))
     _check_ids(store, records)
-    return Campaign(
-        store, recipe=recipe, pool=records, per_question=config.oracle.per_question, seed=seed, watch=watch
-    )
+    return Campaign(store, recipe=recipe, pool=records, per_question=config.oracle.per_question, seed=seed, watch=watch)
 
 
 def _kept(store: CampaignStore, config: CampaignConfig) -> tuple[Plan, tuple[int, ...]]:
@@ -161,8 +159,8 @@ def _finish(store: CampaignStore, recipe: Recipe, pool: Pool, seed: int | None, 
             place = store.directory / MANIFEST
             if not place.exists():
                 ManifestKey.fresh().write(place)
-            codes = macs(pool, ManifestKey.read(place), progress=lambda done, whole: watch("enrolling", done, whole))
-            store.add_records(codes, {"pool": pool.public()})
+            codes = macs(pool, ManifestKey.read(place), progress=partial(watch, "enrolling"))
+            store.add_records(list(codes), {"pool": pool.public()})  # computed first: meanwhile others may write
         sink = store.sink()
         if not sink.read():
             source = OperatingSystem() if seed is None else Seeded(seed)

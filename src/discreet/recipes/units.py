@@ -54,7 +54,7 @@ class Units:
             return of_records
         counts = [len(self.records[self.names[number]]) for number in numbers.tolist()]
         starts = np.cumsum([0, *counts[:-1]])
-        return np.maximum.reduceat(of_records, starts) if len(counts) else of_records
+        return np.maximum.reduceat(of_records, starts) if counts else of_records
 
     def record_ids(self, pool: Pool, names: Iterable[str]) -> list[str]:
         """Ids of the records of units, units in that order."""
@@ -64,7 +64,7 @@ class Units:
 
 
 class RowsAt:
-    """Rows of ``x`` at places, in float32, read when they are asked for: a part of a pool that is never copied whole."""
+    """Rows of ``x`` at places, in float32, read when they are asked for: a part of a pool, never copied whole."""
 
     def __init__(self, x: Any, places: Places | Sequence[int]) -> None:
         self._x, self._places = x, np.asarray(places, dtype=np.int64)

@@ -66,6 +66,10 @@ class CampaignStore:
         """Id and keyed code of every record enrolled now, in the order of enrolment; not all at once."""
         return pool.macs(self._scope)
 
+    def macs_of(self, ids: Sequence[str]) -> dict[str, bytes]:
+        """Keyed codes of some of the records; an id that is not enrolled is left out."""
+        return pool.macs_of(self._scope, ids)
+
     def pool_cohorts(self) -> list[PoolCohort]:
         """What was enrolled together, in order."""
         return pool.cohorts(self._scope)

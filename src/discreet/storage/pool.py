@@ -6,7 +6,7 @@ While they come, other writers wait: have them ready.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, func, select
@@ -18,7 +18,7 @@ from discreet.storage.scope import Scope, chunks
 from discreet.storage.stored import PoolCohort
 from discreet.storage.tables import pool_cohorts, records
 
-_ROWS = 5000
+_ROWS, _AT_ONCE = 5000, 500
 """Read or written at a time."""
 
 
@@ -98,6 +98,18 @@ def macs(scope: Scope) -> Iterator[tuple[str, bytes]]:
         with scope.reading("reading the pool") as connection:
             rows = connection.execute(wanted).all()
         yield from ((row.id, row.mac) for row in rows)
+
+
+def macs_of(scope: Scope, wanted: Sequence[str]) -> dict[str, bytes]:
+    """Codes of some of the records enrolled; an id that is not is left out."""
+    found: dict[str, bytes] = {}
+    with scope.reading("reading the pool") as connection:
+        for part in chunks(wanted, _AT_ONCE):
+            rows = connection.execute(
+                select(records.c.id, records.c.mac).where(scope.rows(records), records.c.id.in_(part))
+            )
+            found.update({row.id: row.mac for row in rows})
+    return found
 
 
 def cohorts(scope: Scope) -> list[PoolCohort]:

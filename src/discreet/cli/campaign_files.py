@@ -1,0 +1,86 @@
+"""What the verbs of a campaign share: its file, the campaign it names, progress, and how results are printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.progress import watching
+
+if TYPE_CHECKING:
+    from discreet.campaign import Campaign
+    from discreet.config import CampaignConfig
+    from discreet.roles import Oracle
+
+ConfigArgument = Annotated[Path, typer.Argument(help="The campaign's TOML file.", show_default=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Campaign]:
+    """The campaign of a file, with progress where somebody watches."""
+    from discreet.config import read_config
+    from discreet.recipes.opening import load
+
+    config = read_config(path)
+    with watching() as watch:
+        yield load(config, watch=watch)
+
+
+def oracle_of(config: CampaignConfig, campaign: Campaign) -> Oracle:
+    """Who answers, as the file says."""
+    from discreet.oracles import build_oracle, read_labels
+
+    table, several = config.oracle, config.task.kind == "multilabel"
+    words = _words(config)
+    options: dict[str, Any] = {"classes": config.task.classes, "multilabel": several}
+    with config.pointing("oracle"):
+        if table.name == "simulated":
+            assert table.path is not None  # checked with the file
+            assert config.simulation is not None
+            labels = read_labels(config.resolve(table.path), multilabel=several, words=words)
+            given = {"annotators": table.annotators, "label_noise": table.label_noise, "skip": table.skip}
+            given |= {"late": table.late, "per_question": table.per_question}
+            options |= {name: value for name, value in given.items() if value is not None}
+            options["annotators"] = max(options.get("annotators", 1), table.per_question)
+            return build_oracle("simulated", labels=labels, seed=config.simulation.seed, **options)
+        if table.name == "callable":
+            return build_oracle("callable", function=table.function, **options)
+        if table.name == "files":
+            folder = config.resolve(table.path or f"{config.name}.questions")
+            folder.mkdir(exist_ok=True)
+            return build_oracle("files", folder=folder, words=words, **options)
+        return build_oracle(table.name)
+
+
+def _words(config: CampaignConfig) -> Any:
+    from discreet.oracles import AnswerWords
+
+    return AnswerWords() if config.oracle.separator is None else AnswerWords(separator=config.oracle.separator)
+
+
+def answer_words(config: CampaignConfig) -> Any:
+    """How cells of answers are read."""
+    return _words(config)
+
+
+def show(form: dict[str, Any], text: str, *, as_json: bool) -> None:
+    """One object, or a few lines."""
+    print(json.dumps(form) if as_json else text)  # noqa: T201
+
+
+def where(campaign: Campaign) -> str:
+    """The next step, in words."""
+    now, phases = campaign.standing, campaign.recipe.phases
+    words = {
+        "ask": "next: discreet ask",
+        "answer": "next: discreet tell, then discreet train",
+        "train": "training was begun; discreet train goes on",
+        "done": "all phases are trained",
+    }
+    return f"phase {now.phase} of {phases - 1}: {words[now.step]}"

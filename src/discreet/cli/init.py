@@ -1,0 +1,63 @@
+"""`discreet init`: create a campaign from its file, or write a file to begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.campaign_files import ConfigArgument, JsonOption, show, where
+from discreet.errors import BadInput
+
+FORMAT = "discreet.created/1"
+
+
+def init_command(
+    config: ConfigArgument,
+    example: Annotated[
+        str | None, typer.Option(help="Write a commented file of this recipe (private-pool) instead.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan, enrol the pool and open the ledger. Nothing is charged. Doing it again finds the campaign there.
+
+    Example: discreet init scans.toml
+    """
+    if example is not None:
+        _write(config, example)
+        form = {"format": "discreet.example/1", "simulation": False, "recipe": example, "file": config.name}
+        show(form, f"{config.name} is a campaign's file. Change the lines marked CHANGE.", as_json=as_json)
+        return
+    from discreet.cli.progress import watching, working
+    from discreet.config import read_config
+    from discreet.recipes.opening import create
+
+    read = read_config(config)
+    with working("planning"), watching() as watch:
+        campaign = create(read, watch=watch)
+    gauge = campaign.gauge()
+    form = {
+        "format": FORMAT,
+        "simulation": campaign.simulation,
+        "audience": "world",
+        "name": campaign.name,
+        "phases": campaign.recipe.phases,
+        "labels_planned": [campaign.recipe.labels_planned(phase) for phase in range(campaign.recipe.phases)],
+        "budget": {"epsilon": float(gauge.epsilon), "delta": float(gauge.delta), "unit": read.budget.unit},
+    }
+    labels = sum(campaign.recipe.labels_planned(phase) for phase in range(campaign.recipe.phases))
+    text = (
+        f"{campaign.name}: {campaign.recipe.phases} trainings, {labels} labels, epsilon {gauge.epsilon} at delta "
+        f"{gauge.delta} per {read.budget.unit}\n{where(campaign)}"
+    )
+    show(form, text, as_json=as_json)
+
+
+def _write(path: Path, name: str) -> None:
+    from discreet.config import example
+
+    text = example(name)
+    if path.exists():
+        raise BadInput(f"writing {path.name}", "it is there already", "Choose another name")
+    path.write_text(text, encoding="utf-8")

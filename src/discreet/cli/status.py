@@ -1,0 +1,47 @@
+"""`discreet status`: where a campaign stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, where
+from discreet.cli.train import accuracy
+
+if TYPE_CHECKING:
+    from discreet.campaign.status import Status
+
+
+def status_command(
+    config: ConfigArgument,
+    audience: Annotated[
+        str, typer.Option(help="world: what is public or paid for. owner: the answers, too.")
+    ] = "world",
+    as_json: JsonOption = False,
+) -> None:
+    """Phase, labels, budget, and how good the model is, as far as that was paid for.
+
+    Example: discreet status scans.toml --audience owner
+    """
+    from discreet.campaign.status import status_of
+
+    with opened(config) as campaign:
+        found = status_of(campaign, audience)  # type: ignore[arg-type]
+    show(found.to_json(), "\n".join([*_lines(found), where(campaign)]), as_json=as_json)
+
+
+def _lines(found: Status) -> list[str]:
+    lines = [
+        f"{found.name}, for the {found.audience}",
+        f"labels    {found.asked} asked of {found.planned} planned",
+        f"budget    epsilon {found.epsilon} at delta {found.delta}; the path that spent most: {found.spent:.4g}",
+    ]
+    if found.answers is not None:
+        lines.append("answers   " + ", ".join(f"{count} {name}" for name, count in found.answers.items()))
+    lines += [f"phase {phase}{accuracy(one)}" for phase, one in found.evaluations.items()]
+    if not found.private:
+        lines.append("NOT PRIVATE: records were chosen by looking.")
+    if found.simulation:
+        lines.append("SIMULATION: its noise was seeded; it proves nothing about people.")
+    return lines

@@ -1,0 +1,50 @@
+"""`discreet tell`: answers that people saved in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.campaign_files import ConfigArgument, JsonOption, answer_words, opened, show, where
+
+FORMAT = "discreet.told/1"
+
+
+def tell_command(
+    config: ConfigArgument,
+    answers: Annotated[Path, typer.Argument(help="A CSV or JSONL file with question_id (or record) and label.")],
+    annotator: Annotated[str, typer.Option(help="Who answered, where the file does not say.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Record answers: all of the file or, with an error, none. Telling again changes nothing. Audience: owner.
+
+    An empty label is not an answer; SKIP is one. Something else than before is a correction, and history keeps both.
+
+    Example: discreet tell scans.toml questions.csv
+    """
+    from dataclasses import replace
+
+    from discreet.config import read_config
+    from discreet.oracles import check_answers, read_answer_rows
+
+    read = read_config(config)
+    several = read.task.kind == "multilabel"
+    with opened(config) as campaign:
+        questions = campaign.store.questions()
+        rows = read_answer_rows(answers, multilabel=several, words=answer_words(read), questions=questions)
+        given = [replace(row.answer, annotator=row.answer.annotator or annotator) for row in rows]
+        check_answers(
+            given,
+            questions=questions,
+            classes=read.task.classes,
+            multilabel=several,
+            lines=[row.line for row in rows],
+        )
+        told = campaign.tell(given)
+    counts = {"new": told.new, "repeated": told.repeated, "corrected": told.corrected}
+    left = len(campaign.open())
+    form = {"format": FORMAT, "simulation": campaign.simulation, "audience": "owner", **counts, "open": left}
+    text = f"{told.new} new answers, {told.repeated} known, {told.corrected} corrected; {left} questions are open"
+    show(form, f"{text}\n{where(campaign)}", as_json=as_json)

@@ -1,0 +1,46 @@
+"""`discreet train`: train the phase whose questions are answered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, where
+from discreet.cli.progress import after_charge
+
+FORMAT = "discreet.trained/1"
+
+
+def train_command(
+    config: ConfigArgument,
+    partial: Annotated[bool, typer.Option(help="Train although questions are open; the promise stays.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Charge and train; after a crash or an interrupt, go on where it was.
+
+    Example: discreet train scans.toml
+    """
+    from discreet.campaign.campaign import evaluations_of
+
+    with opened(config) as campaign:
+        phase = campaign.standing.phase
+        with after_charge():
+            campaign.train(partial=partial)
+        found = evaluations_of(campaign.store.transitions()).get(phase)
+    form = {
+        "format": FORMAT,
+        "simulation": campaign.simulation,
+        "audience": "world",
+        "phase": phase,
+        "evaluation": found,
+    }
+    show(form, f"phase {phase} is trained{accuracy(found)}\n{where(campaign)}", as_json=as_json)
+
+
+def accuracy(found: Any) -> str:
+    """An evaluation in a few words."""
+    if not found:
+        return ""
+    low, high = found["interval"]
+    return f"; accuracy {found['accuracy']:.1%} ({low:.1%} to {high:.1%}, {found['kind']})"
