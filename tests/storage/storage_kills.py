@@ -115,6 +115,8 @@ def check(store, said):
             "keep": ("model", phase) in kept,
         }
         assert all(done[name] for name, one in said if one == phase and name in done), (phase, done)
+    if ("latest", 0) in kept:
+        assert store.file("latest", 0).read_bytes() in [weights(phase) for phase in range(last + 1)]
     latest = [phase for name, phase in said if name == "replace"]
     if latest:  # the row names the last one that returned, or one that was on its way
         assert store.file("latest", 0).read_bytes() in [weights(max(latest) + more) for more in (0, 1)]

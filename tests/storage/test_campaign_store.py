@@ -241,6 +241,20 @@ def test_what_nothing_names_is_swept(store):
     assert {path.name for path in objects.iterdir()} - {one.sha256 for one in store.files()} == {".new.part"}
 
 
+def test_a_file_is_on_the_disk_before_a_row_names_it(store, monkeypatch):
+    real, written = files.write_object, []
+
+    def watched(directory, data, *, asked):
+        assert store.files() == []
+        written.append(real(directory, data, asked=asked))
+        assert store.files() == []
+        return written[-1]
+
+    monkeypatch.setattr(files, "write_object", watched)
+    sha256 = store.keep_file("model", phase=0, data=b"weights")
+    assert [name for name, _ in written] == [one.sha256 for one in store.files()] == [sha256]
+
+
 def test_a_file_that_is_swept_before_it_is_named_is_written_again(store, monkeypatch):
     real = files.write_object
 
