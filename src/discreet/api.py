@@ -8,22 +8,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import BadInput
-from discreet.planning import PlanRequest, make_plan
+from discreet.planning import make_plan, plan_request
 from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.exact import Number
 from discreet.privacy.plan import Plan
 
 if TYPE_CHECKING:
+    from discreet.campaign import Campaign
+    from discreet.campaign.recipe import Watch
     from discreet.noise import Source
     from discreet.privacy.events import Event
     from discreet.privacy.ledger import Ledger
 
-__all__ = ["create_ledger", "open_ledger", "plan", "plan_request"]
+__all__ = ["create_campaign", "create_ledger", "load_campaign", "open_ledger", "plan", "plan_request"]
 
 
 def plan(
@@ -54,14 +56,6 @@ def plan(
     )
     ask.budget.warn_if_loose(ask.units)
     return make_plan(ask)
-
-
-def plan_request(
-    *, epsilon: Number, delta: Number, unit: Unit = "record", queries: Sequence[int] = (), **options: Any
-) -> PlanRequest:
-    """The checked request behind `plan`."""
-    budget = Budget(epsilon=epsilon, delta=delta, unit=unit)
-    return PlanRequest(budget=budget, queries=tuple(queries), **options)
 
 
 def create_ledger(
@@ -105,3 +99,57 @@ def _source(seed: int | None) -> Source:
     from discreet.noise import OperatingSystem, Seeded
 
     return OperatingSystem() if seed is None else Seeded(seed)
+
+
+def create_campaign(
+    name: str,
+    *,
+    storage: str | Path,
+    pool: Any,
+    budget: Mapping[str, Any] | Budget,
+    recipe: Mapping[str, Mapping[str, Any]],
+    load_if_exists: bool = True,
+    watch: Watch | None = None,
+) -> Campaign:
+    """A campaign that survives this process: made when it is first called, the same one ever after.
+
+    storage   ``sqlite:///scan.db``, or the path of a file
+    pool      a `discreet.pools.Pool`, or the table ``[pool]`` of a campaign's file as a dict
+    budget    a `Budget`, or the table ``[budget]``
+    recipe    the other tables: `discreet.recipes.private_pool` makes them
+    """
+    from discreet.config import config_from_json
+    from discreet.pools import Pool
+    from discreet.recipes.opening import create
+
+    given = pool if isinstance(pool, Pool) else None
+    if given is None and not isinstance(pool, Mapping):
+        raise BadInput("the pool of a campaign", "it is neither a Pool nor a table", "Try ArrayPool(ids=..., x=...)")
+    form = {
+        "format": "discreet.campaign/1",
+        "name": name,
+        "pool": dict(pool) if given is None else {"path": "in Python", "kind": "arrays", "size": len(given)},
+        "budget": _budget_table(budget),
+        "storage": {"url": str(storage)},
+        **{table: dict(keys) for table, keys in recipe.items()},
+    }
+    config = config_from_json(form, name=f"the campaign {name}", directory=Path())
+    return create(config, pool=given, load_if_exists=load_if_exists, **({} if watch is None else {"watch": watch}))
+
+
+def load_campaign(
+    name: str, *, storage: str | Path, pool: Any | None = None, watch: Watch | None = None
+) -> Campaign:
+    """A campaign that exists, with what it was created with. ``pool``: where that was given in Python."""
+    from discreet.recipes.opening import load, stored_config
+    from discreet.storage import open_storage
+
+    with open_storage(storage, must_exist=True) as opened:
+        config = stored_config(opened, name, directory=Path())
+    return load(config, pool=pool, **({} if watch is None else {"watch": watch}))
+
+
+def _budget_table(budget: Mapping[str, Any] | Budget) -> dict[str, Any]:
+    if isinstance(budget, Budget):
+        return {"epsilon": str(budget.epsilon), "delta": str(budget.delta), "unit": budget.unit}
+    return {key: value if isinstance(value, (int, str)) else str(value) for key, value in budget.items()}

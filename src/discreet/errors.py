@@ -82,11 +82,25 @@ class InvalidCheckpoint(BadInput):
 
 
 class InvalidConfig(BadInput):
-    """A campaign's file cannot be taken as it stands. ``line`` is where, if that is known."""
+    """A campaign's file cannot be taken as it stands. ``line`` is where, if that is known.
 
-    def __init__(self, asked: str, fact: str, remedy: str = "", *, line: int | None = None) -> None:
+    ``others`` is what else is wrong with it: one reading reports everything, a line of the message each.
+    """
+
+    def __init__(
+        self,
+        asked: str,
+        fact: str,
+        remedy: str = "",
+        *,
+        line: int | None = None,
+        others: tuple[InvalidConfig, ...] = (),
+    ) -> None:
         super().__init__(asked, fact, remedy)
-        self.line = line
+        self.line, self.others = line, others
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *map(str, self.others)])
 
 
 class InvalidStore(BadInput):

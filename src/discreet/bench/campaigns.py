@@ -119,6 +119,7 @@ class _Campaign:
             "mse": quality.found.mse,
             "share_kept": quality.found.share_kept,
             "gain_kept": quality.found.gain_kept,
+            "ceiling": coin_ceiling(scores, quality.k, self.books.selection_claimed),
             "random_accuracy": quality.random.accuracy,
             "random_iou": quality.random.iou,
             "random_mse": quality.random.mse,
@@ -127,6 +128,20 @@ class _Campaign:
             "top_counts": _counts(top, limits),
             "asked_counts": _counts(asked, limits),
         }
+
+
+def coin_ceiling(scores: NDArray[np.float64], k: int, epsilon: float) -> float:
+    """The largest share of the gain in mean score that coins e^epsilon apart can keep: the best threshold is known, and
+    misses cost nothing. 0 where nothing can be gained.
+    """
+    ordered = np.sort(scores)[::-1]
+    summed, size = np.cumsum(ordered), len(ordered)
+    above = np.arange(1, size + 1)
+    low = k / (above * np.exp(epsilon) + size - above)
+    high = low * np.exp(epsilon)
+    gained = (high * summed + low * (summed[-1] - summed)) / k - summed[-1] / size
+    most = summed[k - 1] / k - summed[-1] / size if 0 < k < size else 0.0
+    return float(gained[high <= 1].max(initial=0.0) / most) if most > 0 else 0.0
 
 
 def _counts(scores: NDArray[np.float64], limits: tuple[float, float]) -> list[int]:

@@ -19,6 +19,7 @@ from discreet.pools.idx import read_idx
 from discreet.privacy.plan import Accountant
 
 Data = Literal["digits", "fashion-mnist", "mnist"]
+Pictures = Literal["cells", "pixels"]
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
 CLASSES = 10
@@ -36,6 +37,7 @@ class Problem:
     queries     how many each query may ask
     epsilon, delta, batch, epochs      of the plan
     score       what is worth asking
+    pictures    what the random map reads: `cells` of edges, from which a linear model learns more, or plain pixels
     features    of the random map in front of the linear model
     travel      learning rate times steps, the same for every plan: one that pays for selection has fewer steps, and
                 would otherwise only learn less far
@@ -54,6 +56,7 @@ class Problem:
     batch: int
     epochs: int
     score: str = "margin"
+    pictures: Pictures = "cells"
     features: int = 500
     travel: float = 9000.0
     ema: float = 0.98
@@ -82,7 +85,7 @@ class Pool:
 
 def pool_of(problem: Problem, seed: int, data: Path | None) -> Pool:
     """The pool of ``problem`` for a seed."""
-    x, y, test_x, test_y = _read(problem.data, data)
+    x, y, test_x, test_y = _read(problem.data, problem.pictures, data)
     chance = np.random.default_rng([seed, problem.rare])
     kept = _imbalanced(y, problem.rare, chance)
     wanted = problem.initial + sum(problem.queries)
@@ -145,8 +148,13 @@ def _to_length_one(rows: Floats) -> Floats:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6), dtype=np.float32)
 
 
+def pixels(images: NDArray[Any]) -> Floats:
+    """(n, 28, 28) pictures of bytes to (n, 784), of length 1."""
+    return _to_length_one(images.reshape(len(images), -1).astype(np.float32) / np.float32(255) - np.float32(0.3))
+
+
 @lru_cache(maxsize=1)
-def _read(name: Data, place: Path | None) -> tuple[Floats, Integers, Floats, Integers]:
+def _read(name: Data, pictures: Pictures, place: Path | None) -> tuple[Floats, Integers, Floats, Integers]:
     if name == "digits":
         return _digits()
     if place is None:
@@ -161,7 +169,8 @@ def _read(name: Data, place: Path | None) -> tuple[Floats, Integers, Floats, Int
         )
     }
     x, y, test_x, test_y = parts.values()
-    return cells(x), y.astype(np.int64), cells(test_x), test_y.astype(np.int64)
+    seen = cells if pictures == "cells" else pixels
+    return seen(x), y.astype(np.int64), seen(test_x), test_y.astype(np.int64)
 
 
 def _digits() -> tuple[Floats, Integers, Floats, Integers]:

@@ -1,5 +1,8 @@
-"""The durable loop. So far: when a campaign stops, and what it claims then."""
+"""The durable loop: ask, tell, train; when it stops, and what it claims then."""
 
+from discreet.campaign.campaign import Campaign
+from discreet.campaign.recipe import Chosen, Desk, Recipe, Trained
+from discreet.campaign.standing import Standing, standing
 from discreet.campaign.stopping import (
     AllOf,
     AnyOf,
@@ -16,14 +19,21 @@ from discreet.campaign.stopping_record import Stop, check_stop, progress_of
 __all__ = [
     "AllOf",
     "AnyOf",
+    "Campaign",
+    "Chosen",
+    "Desk",
     "Labels",
     "Never",
     "Phases",
     "Plateau",
     "Progress",
+    "Recipe",
     "Rule",
     "SpentBudget",
+    "Standing",
     "Stop",
+    "Trained",
     "check_stop",
     "progress_of",
+    "standing",
 ]

@@ -6,6 +6,7 @@ from discreet.noise.coins import coins, highest, numerator, poisson_mask, thresh
 from discreet.noise.gaussian import gamma_direction, gaussian
 from discreet.noise.keyed import SecretKey, release_key
 from discreet.noise.laplace import discrete_laplace, laplace
+from discreet.noise.repeating import charge_once
 from discreet.noise.sealed import SealedPhase
 from discreet.noise.seeds import remembers_inputs, same_inputs, shared_secret, step_seal, step_seed
 from discreet.noise.sources import OperatingSystem, Recording, Replaying, Seeded, Source
@@ -20,6 +21,7 @@ __all__ = [
     "Seeded",
     "Source",
     "SparseVector",
+    "charge_once",
     "coins",
     "discrete_laplace",
     "exponential",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from discreet.planning.request import PlanRequest
+from discreet.planning.request import PlanRequest, plan_request
 from discreet.privacy.accounting.sampled_gaussian import Array
 from discreet.privacy.plan import Phase, Plan
 
-__all__ = ["PlanRequest", "make_plan"]
+__all__ = ["PlanRequest", "make_plan", "plan_request"]
 
 
 def make_plan(ask: PlanRequest) -> Plan:

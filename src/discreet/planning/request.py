@@ -6,13 +6,14 @@ Every number here is public: planned sizes, never counted ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import get_args
+from typing import Any, get_args
 
 from discreet.errors import BadInput, InfeasiblePlan
 from discreet.planning.selection import selection_terms
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.exact import Number
 from discreet.privacy.plan import Accountant, Cohort, Schedule
 from discreet.privacy.selection_terms import SelectionKind, SelectionTerms
@@ -185,3 +186,11 @@ def _check_budget(ask: PlanRequest) -> None:
                 f"The nearest feasible {name} is {most}",
                 {name: str(most)},
             )
+
+
+def plan_request(
+    *, epsilon: Number, delta: Number, unit: Unit = "record", queries: Sequence[int] = (), **options: Any
+) -> PlanRequest:
+    """A checked request, with its budget in plain words."""
+    budget = Budget(epsilon=epsilon, delta=delta, unit=unit)
+    return PlanRequest(budget=budget, queries=tuple(queries), **options)

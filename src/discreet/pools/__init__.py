@@ -1,1 +1,20 @@
-"""Readers of people's data."""
+"""Readers of people's data: files and folders as pools, under the user's own ids."""
+
+from discreet.pools.declared import Declared
+from discreet.pools.joined import JoinedPool
+from discreet.pools.manifest import Differences, ManifestKey, compare, macs
+from discreet.pools.opening import extended, open_pool
+from discreet.pools.pool import ArrayPool, Pool
+
+__all__ = [
+    "ArrayPool",
+    "Declared",
+    "Differences",
+    "JoinedPool",
+    "ManifestKey",
+    "Pool",
+    "compare",
+    "extended",
+    "macs",
+    "open_pool",
+]

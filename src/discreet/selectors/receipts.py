@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from discreet.errors import BadInput
+from discreet.noise import SealedPhase, charge_once
 from discreet.privacy.events import Repeated
 from discreet.privacy.exact import exact_sum
 from discreet.privacy.ledger import Ledger, Receipt, Why
@@ -41,9 +42,16 @@ def _pure(charge: Charge) -> Decimal:
 
 
 def charge_selection(
-    where: Ledger, selector: Selector, *, k: int, pool_size: int, who: str | Sequence[str], why: Why | str
+    where: Ledger | SealedPhase,
+    selector: Selector,
+    *,
+    k: int,
+    pool_size: int,
+    who: str | Sequence[str],
+    why: Why | str,
 ) -> list[Receipt]:
-    """A receipt for each part of the price, all of them or none; durable when this returns.
+    """A receipt for each part of the price, durable when this returns; after a restart, the same ones again
+    (`discreet.noise.charge_once`).
 
     ``who``: the pool; and, for a selector that reads labelled records too, every group of theirs.
     """
@@ -52,4 +60,4 @@ def charge_selection(
     for event in selector.price(k, pool_size):
         each, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
         wanted.append(request(dict.fromkeys(groups, each), count=count, why=why))
-    return where.charge_all(wanted) if wanted else []
+    return charge_once(where, wanted) if wanted else []

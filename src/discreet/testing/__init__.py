@@ -2,6 +2,8 @@
 
 from discreet.testing.neighbours import Finding, NotPrivate, Report, check_neighbours
 from discreet.testing.noise import check_source
+from discreet.testing.oracles import check_oracle
+from discreet.testing.pools import check_pool
 from discreet.testing.selection_attack import (
     PathLoss,
     SelectionAttack,
@@ -29,6 +31,8 @@ __all__ = [
     "attack_selection",
     "check_ledger_in",
     "check_neighbours",
+    "check_oracle",
+    "check_pool",
     "check_selector",
     "check_sink",
     "check_source",

@@ -1,0 +1,52 @@
+"""The loop with an oracle: ask, hand over, collect, tell, train, until it is done or people are waited for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from discreet.campaign.campaign import Campaign
+from discreet.campaign.standing import Standing
+from discreet.roles import Oracle
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """Where a run ended. ``waiting``: for answers to so many questions. Audience: owner."""
+
+    standing: Standing
+    waiting: int
+
+    @property
+    def done(self) -> bool:
+        """Whether the campaign is over."""
+        return self.standing.step == "done"
+
+
+def run(campaign: Campaign, oracle: Oracle, *, partial: bool = False) -> Ran:
+    """Go on as far as the oracle's answers go. Call it again when there are more.
+
+    ``partial``: train although questions are open that nobody answers now.
+    """
+    while True:
+        if campaign.standing.step == "done":
+            return Ran(standing=campaign.standing, waiting=0)
+        questions = campaign.ask()
+        if questions:
+            oracle.ask(questions)
+        told = _tell(campaign, oracle)
+        now = campaign.standing
+        left = [question for question in campaign.open() if question.phase == now.phase]
+        if left and told:  # an oracle may have more to say
+            continue
+        if left and not partial:
+            return Ran(standing=now, waiting=len(left))
+        campaign.train(partial=partial)
+
+
+def _tell(campaign: Campaign, oracle: Oracle) -> bool:
+    """Whether there was something to tell."""
+    answers = list(oracle.collect())
+    if not answers:
+        return False
+    told = campaign.tell(answers)
+    return bool(told.new or told.corrected)

@@ -1,0 +1,97 @@
+"""What a campaign says of itself. Each audience sees its own: the world what is public or paid for, the owner all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Literal, get_args
+
+from discreet.campaign.campaign import Campaign, evaluations_of
+from discreet.campaign.standing import PUBLISHED, Step
+from discreet.errors import BadInput
+from discreet.privacy.exact import json_number
+
+FORMAT = "discreet.status/1"
+Audience = Literal["world", "owner"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """Audience: as it says.
+
+    asked          labels asked for so far, as planned; the number that fell by chance is the owner's
+    spent          the gauge of the path that spent most; what is promised is ``epsilon``, however much is spent
+    evaluations    by phase, public or paid for
+    answers        owner: asked, answered, skipped and open questions
+    """
+
+    name: str
+    audience: Audience
+    simulation: bool
+    private: bool
+    phase: int
+    phases: int
+    step: Step
+    planned: int
+    asked: int
+    epsilon: Decimal
+    delta: Decimal
+    spent: Decimal
+    evaluations: dict[int, Any] = field(default_factory=dict)
+    answers: dict[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``--json`` and reports."""
+        form = {
+            "format": FORMAT,
+            "simulation": self.simulation,
+            "audience": self.audience,
+            "private": self.private,
+            "name": self.name,
+            "phase": self.phase,
+            "phases": self.phases,
+            "step": self.step,
+            "labels_planned": self.planned,
+            "labels_asked": self.asked,
+            "budget": {"epsilon": json_number(self.epsilon), "delta": json_number(self.delta)},
+            "spent_epsilon": json_number(self.spent),
+            "evaluations": {str(phase): found for phase, found in self.evaluations.items()},
+        }
+        return form if self.answers is None else form | {"answers": self.answers}
+
+
+def status_of(campaign: Campaign, audience: Audience = "world") -> Status:
+    """Where a campaign stands, for an audience."""
+    if audience not in get_args(Audience):
+        raise BadInput(f"a status for {audience}", "there is no such audience", "Choose world or owner")
+    steps, recipe, now = campaign.store.transitions(), campaign.recipe, campaign.standing
+    asked = [one for one in steps if one.kind == PUBLISHED]
+    ledger = campaign.gauge()
+    return Status(
+        name=campaign.name,
+        audience=audience,
+        simulation=campaign.simulation,
+        private=all(one.facts.get("private", True) for one in asked),
+        phase=now.phase,
+        phases=recipe.phases,
+        step=now.step,
+        planned=sum(recipe.labels_planned(phase) for phase in range(recipe.phases)),
+        asked=sum(recipe.labels_planned(one.phase) for one in asked),
+        epsilon=ledger.epsilon,
+        delta=ledger.delta,
+        spent=ledger.spent,
+        evaluations=dict(evaluations_of(steps)),
+        answers=_answers(campaign) if audience == "owner" else None,
+    )
+
+
+def _answers(campaign: Campaign) -> dict[str, int]:
+    labels, questions = campaign.labels(), campaign.store.questions()
+    open_now = {question.id for question in campaign.open()}
+    closed = [question for question in questions if question.id not in open_now]
+    return {
+        "asked": len(questions),
+        "labelled": len(labels),
+        "skipped": sum(question.record not in labels for question in closed),
+        "open": len(open_now),
+    }

@@ -1,0 +1,72 @@
+"""Answers as people give them, and the labels that follow from them.
+
+A label depends on the answers to its own question and on public things (theory of the promise: a label is a function of
+its record); where several people answer, they vote, and ties are decided by a coin of that question.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from discreet.errors import BadInput, InvalidStore
+from discreet.noise import SecretKey
+from discreet.oracles import majority
+from discreet.records import Answer, Question, Value
+
+Given = Mapping[str, Any] | Iterable[Answer]
+
+
+def as_answers(given: Given, questions: Sequence[Question], *, annotator: str = "") -> list[Answer]:
+    """Answers to ``questions``: as they are, or from a mapping of question ids or record ids to labels."""
+    if not isinstance(given, Mapping):
+        return list(given)
+    ids = {question.id for question in questions}
+    by_record = {question.record: question.id for question in questions}
+    found = []
+    for name, value in given.items():
+        if name in ids and by_record.get(name, name) != name:
+            raise BadInput("answers", "a name is that of a question and of another record", "Name questions by their id")
+        known = name if name in ids else by_record.get(name, name)
+        found.append(Answer(question_id=known, value=_value(value), annotator=annotator))
+    return found
+
+
+def _value(value: Any) -> Value:
+    if value is None or isinstance(value, str):
+        return None if value is None else str(value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return tuple(value)
+    raise BadInput("an answer", f"it is a {type(value).__name__}", "Give a declared class, several of them, or None")
+
+
+def labels_of(questions: Iterable[Question], answers: Iterable[Answer], key: SecretKey) -> dict[str, Value]:
+    """By record: what its annotators say; records nobody labelled are left out."""
+    decided = majority(answers, key=key)
+    found = ((question.record, decided.get(question.id)) for question in questions)
+    return {record: value for record, value in found if value is not None}
+
+
+def open_questions(
+    questions: Iterable[Question], answers: Iterable[Answer], per_question: int
+) -> list[Question]:
+    """Those that fewer people than wanted have answered; a skip is an answer."""
+    voices: dict[str, set[str]] = {}
+    for answer in answers:
+        voices.setdefault(answer.question_id, set()).add(answer.annotator)
+    return [question for question in questions if len(voices.get(question.id, ())) < per_question]
+
+
+def labels_to_bytes(labels: Mapping[str, Value]) -> bytes:
+    """A stored form: the same labels are the same bytes."""
+    return json.dumps({name: labels[name] for name in sorted(labels)}, ensure_ascii=False).encode()
+
+
+def labels_from_bytes(content: bytes) -> dict[str, Value]:
+    """What `labels_to_bytes` made."""
+    try:
+        form = json.loads(content)
+        return {name: tuple(value) if isinstance(value, list) else str(value) for name, value in form.items()}
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidStore("reading the labels of a phase", "they are not in their form", "Restore the file") from None

@@ -1,0 +1,54 @@
+"""The TOML schema of a campaign: what its owner declares, checked before anything is read, charged or drawn.
+
+config = read_config("scans.toml")          # every mistake at once, each at its line: InvalidConfig
+raise config.error("scorer.name", "there is no such score", "Choose entropy")      # for the rooms above
+"""
+
+from discreet.config.campaign import FORMAT, CampaignConfig, Source
+from discreet.config.data_tables import (
+    EvaluationConfig,
+    InitialConfig,
+    OracleConfig,
+    PoolConfig,
+    SimulationConfig,
+    StorageConfig,
+    TaskConfig,
+)
+from discreet.config.example import EXAMPLES, example
+from discreet.config.learning_tables import (
+    AugmentConfig,
+    BudgetConfig,
+    ModelConfig,
+    PlanConfig,
+    RecipeConfig,
+    ScorerConfig,
+    SelectorConfig,
+    TrainerConfig,
+)
+from discreet.config.reading import config_from, config_from_json, read_config
+
+__all__ = [
+    "EXAMPLES",
+    "FORMAT",
+    "AugmentConfig",
+    "BudgetConfig",
+    "CampaignConfig",
+    "EvaluationConfig",
+    "InitialConfig",
+    "ModelConfig",
+    "OracleConfig",
+    "PlanConfig",
+    "PoolConfig",
+    "RecipeConfig",
+    "ScorerConfig",
+    "SelectorConfig",
+    "SimulationConfig",
+    "Source",
+    "StorageConfig",
+    "TaskConfig",
+    "TrainerConfig",
+    "config_from",
+    "config_from_json",
+    "example",
+    "read_config",
+]

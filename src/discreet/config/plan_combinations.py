@@ -1,0 +1,93 @@
+"""Keys of [plan] that must agree with one another and with the pool, the budget and the selector.
+
+The planner refuses most of it too, without knowing the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from discreet.config.data_tables import InitialConfig, PoolConfig
+from discreet.config.learning_tables import BudgetConfig, PlanConfig, SelectorConfig
+from discreet.config.table_reading import Problem
+from discreet.privacy.exact import exact_sum
+
+Problems = Iterator[Problem]
+_AMPLIFIED = ("step-amplification", "noise-reduction")
+
+
+def _at(key: str, fact: str, remedy: str, table: str = "plan") -> Problem:
+    return Problem(path=(table, key), fact=fact, remedy=remedy)
+
+
+def _sizes(plan: PlanConfig) -> Problems:
+    if plan.batch > plan.initial:
+        fact = f"phase 0 has {plan.initial}, too few for an expected batch of {plan.batch}"
+        yield _at("batch", fact, f"Write at most {plan.initial}, or raise initial")
+    if plan.whole_batches and plan.schedule != "naive":
+        yield _at("whole_batches", f"{plan.schedule} does not round its rates", "Remove it, or use schedule = 'naive'")
+
+
+def _rates(plan: PlanConfig) -> Problems:
+    if plan.high_share is not None and not plan.individual_rates:
+        yield _at("high_share", "without individual rates it changes nothing", "Add individual_rates = true")
+    if plan.individual_rates and (plan.selection == "paper" or plan.selection_epsilon == 0):
+        fact = "only one-sided selection that is paid for gives records rates of their own"
+        yield _at("individual_rates", fact, "Use selection one-sided or shards, and a selection_epsilon")
+    if plan.individual_rates and plan.schedule not in _AMPLIFIED:
+        yield _at("individual_rates", f"{plan.schedule} has one rate for all", f"Use {' or '.join(_AMPLIFIED)}")
+
+
+def _prices(plan: PlanConfig) -> Problems:
+    count = len(plan.queries)
+    if plan.missed is not None and (plan.selection == "paper" or plan.selection_epsilon == 0):
+        yield _at("missed", "there are caps on misses where one-sided selection is paid for, alone", "Remove it")
+    elif plan.missed is not None and len(plan.missed) != count:
+        yield _at("missed", f"it has {len(plan.missed)} caps for {count} queries", "Give one a query")
+    if plan.reads_training_data and plan.selection != "paper":
+        fact = "one-sided prices hold for scores of the record alone"
+        yield _at("reads_training_data", fact, "Use selection = 'paper', where every record pays every query")
+    if isinstance(plan.shards, str):
+        return
+    if plan.selection != "shards":
+        yield _at("shards", f"{plan.selection} does not cut the pool", "Remove it, or use selection = 'shards'")
+    elif len(plan.shards) != count or exact_sum(plan.shards) != 1:
+        yield _at("shards", f"it needs {count} shares, one a query, that sum to exactly 1", "Write 'even'")
+
+
+def _within_the_pool(plan: PlanConfig, pool: PoolConfig, budget: BudgetConfig) -> Problems:
+    units = pool.size if budget.unit == "record" else pool.persons
+    wanted = plan.initial + sum(plan.queries)
+    if units is not None and wanted > units:
+        fact = f"initial and queries come to {wanted}, and the pool has {units} {budget.unit}s"
+        yield _at("queries", fact, "Ask fewer")
+
+
+def _within_the_budget(plan: PlanConfig, budget: BudgetConfig, initial: InitialConfig | None) -> Problems:
+    if plan.selection_epsilon >= budget.epsilon:
+        fact = f"it leaves nothing of epsilon {budget.epsilon} for training"
+        yield _at("selection_epsilon", fact, "Give a part of it, about a quarter")
+    asked = sum(plan.queries) + (0 if initial else plan.initial)
+    if budget.labels is not None and asked > budget.labels:
+        fact = f"the plan asks {asked} questions, and people answer {budget.labels}"
+        yield _at("labels", fact, "Ask fewer in [plan], or raise it", table="budget")
+
+
+def _paid_for(plan: PlanConfig, selector: SelectorConfig) -> Problems:
+    free = selector.name in ("random", "exact")
+    if free and plan.selection_epsilon > 0:
+        yield _at("selection_epsilon", f"{selector.name} selection costs nothing", "Remove it, or choose a selector")
+    if not free and plan.selection_epsilon == 0:
+        yield _at("selection_epsilon", f"nothing pays for {selector.name}", "Give a part of epsilon, about a quarter")
+    if plan.selection == "paper" and selector.threshold_epsilon is not None:
+        yield _at("threshold_epsilon", "the paper's price has no thresholds", "Use one-sided or shards", "selector")
+
+
+PLAN_RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (
+    (("plan",), _sizes),
+    (("plan",), _rates),
+    (("plan",), _prices),
+    (("plan", "pool", "budget"), _within_the_pool),
+    (("plan", "budget", "initial?"), _within_the_budget),
+    (("plan", "selector"), _paid_for),
+)

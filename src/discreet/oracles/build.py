@@ -1,0 +1,36 @@
+"""Oracles by name, as a campaign's file names them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from discreet.errors import BadInput
+from discreet.oracles.calling import CallableOracle
+from discreet.oracles.file_oracle import FileOracle
+from discreet.oracles.simulated import SimulatedOracle
+from discreet.roles import Oracle
+
+ORACLES: dict[str, type[SimulatedOracle] | type[FileOracle] | type[CallableOracle]] = {
+    "simulated": SimulatedOracle,
+    "files": FileOracle,
+    "callable": CallableOracle,
+}
+PLANNED = ("label-studio", "web", "teachers")
+
+
+def build_oracle(name: str, **options: Any) -> Oracle:
+    """The oracle called ``name``; ``options`` are its own arguments."""
+    there = ", ".join(ORACLES)
+    if name not in ORACLES:
+        fact = "it is planned, and not there yet" if name in PLANNED else "there is no such oracle"
+        raise BadInput(f"the oracle {name}", fact, f"Choose one of {there}")
+    kind = ORACLES[name]
+    takes = inspect.signature(kind).parameters
+    strange = sorted(set(options) - set(takes))
+    missing = [word for word, one in takes.items() if one.default is one.empty and word not in options]
+    if strange or missing:
+        facts = [f"it does not take {', '.join(strange)}"] * bool(strange)
+        facts += [f"it needs {', '.join(missing)}"] * bool(missing)
+        raise BadInput(f"the oracle {name}", "; ".join(facts), f"It takes {', '.join(takes)}")
+    return kind(**options)

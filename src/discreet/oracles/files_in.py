@@ -1,0 +1,264 @@
+"""Answers out of files that people saved: CSV of any spreadsheet, or JSONL.
+
+Columns: ``question_id`` (or ``record``), ``label``, and if there are, ``annotator`` and ``at`` (a time with its zone).
+Others are passed over. Commas, semicolons or tabs; quoted cells; a byte order mark; any line ends; the ``sep=`` line of
+Excel. A row whose label is empty is not answered yet, and gives nothing.
+
+Guarantee: a file is read whole or refused with BadInput, which names the line and never what stands in it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import BadInput
+from discreet.oracles.cells import AnswerWords, NotReadable, unguarded
+from discreet.oracles.files_out import kind_of
+from discreet.records import Answer, Question, Value
+
+_DELIMITERS = (",", ";", "\t")
+NOT_ASKED = ""
+"""The question of a record that nobody asked about. No question has this id: `check_answers` finds it unknown."""
+Row = tuple[int, dict[str, Any]]
+"""The line a row begins in, and its cells by column."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerRow:
+    """An answer, and the line of its file. Audience: owner."""
+
+    line: int
+    answer: Answer
+
+
+def read_answers(
+    path: Path | str,
+    *,
+    multilabel: bool = False,
+    words: AnswerWords | None = None,
+    questions: Iterable[Question] | None = None,
+) -> list[Answer]:
+    """The answers in a file.
+
+    ``questions`` are needed where it names records, not questions. A record that none of them is about gives an answer
+    to the question "": `check_answers` counts it as unknown.
+    """
+    rows = read_answer_rows(path, multilabel=multilabel, words=words, questions=questions)
+    return [row.answer for row in rows]
+
+
+def read_answer_rows(
+    path: Path | str,
+    *,
+    multilabel: bool = False,
+    words: AnswerWords | None = None,
+    questions: Iterable[Question] | None = None,
+) -> list[AnswerRow]:
+    """As `read_answers`, with the line of each, for `check_answers` to point at."""
+    place, said = Path(path), words or AnswerWords()
+    by_record = None if questions is None else _by_record(questions)
+    found: list[AnswerRow] = []
+    unnamed: dict[str, Value] = {}
+    for line, cells in rows_of(place):
+        try:
+            answer = _answer(cells, said, multilabel, by_record)
+            if answer is not None:
+                _check_unnamed(answer, unnamed)
+        except NotReadable as why:
+            raise refused(place, f"line {line}: {why}") from None
+        if answer is not None:
+            found.append(AnswerRow(line=line, answer=answer))
+    return found
+
+
+def _check_unnamed(answer: Answer, unnamed: dict[str, Value]) -> None:
+    """Two people who both left their name out would count as one who changed their mind."""
+    if answer.annotator or not answer.question_id:
+        return
+    if unnamed.setdefault(answer.question_id, answer.value) != answer.value:
+        raise NotReadable("this question has another answer above, and neither names its annotator")
+
+
+def rows_of(path: Path) -> Iterator[Row]:
+    """Rows that are not blank, by column, names in lower case."""
+    kind = kind_of(path)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise BadInput(f"reading {path.name}", "there is no such file", "Check the path") from None
+    except OSError as problem:
+        raise BadInput(f"reading {path.name}", f"it cannot be read ({problem.strerror})", "See to its rights") from None
+    text = _text(path, data)
+    return _csv_rows(path, text) if kind == "csv" else _jsonl_rows(path, text)
+
+
+def refused(path: Path, fact: str) -> BadInput:
+    """An error that names a line, never a cell."""
+    return BadInput(f"reading {path.name}", fact, "Correct it and read it again; nothing was taken")
+
+
+def _text(path: Path, data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise refused(path, "it is UTF-16, not UTF-8")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = data[: problem.start].count(b"\n") + 1
+        raise refused(path, f"line {line} is not UTF-8") from None
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[Row]:
+    delimiters: tuple[str, ...] = _DELIMITERS
+    skipped = 0
+    first = text[:6].rstrip("\r\n").lower()
+    if len(first) == 5 and first.startswith("sep="):  # the spreadsheet's own hint
+        delimiters, skipped = (first[4],), 1
+    for delimiter in delimiters:
+        rows = _parsed(path, text, delimiter if delimiter in _DELIMITERS else ",")
+        try:
+            for _ in range(skipped):
+                next(rows, None)
+            _, header = next(rows, (0, []))
+        except BadInput:
+            continue
+        names = [unguarded(name.strip()).casefold() for name in header]
+        if _complete(names):
+            return _by_column(path, names, rows)
+    raise refused(path, "its first line does not name question_id (or record) and label, each once")
+
+
+def _parsed(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line = 1
+    try:
+        for row in reader:
+            yield line, row
+            line = reader.line_num + 1
+    except csv.Error:
+        raise refused(
+            path, f"the row that begins in line {line} is not CSV: a quote is open, or a cell is huge"
+        ) from None
+
+
+def _by_column(path: Path, names: list[str], rows: Iterator[tuple[int, list[str]]]) -> Iterator[Row]:
+    for line, row in rows:
+        if not any(cell.strip() for cell in row):
+            continue
+        if any(cell.strip() for cell in row[len(names) :]):
+            raise refused(path, f"line {line} has more cells than the first line")
+        yield line, {name: unguarded(cell) for name, cell in zip(names, row, strict=False)}
+
+
+def _jsonl_rows(path: Path, text: str) -> Iterator[Row]:
+    for line, part in enumerate(text.split("\n"), 1):
+        if not part.strip():
+            continue
+        try:
+            form = json.loads(part, object_pairs_hook=_pairs)
+        except (ValueError, RecursionError):
+            raise refused(path, f"line {line} is not JSON, or says one thing twice") from None
+        if not isinstance(form, dict) or not ({"question_id", "record"} & set(form)):
+            raise refused(path, f"line {line} is no object with question_id (or record) and label")
+        yield line, form
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    form = {name.strip().casefold(): value for name, value in pairs}
+    if len(form) < len(pairs):
+        raise ValueError
+    return form
+
+
+def _complete(names: list[str]) -> bool:
+    known = [name for name in names if name in ("question_id", "record", "label", "annotator", "at")]
+    return "label" in known and ("question_id" in known or "record" in known) and len(set(known)) == len(known)
+
+
+def _answer(
+    cells: Mapping[str, Any], words: AnswerWords, multilabel: bool, by_record: Mapping[str, str] | None
+) -> Answer | None:
+    if unanswered(cells):
+        return None
+    return Answer(
+        question_id=_question(cells, by_record),
+        value=label_in(cells, words, multilabel),
+        annotator=_told(cells.get("annotator"), "annotator").strip(),
+        at=_time(_told(cells.get("at"), "at").strip()),
+    )
+
+
+def unanswered(cells: Mapping[str, Any]) -> bool:
+    """Whether a row has no label yet."""
+    value = cells.get("label")
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def label_in(cells: Mapping[str, Any], words: AnswerWords, multilabel: bool) -> Value:
+    """The label of a row; None for a skip."""
+    value = cells.get("label")
+    if not isinstance(value, list):
+        return words.value(_told(value, "label").strip(), multilabel=multilabel)
+    if not multilabel or not all(isinstance(label, str) and label for label in value):
+        raise NotReadable("its label is a list, and the task has one label a record, or it is no list of texts")
+    return tuple(_whole(label) for label in value)
+
+
+def _question(cells: Mapping[str, Any], by_record: Mapping[str, str] | None) -> str:
+    if "question_id" in cells:
+        return name_in(cells, "question_id")
+    record = name_in(cells, "record")
+    if by_record is None:
+        raise NotReadable("it names a record and no question; give the questions that were asked")
+    return by_record.get(record, NOT_ASKED)
+
+
+def name_in(cells: Mapping[str, Any], column: str) -> str:
+    """The question or record of a row that has a label."""
+    found = _told(cells.get(column), column)
+    if not found.strip():
+        raise NotReadable(f"it has a label and no {column}")
+    return found
+
+
+def _told(value: Any, column: str) -> str:
+    """Text; a whole number of JSON as its digits; nothing as nothing."""
+    if value is None:
+        return ""
+    if type(value) is int:
+        return str(value)
+    if not isinstance(value, str):
+        raise NotReadable(f"its {column} is not text")
+    return _whole(value)
+
+
+def _whole(text: str) -> str:
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise NotReadable("a text in it is not Unicode (a lone surrogate)")
+    return text
+
+
+def _time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise NotReadable("its time is not like 2026-05-17T09:30:00+00:00") from None
+    if at.tzinfo is None:
+        raise NotReadable("its time has no zone, such as +00:00 at its end")
+    return at
+
+
+def _by_record(questions: Iterable[Question]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for question in questions:
+        if found.setdefault(question.record, question.id) != question.id:
+            raise BadInput("answers by record", "a record has two questions", "Name the question in the file")
+    return found

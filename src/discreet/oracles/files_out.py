@@ -1,0 +1,143 @@
+"""Questions and answers into files: CSV or JSONL, UTF-8, whole or not at all, and never over what people wrote.
+
+A file of questions has empty columns for the label and the annotator, so that people may fill it in where it is. That
+is why an existing file is never replaced by another one unless the caller says so. Writing the same again changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import BadInput
+from discreet.oracles.cells import AnswerWords, NotReadable, guarded
+from discreet.privacy.files import write_whole
+from discreet.records import Answer, Question
+
+CSV, JSONL = (".csv",), (".jsonl", ".ndjson")
+QUESTION_COLUMNS, BLANK_COLUMNS = ("question_id", "record", "phase"), ("label", "annotator")
+ANSWER_COLUMNS = ("question_id", "label", "annotator", "at")
+
+
+def write_questions(
+    path: Path | str,
+    questions: Iterable[Question],
+    *,
+    extra: Mapping[str, Mapping[str, str]] | None = None,
+    overwrite: bool = False,
+    delimiter: str = ",",
+    bom: bool = False,
+) -> None:
+    """Questions in the order in which they are to be shown. Audience: annotator.
+
+    extra       more columns, each a text by record id: a file's path, the text to be labelled. Annotators see it
+    overwrite   replace a file that is there, and with it whatever people wrote into it
+    delimiter   "," ";" or a tab; ``bom``: begin with a byte order mark. Both for spreadsheets that want it so
+    """
+    shown, more = sorted(questions, key=lambda question: question.place), dict(extra or {})
+    ours = (*QUESTION_COLUMNS, *BLANK_COLUMNS, "at")
+    clash = sorted(name for name in more if name.strip().casefold() in ours)
+    if clash:
+        raise BadInput(f"extra columns {', '.join(clash)}", "these names are taken", "Name them otherwise")
+    if not all(question.id.strip() for question in shown):
+        raise BadInput("writing questions", "one has no id", "Give every question an id of its own")
+    columns = [*QUESTION_COLUMNS, *more, *BLANK_COLUMNS]
+    rows = [
+        [question.id, question.record, question.phase, *(texts.get(question.record, "") for texts in more.values())]
+        for question in shown
+    ]
+    _write(Path(path), columns, [[*row, None, None] for row in rows], overwrite, delimiter, bom)
+
+
+def write_answers(
+    path: Path | str,
+    answers: Iterable[Answer],
+    *,
+    words: AnswerWords | None = None,
+    overwrite: bool = False,
+    delimiter: str = ",",
+    bom: bool = False,
+) -> None:
+    """Answers as `read_answers` reads them. Audience: owner."""
+    place, said = Path(path), words or AnswerWords()
+    lists, rows = kind_of(place) == "jsonl", []
+    for number, answer in enumerate(answers, 1):
+        try:
+            rows.append(_answer_row(answer, said, lists))
+        except NotReadable as why:
+            raise BadInput(
+                f"writing answer number {number}", f"it would be read as something else: {why}", "Declare other words"
+            ) from None
+    _write(place, list(ANSWER_COLUMNS), rows, overwrite, delimiter, bom)
+
+
+def _answer_row(answer: Answer, words: AnswerWords, lists: bool) -> list[Any]:
+    if not answer.question_id.strip() or answer.annotator != answer.annotator.strip():
+        raise NotReadable("it has no question, or blanks around the annotator's name")
+    if answer.at is not None and answer.at.tzinfo is None:
+        raise NotReadable("its time has no zone")
+    if lists and isinstance(answer.value, tuple):
+        if not all(answer.value):
+            raise NotReadable("a label is empty")
+        label: Any = list(answer.value)
+    else:
+        label = words.cell(answer.value)
+    return [answer.question_id, label, answer.annotator, answer.at and answer.at.isoformat()]
+
+
+def kind_of(path: Path) -> str:
+    """By the end of its name: "csv" or "jsonl"."""
+    if path.suffix.lower() in CSV:
+        return "csv"
+    if path.suffix.lower() in JSONL:
+        return "jsonl"
+    raise BadInput(f"the file {path.name}", "its name does not say what it is", "End it with .csv or .jsonl")
+
+
+def _write(path: Path, columns: list[str], rows: list[list[Any]], overwrite: bool, delimiter: str, bom: bool) -> None:
+    if delimiter not in (",", ";", "\t"):
+        raise BadInput(f"the delimiter {delimiter!r}", "it would not be read back", 'Give "," ";" or a tab')
+    text = _csv(columns, rows, delimiter) if kind_of(path) == "csv" else _jsonl(columns, rows)
+    try:
+        content = text.encode("utf-8-sig" if bom else "utf-8")
+    except UnicodeEncodeError:
+        raise BadInput(f"writing {path.name}", "an id or a text is not Unicode (a lone surrogate)", "Mend it") from None
+    try:
+        if path.exists() and not overwrite:
+            if path.read_bytes() == content:
+                return
+            raise BadInput(
+                f"writing {path.name}",
+                "there is another file of that name, and people may have answered in it",
+                "Take another name, or overwrite it knowingly",
+            )
+        write_whole(path, content)
+    except OSError as problem:
+        raise BadInput(
+            f"writing {path.name}", f"it cannot be written ({problem.strerror})", "See to the disk and the rights"
+        ) from None
+
+
+def _csv(columns: Sequence[str], rows: list[list[Any]], delimiter: str) -> str:
+    """All cells quoted: one with a semicolon in it does not fall apart where semicolons part cells."""
+    made = io.StringIO(newline="")
+    writer = csv.writer(made, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    writer.writerow([guarded(name) for name in columns])
+    for row in rows:
+        cells = ["" if cell is None else guarded(str(cell)) for cell in row]
+        if max(map(len, cells)) > csv.field_size_limit():
+            raise BadInput(
+                "writing CSV", f"a text is longer than the {csv.field_size_limit()} letters of a cell", "Write .jsonl"
+            )
+        writer.writerow(cells)
+    return made.getvalue()
+
+
+def _jsonl(columns: Sequence[str], rows: list[list[Any]]) -> str:
+    forms = (dict(zip(columns, row, strict=True)) for row in rows)
+    return "".join(json.dumps(form, ensure_ascii=False) + "\n" for form in forms)

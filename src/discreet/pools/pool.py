@@ -1,0 +1,162 @@
+"""A pool: records that stay with their owner, under their own ids.
+
+Guarantee: nothing here releases anything. Audience of `ids`, `persons`, `x`, `text`, `rows` and `broken`: owner.
+`public` and the repr hold what was declared, and the number of records, which is public: a broken one keeps its slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput
+from discreet.pools.declared import Declared
+from discreet.pools.naming import ids_of, names_of, same_length
+from discreet.pools.rows import ListedTexts, Mask, Places, Rows, Scaling, Span, length_of, places_of, span_of
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Pool:
+    """Records, their ids, and whose they are.
+
+    ids       the user's own, as text, each once
+    x         numbers: has ``shape``, ``dtype``, a length, slices and rows by positions; None if there is text alone
+    text      a text a record: a length, slices and rows by positions; None if none was declared
+    persons   whose record it is, or None
+    declared  the public facts
+    """
+
+    ids: list[str]
+    x: Any | None = None
+    text: Any | None = None
+    persons: list[str] | None = None
+    declared: Declared
+    _positions: dict[str, int] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.x is None and self.text is None:
+            raise BadInput("a pool", "it has neither numbers nor text", "Declare columns, or text")
+        same_length("a pool", {"ids": self.ids, "x": self.x, "text": self.text, "persons": self.persons})
+
+    def __len__(self) -> int:
+        """The number of records, broken ones among them."""
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        """Public facts only."""
+        shape = "" if self.x is None else f", shape {tuple(self.x.shape[1:])}"
+        return f"<{type(self).__name__}: {len(self)} records, {self.declared.kind}{shape}>"
+
+    def rows(self, places: Any) -> Any:
+        """The records at ``places``: numbers, or a list of texts where there is text alone. Broken ones are blank."""
+        return self.x[places] if self.x is not None else self.text[places]  # type: ignore[index]
+
+    def broken(self, places: Any) -> Mask:
+        """Which of the records at ``places`` could not be read, in that order. Audience: owner.
+
+        Such a record is a null: give it no label, and it trains nothing. It is never left out of the pool.
+        """
+        span = span_of(places, len(self))
+        return self._unreadable(self.x, span) | self._unreadable(self.text, span)
+
+    def places(self, ids: Iterable[str]) -> Places:
+        """The positions of ``ids``, in that order."""
+        if not self._positions:
+            self._positions.update({name: place for place, name in enumerate(self.ids)})
+        found = [self._positions.get(name, -1) for name in ids]
+        if -1 in found:
+            raise BadInput(
+                f"{len(found)} ids", f"{found.count(-1)} of them are not in the pool", "Ask for ids that are there"
+            )
+        return np.array(found, dtype=np.int64)
+
+    def public(self) -> dict[str, Any]:
+        """What a config or a status may say: what was declared, and the number and shape of records."""
+        shape = None if self.x is None else [int(size) for size in self.x.shape[1:]]
+        dtype = None if self.x is None else str(np.dtype(self.x.dtype))
+        return {**self.declared.public(), "kind": self.declared.kind, "size": len(self), "shape": shape, "dtype": dtype}
+
+    def _unreadable(self, part: Any, span: Span) -> Mask:
+        if hasattr(part, "readable"):
+            return ~np.asarray(part.readable(span)[1])
+        return np.zeros(length_of(span), dtype=bool)
+
+
+class ArrayPool(Pool):
+    """A pool of what is in memory already, or of anything that has rows by positions.
+
+    ``x``: an array of numbers with a row a record; ``text``: strings, None where there is none; one of them at least.
+    """
+
+    def __init__(
+        self, *, ids: Any, x: Any | None = None, text: Sequence[str | None] | None = None, persons: Any | None = None
+    ) -> None:
+        super().__init__(
+            ids=ids_of(ids, "a pool of arrays"),
+            x=None if x is None else ArrayRows(array_of(x), name="a pool of arrays"),
+            text=None if text is None else ListedTexts(_checked(text), name="a pool of arrays"),
+            persons=None if persons is None else names_of(persons, "persons"),
+            declared=Declared(kind="arrays"),
+        )
+
+
+class ArrayRows(Rows):
+    """Rows of an array, in memory or memory-mapped, or of what can be sliced like one."""
+
+    def __init__(
+        self, array: Any, *, name: str, shape: tuple[int, ...] | None = None, center: Any = 0.0, scale: Any = 1.0
+    ) -> None:
+        own = tuple(int(size) for size in array.shape[1:]) if shape is None else shape
+        scaling = Scaling(center, scale, own)
+        super().__init__(name=name, count=int(array.shape[0]), shape=own, stored=array.dtype, scaling=scaling)
+        self._array = array
+
+    def stored(self, span: Span) -> tuple[NDArray[Any], Mask | None]:
+        """Rows of the array. If its own reader fails on them, they are tried one by one."""
+        try:
+            return self._read(span), None
+        except Exception:  # noqa: BLE001 - what a reader says may name a record
+            alone = [self._read_alone(place) for place in places_of(span).tolist()]
+        blank = np.zeros(self.shape[1:], dtype=self._array.dtype)
+        found = np.stack([blank if row is None else row for row in alone])
+        return found, np.array([row is not None for row in alone])
+
+    def _read(self, span: Span) -> NDArray[Any]:
+        found = np.asarray(self._array[span])
+        if found.dtype.kind not in "biuf":
+            raise ValueError("rows of another kind")
+        return found.reshape(length_of(span), *self.shape[1:])
+
+    def _read_alone(self, place: int) -> NDArray[Any] | None:
+        try:
+            row: NDArray[Any] = self._read(np.array([place]))[0]
+        except Exception:  # noqa: BLE001
+            return None
+        return row
+
+
+def array_of(values: Any) -> Any:
+    """What has rows by positions as it is; torch tensors, tables of pandas and lists as arrays."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().numpy()
+    elif hasattr(values, "iloc"):
+        values = values.to_numpy()
+    elif not all(hasattr(values, name) for name in ("shape", "dtype", "__getitem__", "__len__")):
+        try:
+            values = np.asarray(values)
+        except (TypeError, ValueError):
+            values = np.empty(0, dtype=object)
+    if len(values.shape) < 2 or np.dtype(values.dtype).kind not in "biuf":
+        raise BadInput("x of a pool", "it is not an array of numbers with a row a record", "Give it two axes or more")
+    return values
+
+
+def _checked(texts: Any) -> list[str | None]:
+    found = [] if isinstance(texts, str) else list(texts)
+    if not found or any(text is not None and not isinstance(text, str) for text in found):
+        raise BadInput("the texts of a pool", "they are not a list of strings", "Give a string, or None, a record")
+    return found

@@ -1,0 +1,212 @@
+"""Parquet and Arrow (IPC, Feather 2) files, memory-mapped and decoded in blocks.
+
+A row group of a Parquet file can only be decoded from its beginning. A large one is walked through in steps, so memory
+stays bounded; rows in any order are quick if row groups are small (some thousand rows), or the pool fits the cache.
+An Arrow file is read batch by batch; a compressed batch is in memory while it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from discreet.errors import BadInput
+from discreet.pools.declared import Declared
+from discreet.pools.naming import check_size, ids_of, names_of
+from discreet.pools.pool import Pool
+from discreet.pools.refusals import Unchanged, existing_file, reading
+from discreet.pools.tables import Blocks, TableRows, TableTexts, rows_of_block, stored_type, text_rows
+
+
+class TableFile(Protocol):
+    """A table in a file."""
+
+    schema: Any
+
+    def column(self, name: str) -> Any:
+        """A whole column, for ids."""
+
+    def blocks(self, columns: list[str], rows: int) -> Blocks:
+        """Some columns, in blocks of at most so many rows."""
+
+
+def open_table(path: Path, declared: Declared) -> Pool:
+    """A pool of a Parquet or an Arrow file."""
+    existing_file(path)
+    asked = f"opening {path.name}"
+    check_columns_declared(asked, declared)
+    unchanged = Unchanged(path)
+    with reading(path, otherwise=f"it cannot be read as {declared.kind}"):
+        file: TableFile = ParquetTable(unchanged) if declared.kind == "parquet" else ArrowTable(unchanged)
+        _check_columns(asked, file.schema, declared)
+        assert declared.id is not None
+        ids = ids_of(_named(file, declared.id), f"column {declared.id!r}")
+        check_size(asked, len(ids), declared.size)
+        persons = None
+        if declared.person is not None:
+            persons = names_of(_named(file, declared.person), f"column {declared.person!r}")
+        x, text = _numbers(file, path, declared), _texts(file, path, declared)
+    return Pool(ids=ids, x=x, text=text, persons=persons, declared=declared)
+
+
+def check_columns_declared(asked: str, declared: Declared) -> None:
+    """Of a table, the id and what is in a record are declared."""
+    if declared.id is None:
+        raise BadInput(asked, "nothing says which column holds the ids", 'Declare id = "..."')
+    if declared.columns is None and declared.text is None:
+        raise BadInput(
+            asked, "nothing says what of it a model may read", 'Declare columns = ["...", "..."], or text = "..."'
+        )
+
+
+def declared_columns(declared: Declared) -> list[str]:
+    """All columns that are read, each once."""
+    single = (declared.id, declared.text, declared.person)
+    return list(dict.fromkeys([*(declared.columns or ()), *(name for name in single if name is not None)]))
+
+
+def _numbers(file: TableFile, path: Path, declared: Declared) -> TableRows | None:
+    if declared.columns is None:
+        return None
+    stored = stored_type(file.schema, declared, f"opening {path.name}")
+    numbers = int(np.prod(declared.shape or (len(declared.columns),)))
+    blocks = file.blocks(list(declared.columns), rows_of_block(numbers * stored.itemsize))
+    return TableRows(blocks, name=path.name, stored=stored, declared=declared)
+
+
+def _texts(file: TableFile, path: Path, declared: Declared) -> TableTexts | None:
+    if declared.text is None:
+        return None
+    if not _is_text(file.schema.field(declared.text).type):
+        raise BadInput(f"opening {path.name}", f"column {declared.text!r} does not hold text", "Declare another column")
+    return TableTexts(file.blocks([declared.text], text_rows()), name=path.name, column=declared.text)
+
+
+def _check_columns(asked: str, schema: Any, declared: Declared) -> None:
+    for name in declared_columns(declared):
+        count = len(schema.get_all_field_indices(name))
+        if count != 1:
+            fact = f"it has no column {name!r}" if count == 0 else f"it has {count} columns {name!r}"
+            raise BadInput(asked, fact, "Check the names that are declared")
+
+
+def _named(file: TableFile, name: str) -> Any:
+    from pyarrow import types
+
+    kind = file.schema.field(name).type
+    if not (_is_text(kind) or types.is_integer(kind)):
+        raise BadInput(f"the names in column {name!r}", "they are neither text nor whole numbers", "Store them as text")
+    return file.column(name)
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    own = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(own) or types.is_large_string(own) or types.is_string_view(own))
+
+
+class ParquetTable:
+    """A Parquet file."""
+
+    def __init__(self, file: Unchanged) -> None:
+        from pyarrow import parquet
+
+        self._unchanged, self._file = file, parquet.ParquetFile(file.path, memory_map=True)
+        self.schema = self._file.schema_arrow
+
+    def column(self, name: str) -> Any:
+        """A whole column."""
+        return self._file.read(columns=[name]).column(name)
+
+    def blocks(self, columns: list[str], rows: int) -> Blocks:
+        """Some columns, in pieces of row groups."""
+        return _ParquetBlocks(self._file, self._unchanged, columns, rows)
+
+
+class _ParquetBlocks:
+    """Pieces of row groups; the one that follows the last is found without beginning again."""
+
+    def __init__(self, file: Any, unchanged: Unchanged, columns: list[str], rows: int) -> None:
+        self._file, self._unchanged, self._columns, self._rows = file, unchanged, columns, rows
+        groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        self._where = [(group, piece) for group, size in enumerate(groups) for piece in range(-(-size // rows))]
+        self.counts = [min(rows, groups[group] - piece * rows) for group, piece in self._where]
+        self._walk: Iterator[Any] = iter(())
+        self._at = (-1, 0)  # the group that is walked, and its next piece
+
+    def read(self, block: int) -> Any:
+        self._unchanged.check()
+        group, piece = self._where[block]
+        with reading(self._unchanged.path, otherwise="a part of it cannot be decoded"):
+            if group != self._at[0] or piece < self._at[1]:
+                self._at = (group, 0)
+                self._walk = self._file.iter_batches(batch_size=self._rows, row_groups=[group], columns=self._columns)
+            while self._at[1] <= piece:
+                found = next(self._walk)
+                self._at = (group, self._at[1] + 1)
+            if found.num_rows != self.counts[block]:
+                raise ValueError("a piece of another size")
+        return found
+
+
+class ArrowTable:
+    """An Arrow IPC file."""
+
+    def __init__(self, file: Unchanged) -> None:
+        self._unchanged = file
+        self.schema = self._opened([]).schema
+        self._sizes: list[int] | None = None
+
+    def column(self, name: str) -> Any:
+        """A whole column."""
+        found = self._opened([name]).read_all().column(name)
+        found.validate(full=True)
+        self._sizes = [len(chunk) for chunk in found.chunks]
+        return found
+
+    def blocks(self, columns: list[str], rows: int) -> Blocks:
+        """Some columns, in pieces of record batches."""
+        assert self._sizes is not None  # ids are read first, and tell how long batches are
+        return _ArrowBlocks(self._opened(columns), self._unchanged, self._sizes, rows)
+
+    def _opened(self, columns: list[str]) -> Any:
+        import pyarrow
+        from pyarrow import ipc
+
+        fields = [self.schema.get_field_index(name) for name in columns]
+        options = ipc.IpcReadOptions(included_fields=fields)  # none: all of them
+        return ipc.open_file(pyarrow.memory_map(str(self._unchanged.path)), options=options)
+
+
+class _ArrowBlocks:
+    """Pieces of record batches; the last batch is held, for it may have been decompressed."""
+
+    def __init__(self, file: Any, unchanged: Unchanged, sizes: list[int], rows: int) -> None:
+        self._file, self._unchanged, self._rows = file, unchanged, rows
+        self._where = [(batch, start) for batch, size in enumerate(sizes) for start in range(0, size, rows)]
+        self.counts = [min(rows, sizes[batch] - start) for batch, start in self._where]
+        self._held: tuple[int, Any] = (-1, None)
+
+    def read(self, block: int) -> Any:
+        self._unchanged.check()
+        batch, start = self._where[block]
+        with reading(self._unchanged.path, otherwise="a part of it cannot be decoded"):
+            if self._held[0] != batch:
+                self._held = (batch, _sound(self._file.get_batch(batch)))
+        return self._held[1].slice(start, self.counts[block])
+
+
+def _sound(batch: Any) -> Any:
+    """The batch, if no offset points outside of it: what is mapped is not checked by Arrow, and a wrong one ends the
+    process. Texts are checked as bytes, for one that is not UTF-8 breaks its own record alone.
+    """
+    import pyarrow
+
+    plain = {pyarrow.string(): pyarrow.binary(), pyarrow.large_string(): pyarrow.large_binary()}
+    for column in batch.columns:
+        (column.view(plain[column.type]) if column.type in plain else column).validate(full=True)
+    return batch

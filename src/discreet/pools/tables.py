@@ -1,0 +1,223 @@
+"""Numbers and texts of tables that are read block by block: blocks are of bounded size, and few are kept.
+
+A record is a row: one number a declared column, in the declared order, or the list in one column, whose length is that
+of the declared shape. A gap, or a list of another length, breaks the record it is in.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from math import prod
+from threading import Lock
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput
+from discreet.pools.declared import Declared
+from discreet.pools.rows import Mask, Places, Rows, Scaling, Span, Texts, places_of
+
+CACHE_BYTES = 128 << 20
+"""Of decoded blocks, for numbers and for texts of a pool each: 100,000 pictures of 28 x 28 bytes fit."""
+BLOCK_BYTES = 1 << 20
+"""Of a block, as it is stored here; Arrow takes up to twenty times that while it decodes lists of bytes."""
+_FEWEST, _MOST = 64, 65536
+_TEXT_BYTES = 512  # a guess: how long texts are is nobody's business before they are read
+
+
+Content = TypeVar("Content")
+
+
+class Blocks(Protocol):
+    """Some columns of a table, in blocks."""
+
+    counts: list[int]
+
+    def read(self, block: int) -> Any:
+        """A block as an Arrow record batch."""
+
+
+def rows_of_block(record_bytes: int) -> int:
+    """Rows of a block of records that have so many bytes."""
+    return min(max(BLOCK_BYTES // max(record_bytes, 1), _FEWEST), _MOST)
+
+
+def text_rows() -> int:
+    """Rows of a block of texts."""
+    return rows_of_block(_TEXT_BYTES)
+
+
+class Kept(Generic[Content]):
+    """Decoded blocks, the latest ones kept. One reader at a time: a block is found by walking on from the last one.
+
+    ``decode`` makes of a batch what is kept, and says how many bytes that has.
+    """
+
+    def __init__(self, blocks: Blocks, decode: Callable[[Any], tuple[Content, int]]) -> None:
+        self._blocks, self._decode, self._lock = blocks, decode, Lock()
+        self._starts = np.concatenate([[0], np.cumsum(blocks.counts, dtype=np.int64)])
+        self._kept: OrderedDict[int, tuple[Content, int]] = OrderedDict()
+        self._held = 0
+
+    def parts(self, span: Span) -> Iterator[tuple[Places, Places, Content]]:
+        """For every block that is asked: which of the places are in it, where, and its decoded content."""
+        places = places_of(span)
+        owner = np.searchsorted(self._starts[1:], places, side="right")
+        for block in np.unique(owner).tolist():
+            chosen = np.flatnonzero(owner == block)
+            yield chosen, places[chosen] - self._starts[block], self._content(block)
+
+    def _content(self, block: int) -> Content:
+        with self._lock:
+            if block in self._kept:
+                self._kept.move_to_end(block)
+                return self._kept[block][0]
+            content, size = self._decode(self._blocks.read(block))
+            self._kept[block] = content, size
+            self._held += size
+            while self._held > CACHE_BYTES and len(self._kept) > 1:
+                self._held -= self._kept.popitem(last=False)[1][1]
+            return content
+
+
+class TableRows(Rows):
+    """Numbers of declared columns."""
+
+    def __init__(self, blocks: Blocks, *, name: str, stored: np.dtype[Any], declared: Declared) -> None:
+        assert declared.columns is not None
+        shape = declared.shape or (len(declared.columns),)
+        scaling = Scaling(declared.center, declared.scale, shape)
+        super().__init__(name=name, count=sum(blocks.counts), shape=shape, stored=stored, scaling=scaling)
+        self._blocks, self._columns, self._stored = Kept(blocks, self._decode), declared.columns, stored
+
+    def stored(self, span: Span) -> tuple[NDArray[Any], Mask]:
+        """Rows of the blocks that are asked, and which of them have all their numbers."""
+        count, width = len(places_of(span)), prod(self.shape[1:])
+        found, fine = np.zeros((count, width), dtype=self._stored), np.zeros(count, dtype=bool)
+        for chosen, local, (matrix, readable) in self._blocks.parts(span):
+            found[chosen], fine[chosen] = matrix[local], readable[local]
+        return found.reshape(count, *self.shape[1:]), fine
+
+    def _decode(self, batch: Any) -> tuple[tuple[NDArray[Any], Mask], int]:
+        width = prod(self.shape[1:])
+        matrix, fine = np.zeros((batch.num_rows, width), dtype=self._stored), np.ones(batch.num_rows, dtype=bool)
+        if _is_list(batch.column(self._columns[0]).type):
+            fine &= _fill_from_lists(matrix, batch.column(self._columns[0]))
+        else:
+            for place, name in enumerate(self._columns):
+                column = batch.column(name)
+                fine &= _fill(matrix[:, place], column)
+        return (matrix, fine), matrix.nbytes
+
+
+class TableTexts(Texts):
+    """Texts of a declared column."""
+
+    def __init__(self, blocks: Blocks, *, name: str, column: str) -> None:
+        super().__init__(name=name, count=sum(blocks.counts))
+        self._blocks, self._column = Kept(blocks, self._decode), column
+
+    def stored(self, span: Span) -> list[str | None]:
+        """Texts of the blocks that are asked."""
+        found: list[str | None] = [None] * len(places_of(span))
+        for chosen, local, texts in self._blocks.parts(span):
+            for place, source in zip(chosen.tolist(), local.tolist(), strict=True):
+                found[place] = texts[source]
+        return found
+
+    def _decode(self, batch: Any) -> tuple[list[str | None], int]:
+        column = batch.column(self._column)
+        try:
+            texts = column.to_pylist()
+        except UnicodeDecodeError:
+            texts = [_decoded(value) for value in column]
+        return texts, sum(len(text) for text in texts if text is not None) + 64 * len(texts)
+
+
+def stored_type(schema: Any, declared: Declared, asked: str) -> np.dtype[Any]:
+    """The one type that holds the numbers of all declared columns; refuses what holds no numbers."""
+    assert declared.columns is not None
+    kinds = [schema.field(name).type for name in declared.columns]
+    if any(_is_list(kind) for kind in kinds):
+        if len(kinds) > 1:
+            raise BadInput(asked, "several columns are declared, and one holds lists", "Declare one column of lists")
+        if declared.shape is None:
+            raise BadInput(asked, f"column {declared.columns[0]!r} holds lists", "Declare the shape of one record")
+    elif declared.shape is not None and prod(declared.shape) != len(kinds):
+        raise BadInput(
+            asked,
+            f"shape = {list(declared.shape)} is declared, and {len(kinds)} columns",
+            "Declare a shape of as many numbers",
+        )
+    numbers = [_number_type(kind, name, asked) for kind, name in zip(kinds, declared.columns, strict=True)]
+    if set(numbers) <= {np.dtype(np.uint8)}:
+        return np.dtype(np.uint8)
+    found: np.dtype[Any] = np.result_type(*numbers, np.float32)
+    return found
+
+
+def _number_type(kind: Any, name: str, asked: str) -> np.dtype[Any]:
+    from pyarrow import types
+
+    value = _storage(kind).value_type if _is_list(kind) else kind
+    if types.is_boolean(value):
+        return np.dtype(np.uint8)
+    if not (types.is_integer(value) or types.is_floating(value)):
+        raise BadInput(asked, f"column {name!r} does not hold numbers", "Declare it as text, or store numbers")
+    stored: np.dtype[Any] = np.dtype(value.to_pandas_dtype())
+    return stored
+
+
+def _storage(kind: Any) -> Any:
+    return getattr(kind, "storage_type", kind)
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    own = _storage(kind)
+    return bool(types.is_list(own) or types.is_large_list(own) or types.is_fixed_size_list(own))
+
+
+def _fill(target: NDArray[Any], column: Any) -> Mask:
+    """Write a column's numbers; which of them are there."""
+    if column.null_count:
+        there: Mask = column.is_valid().to_numpy(zero_copy_only=False)
+        column = column.fill_null(False if str(column.type) == "bool" else 0)
+    else:
+        there = np.ones(len(column), dtype=bool)
+    with np.errstate(all="ignore"):
+        target[:] = column.to_numpy(zero_copy_only=False)
+    return there
+
+
+def _fill_from_lists(matrix: NDArray[Any], column: Any) -> Mask:
+    """Write the lists that have as many numbers as a record; which of them have."""
+    from pyarrow import compute
+
+    column = getattr(column, "storage", column)
+    width = matrix.shape[1]
+    lengths = compute.fill_null(compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+    fine: Mask = lengths == width
+    numbers = (column if fine.all() else column.filter(_arrow_mask(fine))).flatten()
+    filled = np.zeros(int(fine.sum()) * width, dtype=matrix.dtype)
+    there = _fill(filled, numbers).reshape(-1, width).all(axis=1)
+    matrix[fine] = filled.reshape(-1, width)
+    fine[np.flatnonzero(fine)] = there
+    return fine
+
+
+def _arrow_mask(mask: Mask) -> Any:
+    import pyarrow
+
+    return pyarrow.array(mask)
+
+
+def _decoded(value: Any) -> str | None:
+    try:
+        text = value.as_py()
+    except UnicodeDecodeError:
+        return None
+    return None if text is None else str(text)

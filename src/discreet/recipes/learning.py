@@ -1,0 +1,201 @@
+"""From a campaign's file to a trainer: the model, its settings, cohorts with their labels, and how good it became."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.campaign.recipe import Desk
+from discreet.config import AugmentConfig, CampaignConfig
+from discreet.errors import BadInput, InvalidCheckpoint
+from discreet.pools import Pool
+from discreet.recipes.units import RowsAt
+from discreet.records import Value
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings
+    from discreet.trainers.torch_predictor import Task
+
+
+def task_of(config: CampaignConfig) -> Task:
+    """Binary tasks are of two classes."""
+    return "multilabel" if config.task.kind == "multilabel" else "multiclass"
+
+
+def model_of(config: CampaignConfig, inputs: Sequence[int]) -> nn.Module:
+    """The model with its first weights: drawn from a public seed, or public pre-trained ones."""
+    from discreet.models import build_model
+
+    with config.pointing("model"):
+        module = build_model(
+            config.model.name,
+            inputs=tuple(inputs),
+            classes=len(config.task.classes),
+            dropout=config.model.dropout,
+            seed=config.model.seed,
+            **config.model.options,
+        )
+    if config.model.init is not None:
+        _fill(module, config, config.resolve(config.model.init))
+    return module
+
+
+def _fill(module: nn.Module, config: CampaignConfig, path: Path) -> None:
+    """Public weights by name and shape. What the file does not have, such as a new head, stays as it was drawn."""
+    from safetensors.torch import load
+
+    if not path.is_file():
+        raise config.error("model.init", "there is no such file", "Name a safetensors file of public weights")
+    try:
+        given = load(path.read_bytes())
+    except Exception:  # noqa: BLE001 - whatever is wrong with the file
+        raise config.error("model.init", "it is not a safetensors file", "Store the weights as safetensors") from None
+    known = module.state_dict()
+    fitting = {name for name, value in given.items() if name in known and known[name].shape == value.shape}
+    if not fitting or fitting != set(given):
+        strange = len(given) - len(fitting)
+        raise config.error(
+            "model.init",
+            f"{strange} of its {len(given)} tensors are not of this model",
+            "Store the tensors of this model alone",
+        )
+    module.load_state_dict({**known, **given})
+
+
+def settings_of(config: CampaignConfig) -> Settings:
+    """Choices of the trainer."""
+    from discreet.trainers.dp_sgd import Settings
+
+    table = config.trainer
+    with config.pointing("trainer"):
+        return Settings(
+            clip=table.clip,
+            optimizer=table.optimizer,
+            learning_rate=table.learning_rate,
+            optimizer_options=dict(table.optimizer_options),
+            schedule=table.schedule,
+            adaptive_clip=table.adaptive_clip,
+            ema=table.ema,
+            micro_batch=table.micro_batch,
+            augment=tuple(_view(one) for one in table.augment),
+            views=table.views,
+            records_per_person=config.budget.records_per_person,
+            person_clip=table.person_clip,
+            loss=_loss(config),
+            device=table.device,
+            engine=table.engine,
+            checkpoint_every=table.checkpoint_every,
+        )
+
+
+def _view(one: AugmentConfig) -> Any:
+    from discreet.trainers.dp_sgd import RandomFlip, RandomShift
+
+    if one.name == "flip":
+        return RandomFlip()
+    if one.name == "shift":
+        return RandomShift(pixels=one.pixels or 1, fill=one.fill or 0.0)
+    return named_object(one.name)
+
+
+def _loss(config: CampaignConfig) -> Any:
+    table = config.trainer
+    if table.class_weights is not None:
+        return WeightedCrossEntropy(table.class_weights)
+    if table.loss is not None and ":" in table.loss:
+        return named_object(table.loss)
+    return table.loss or ("multilabel-bce" if config.task.kind == "multilabel" else "cross-entropy")
+
+
+class WeightedCrossEntropy:
+    """A record's loss times the declared number of its class. Clipping bounds what a record can do all the same."""
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        self.weights = tuple(float(one) for one in weights)
+
+    def __call__(self, outputs: Any, target: Any) -> Any:
+        """The loss of one record's views."""
+        import torch
+        from torch.nn import functional
+
+        weight = torch.tensor(self.weights, dtype=outputs.dtype, device=outputs.device)[target]
+        return weight * functional.cross_entropy(outputs, target.expand(outputs.shape[0]))
+
+
+def named_object(place: str) -> Any:
+    """``module:name`` of the user's."""
+    module, _, name = place.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        raise BadInput(place, "it cannot be imported", "Give module:name, importable from here") from None
+
+
+def trainer_of(config: CampaignConfig, desk: Desk, inputs: Sequence[int]) -> DPSGD:
+    """The trainer of a phase; checkpoints lie in the campaign's directory until the phase is over."""
+    from discreet.trainers.dp_sgd import DPSGD
+
+    return DPSGD(
+        model_of(config, inputs),
+        classes=len(config.task.classes),
+        task=task_of(config),
+        settings=settings_of(config),
+        checkpoints=desk.directory,
+        watch=lambda done, whole: desk.watch("training", done, whole),
+    )
+
+
+def cohort_of(config: CampaignConfig, pool: Pool, ids: Sequence[str], labels: Mapping[str, Value]) -> CohortRecords:
+    """Asked records with what was said of them; one without a label keeps its place and teaches nothing."""
+    from discreet.trainers.dp_sgd import CohortRecords
+
+    places = pool.places(ids)
+    known = {one: labels.get(one) for one in ids}
+    for one in np.asarray(ids, dtype=object)[pool.broken(places)].tolist():
+        known[one] = None
+    persons = None
+    if config.budget.unit == "person":
+        assert pool.persons is not None
+        persons = np.array([pool.persons[place] for place in places.tolist()])
+    return CohortRecords(
+        x=RowsAt(pool.x, places), y=targets([known[one] for one in ids], config), persons=persons
+    )
+
+
+def targets(values: Sequence[Value], config: CampaignConfig) -> Any:
+    """Class numbers, or a table with a column a label."""
+    from discreet.trainers.dp_sgd import MISSING
+
+    number = {name: place for place, name in enumerate(config.task.classes)}
+    if config.task.kind != "multilabel":
+        return np.array([number[one] if isinstance(one, str) else MISSING for one in values], dtype=np.int64)
+    table = np.full((len(values), len(number)), np.nan, dtype=np.float32)
+    for row, one in enumerate(values):
+        if one is not None:
+            table[row] = 0
+            table[row, [number[name] for name in one]] = 1
+    return table
+
+
+def to_bytes(module: nn.Module) -> bytes:
+    """Weights as safetensors."""
+    from safetensors.torch import save
+
+    return save({name: value.detach().cpu().contiguous().clone() for name, value in module.state_dict().items()})
+
+
+def from_bytes(content: bytes, module: nn.Module) -> nn.Module:
+    """The module with stored weights."""
+    from safetensors.torch import load
+
+    try:
+        module.load_state_dict(load(content))
+    except Exception:  # noqa: BLE001 - whatever is wrong, it is not this model
+        raise InvalidCheckpoint("loading a model", "it is not of this campaign's model", "Restore its file") from None
+    return module

@@ -1,0 +1,96 @@
+"""How good the model is: on public records, or on private ones kept apart, for a price; as the campaign's file says."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from discreet.campaign.recipe import Desk
+from discreet.config import CampaignConfig
+from discreet.noise import charge_once
+from discreet.oracles import read_labels
+from discreet.pools import Pool, open_pool
+from discreet.privacy.events import Event
+from discreet.privacy.ledger import Why
+from discreet.privacy.ledger.ledger import request
+from discreet.privacy.ledger.plan_terms import HELD_OUT
+from discreet.recipes.learning import cohort_of
+
+if TYPE_CHECKING:
+    from discreet.trainers.dp_sgd import CohortRecords
+    from discreet.trainers.evaluation import Evaluation
+
+
+def price_of(config: CampaignConfig) -> Event | None:
+    """What one evaluation costs a held-out unit; None where none is paid for."""
+    if config.evaluation.kind != "paid":
+        return None
+    from discreet.trainers.evaluation import evaluation_event
+
+    labels = len(config.task.classes) if config.task.kind == "multilabel" else 1
+    with config.pointing("evaluation"):
+        return evaluation_event(
+            epsilon=config.evaluation.epsilon or Decimal(0),
+            labels=labels,
+            records_per_person=config.budget.records_per_person,
+        )
+
+
+def check(config: CampaignConfig) -> None:
+    """Read the records once, before a campaign begins."""
+    if config.evaluation.kind != "none":
+        _records(config)
+
+
+def evaluated(config: CampaignConfig, model: Any, desk: Desk, *, last: bool) -> Evaluation | None:
+    """Of the phases it is asked for, and of the last one."""
+    from discreet.trainers.evaluation import evaluate_paid, evaluate_public
+
+    if config.evaluation.kind == "none" or (not last and desk.phase % config.evaluation.every):
+        return None
+    records, classes = _records(config), len(config.task.classes)
+    if config.evaluation.kind == "public":
+        return evaluate_public(model, records.x, records.y, classes=classes)
+    event = price_of(config)
+    assert event is not None
+    why = Why(phase=desk.phase, purpose="evaluation")
+    (paid,) = charge_once(desk.charges, [request({HELD_OUT: event}, why=why)])
+    return evaluate_paid(
+        model,
+        records,
+        classes=classes,
+        receipt=paid,
+        who=HELD_OUT,
+        by_class=config.evaluation.by_class,
+        records_per_person=config.budget.records_per_person,
+    )
+
+
+def _records(config: CampaignConfig) -> CohortRecords:
+    table, pool = config.evaluation, config.pool
+    assert table.path is not None
+    assert table.labels is not None  # both checked with the file
+    with config.pointing("evaluation.path"):
+        found = pool_like(config, table.path)
+    with config.pointing("evaluation.labels"):
+        labels = read_labels(config.resolve(table.labels), multilabel=config.task.kind == "multilabel")
+    del pool
+    return cohort_of(config, found, found.ids, labels)
+
+
+def pool_like(config: CampaignConfig, path: str, *, size: int | None = None) -> Pool:
+    """Records in another file that is declared as the pool is."""
+    table = config.pool
+    return open_pool(
+        config.resolve(path),
+        kind=table.kind,  # type: ignore[arg-type]
+        id=table.id,
+        columns=table.columns,
+        text=table.text,
+        person=table.person,
+        array=table.array,
+        shape=table.shape,
+        center=table.center,
+        scale=table.scale,
+        size=size,
+    )

@@ -1,0 +1,184 @@
+"""From what an owner declares to a campaign: created once, opened as often as needed.
+
+Guarantee: a campaign keeps what it was created with. Its plan is made once and stored; a file that says something else
+later is refused, but for where things are and who answers. Creating is done in steps that can each be repeated, so a
+process that dies in the middle leaves nothing that the next one cannot finish; nothing is charged before it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from discreet.campaign import Campaign
+from discreet.campaign.campaign import secret_key
+from discreet.campaign.recipe import Recipe, Watch, unwatched
+from discreet.campaign.standing import CREATED
+from discreet.config import CampaignConfig, config_from_json
+from discreet.errors import BadInput, CampaignExists, InvalidStore, PoolChanged
+from discreet.noise import OperatingSystem, Seeded
+from discreet.pools import JoinedPool, Pool
+from discreet.pools.manifest import ManifestKey, macs
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.plan import Plan
+from discreet.privacy.plan_forms import plan_from_json
+from discreet.recipes.measuring import pool_like
+from discreet.recipes.private_pool import PrivatePool, plan_of
+from discreet.storage import CampaignStore, Storage, open_storage
+
+FORMAT = "discreet.campaign-state/1"
+MANIFEST = "manifest.key"
+_MAY_CHANGE = (
+    "pool.path",
+    "oracle",
+    "storage",
+    "trainer.device",
+    "trainer.checkpoint_every",
+    "evaluation.path",
+    "evaluation.labels",
+    "initial.path",
+    "model.init",
+)
+
+
+def create(
+    config: CampaignConfig, *, pool: Pool | None = None, load_if_exists: bool = True, watch: Watch = unwatched
+) -> Campaign:
+    """A new campaign, or the one of that name. ``pool``: instead of the file that the configuration names."""
+    storage = open_storage(config.storage_url())
+    if config.name in storage.campaigns():
+        if not load_if_exists:
+            raise CampaignExists(f"creating the campaign {config.name}", "there is one of that name", "Load it")
+        return _opened(storage.load(config.name), config, pool, watch)
+    if config.recipe.name != "private-pool":
+        raise config.error("recipe.name", "it is planned, and not there yet", "Use private-pool")
+    records = _base_pool(config, pool)
+    recipe = PrivatePool(config=config, plan=plan_of(config), inputs=_inputs(config, records))
+    recipe.check(records)
+    form = {
+        "format": FORMAT,
+        "config": config.to_json(),
+        "plan": recipe.plan.to_json(),
+        "inputs": list(recipe.inputs),
+    }
+    store = storage.create(config.name, config=form, simulation=config.simulation is not None)
+    return _opened(store, config, records, watch)
+
+
+def load(config: CampaignConfig, *, pool: Pool | None = None, watch: Watch = unwatched) -> Campaign:
+    """The campaign that the configuration names."""
+    storage = open_storage(config.storage_url(), must_exist=True)
+    return _opened(storage.load(config.name), config, pool, watch)
+
+
+def stored_config(storage: Storage, name: str, *, directory: Path) -> CampaignConfig:
+    """What a campaign was created with. Paths are seen from ``directory``."""
+    form = storage.load(name).config
+    return config_from_json(form["config"], name=f"the campaign {name}", directory=directory)
+
+
+def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, watch: Watch) -> Campaign:
+    plan, inputs = _kept(store, config)
+    records = _with_extensions(store, config, _base_pool(config, pool))
+    seed = None if config.simulation is None else config.simulation.seed
+    recipe = PrivatePool(config=config, plan=plan, inputs=inputs)
+    _finish(store, recipe, records, seed, watch)
+    if plan.selection.kind == "shards":
+        recipe = replace(recipe, shards=secret_key(store, "shards", seed))
+    _check_ids(store, records)
+    return Campaign(
+        store, recipe=recipe, pool=records, per_question=config.oracle.per_question, seed=seed, watch=watch
+    )
+
+
+def _kept(store: CampaignStore, config: CampaignConfig) -> tuple[Plan, tuple[int, ...]]:
+    """The plan the campaign was created with, if the configuration still says the same."""
+    form = store.config
+    if not isinstance(form, dict) or form.get("format") != FORMAT:
+        raise InvalidStore(f"opening the campaign {store.name}", "it is not in its form", "Restore the store")
+    changed = differences(form["config"], config.to_json())
+    if changed:
+        raise config.error(
+            changed[0],
+            f"the campaign was created with something else here{_others(changed[1:])}",
+            "A campaign keeps its terms: put it back, or give the new one another name",
+        )
+    return plan_from_json(form["plan"], certify=False), tuple(form["inputs"])
+
+
+def _others(paths: list[str]) -> str:
+    return f", and in {', '.join(paths)}" if paths else ""
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Keys in which two stored configurations differ and must not."""
+    flat = [_flat(form) for form in (before, now)]
+    keys = sorted({key for one in flat for key in one if flat[0].get(key) != flat[1].get(key)})
+    return [key for key in keys if not any(key == free or key.startswith(f"{free}.") for free in _MAY_CHANGE)]
+
+
+def _flat(form: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in form.items():
+        path = f"{before}{name}"
+        found |= _flat(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
+    return found
+
+
+def _base_pool(config: CampaignConfig, pool: Pool | None) -> Pool:
+    if pool is not None:
+        if len(pool) < config.pool.size:
+            raise config.error("pool.size", f"the pool has {len(pool)} records", "Declare as many")
+        return pool
+    if config.pool.kind == "arrays":
+        raise BadInput(f"the campaign {config.name}", "its pool was given in Python", "Give pool=ArrayPool(...)")
+    with config.pointing("pool"):
+        return pool_like(config, config.pool.path, size=config.pool.size)
+
+
+def _with_extensions(store: CampaignStore, config: CampaignConfig, pool: Pool) -> Pool:
+    further = [cohort for cohort in store.pool_cohorts()[1:] if cohort.facts.get("path")]
+    if not further or len(pool) > config.pool.size:  # a pool that was given whole has them
+        return pool
+    parts = [pool_like(config, str(cohort.facts["path"]), size=cohort.size) for cohort in further]
+    return JoinedPool([pool, *parts])
+
+
+def _inputs(config: CampaignConfig, pool: Pool) -> tuple[int, ...]:
+    if pool.x is None:
+        raise config.error("pool.text", "this recipe takes numbers", "Turn texts into vectors with a public encoder")
+    return tuple(int(size) for size in pool.x.shape[1:])
+
+
+def _finish(store: CampaignStore, recipe: Recipe, pool: Pool, seed: int | None, watch: Watch) -> None:
+    """Enrol the pool and open the ledger, unless that is done."""
+    if any(one.kind == CREATED for one in store.transitions()):
+        return
+    with store.exclusive("creating", wait=60.0):
+        if not store.pool_cohorts():
+            place = store.directory / MANIFEST
+            if not place.exists():
+                ManifestKey.fresh().write(place)
+            codes = macs(pool, ManifestKey.read(place), progress=lambda done, whole: watch("enrolling", done, whole))
+            store.add_records(codes, {"pool": pool.public()})
+        sink = store.sink()
+        if not sink.read():
+            source = OperatingSystem() if seed is None else Seeded(seed)
+            Ledger.create(sink, recipe.terms(), source=source).close()
+        store.record(CREATED, phase=0)
+
+
+def _check_ids(store: CampaignStore, pool: Pool) -> None:
+    """Ids are compared whenever a campaign is opened; contents, of the records that are used."""
+    enrolled = store.ids()
+    if enrolled == pool.ids:
+        return
+    missing = len(set(enrolled) - set(pool.ids))
+    added = len(set(pool.ids) - set(enrolled))
+    raise PoolChanged(
+        f"the pool of {store.name}",
+        f"{missing} enrolled records are missing, {added} are not enrolled, or their order is another",
+        "Restore the pool; new records join with discreet pool extend",
+    )

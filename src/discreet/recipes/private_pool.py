@@ -1,0 +1,135 @@
+"""DP-AL: a private pool, people who are trusted with its records, and a model that may be published.
+
+Phase 0 asks initial records drawn by lot (or imports labels whose choosing was declared); every later phase asks by
+score, for what its plan pays, and trains all cohorts with their own rates. Guarantee: the plan's claim (zero-out
+relation, committed mode); assumptions in docs/reference/assumptions.md.
+
+Baselines are the same recipe with other words: ``selector = "random"`` is random active learning; no queries at all is
+DP-SGD on a random subset; ``selector = "exact"`` is not private, and taken in simulations alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from discreet.campaign.recipe import Chosen, Desk, Trained
+from discreet.config import CampaignConfig
+from discreet.noise import OperatingSystem, SecretKey
+from discreet.planning import make_plan, plan_request
+from discreet.pools import Pool
+from discreet.privacy.ledger import Terms, terms_of
+from discreet.privacy.plan import Plan
+from discreet.privacy.training_phase import TrainingPhase
+from discreet.recipes import choosing, learning, measuring
+from discreet.recipes.units import Units
+from discreet.records import Value
+from discreet.roles import Predictor
+
+
+def plan_of(config: CampaignConfig) -> Plan:
+    """The plan that the campaign's file asks for. Touches no data."""
+    table = config.plan
+    units = config.pool.size if config.budget.unit == "record" else config.pool.persons
+    with config.pointing("plan"):
+        ask = plan_request(
+            epsilon=config.budget.epsilon,
+            delta=config.budget.delta,
+            unit=config.budget.unit,
+            initial=table.initial,
+            queries=table.queries,
+            batch=table.batch,
+            epochs=table.epochs,
+            schedule=table.schedule,
+            accountant=table.accountant,
+            selection=table.selection,
+            selection_epsilon=table.selection_epsilon,
+            threshold_epsilon=config.selector.threshold_epsilon or 0,
+            missed=table.missed,
+            shards=table.shards,
+            individual_rates=table.individual_rates,
+            high_share=table.high_share,
+            reads_training_data=table.reads_training_data,
+            whole_batches=table.whole_batches,
+            pool_size=units,
+        )
+        ask.budget.warn_if_loose(ask.units)
+        return make_plan(ask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivatePool:
+    """A `Recipe`. ``inputs``: the public shape of a record. ``shards``: the key that cuts the pool, if it is cut."""
+
+    config: CampaignConfig
+    plan: Plan
+    inputs: tuple[int, ...]
+    shards: SecretKey | None = field(default=None, repr=False)
+
+    @property
+    def phases(self) -> int:
+        """One without a query, and one a query."""
+        return len(self.plan.phases)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Declared."""
+        return self.config.task.classes
+
+    @property
+    def multilabel(self) -> bool:
+        """Whether an answer is a set of classes."""
+        return self.config.task.kind == "multilabel"
+
+    def labels_planned(self, phase: int) -> int:
+        """Units that are asked in a phase, at most."""
+        return round(sum(cohort.size for cohort in self.plan.cohorts if cohort.phase == phase))
+
+    def terms(self) -> Terms:
+        """Of the plan, and of evaluation where it is paid for."""
+        return terms_of(self.plan, held_out=measuring.price_of(self.config))
+
+    def check(self, pool: Pool) -> None:
+        """Everything that could be refused later is refused before a campaign begins."""
+        config = self.config
+        if pool.x is None:
+            raise config.error("pool.text", "this model takes numbers", "Turn the texts into vectors first")
+        if config.budget.unit == "person" and pool.persons is None:
+            raise config.error("pool.person", "nothing says whose records they are", "Declare the column of persons")
+        learning.model_of(config, self.inputs)
+        learning.settings_of(config)
+        for query in range(1, self.phases):
+            choosing.selector_of(config, self.plan, query, OperatingSystem())
+        measuring.check(config)
+
+    def choose(self, desk: Desk) -> Chosen:
+        """The initial records by lot; later ones by score."""
+        units = Units.of(desk.pool, self.config.budget.unit, self.config.budget.records_per_person)
+        if desk.phase == 0:
+            return choosing.chosen_at_random(desk, self.plan, units)
+        return choosing.chosen_by_score(desk, self.config, self.plan, units, self.shards)
+
+    def train(self, desk: Desk, labels: Mapping[str, Value]) -> Trained:
+        """Charge and train a phase, and measure the model where that was asked for."""
+        from discreet.trainers.dp_sgd import charge_training
+
+        phase = TrainingPhase.of(self.plan, desk.phase)
+        trainer = learning.trainer_of(self.config, desk, self.inputs)
+        cohorts = {
+            label: learning.cohort_of(self.config, desk.pool, desk.members.get(label, ()), labels)
+            for label in phase.labels
+        }
+        start: Any = desk.model
+        trainer.check(phase=phase, cohorts=cohorts, start=start)
+        paid = charge_training(desk.charges, phase)
+        made = trainer.train(phase=phase, cohorts=cohorts, start=start, receipt=paid)
+        evaluation = measuring.evaluated(self.config, made, desk, last=desk.phase == self.phases - 1)
+        return Trained(content=learning.to_bytes(made.module), evaluation=evaluation)
+
+    def predictor(self, content: bytes) -> Predictor:
+        """The model that `train` stored."""
+        from discreet.trainers.torch_predictor import TorchPredictor
+
+        module = learning.from_bytes(content, learning.model_of(self.config, self.inputs))
+        return TorchPredictor(module, task=learning.task_of(self.config), device=self.config.trainer.device)

@@ -1,0 +1,62 @@
+"""A recipe in Python: the tables of a campaign's file, with the defaults that most campaigns want."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from discreet.privacy.exact import Number
+
+Tables = dict[str, dict[str, Any]]
+
+
+def private_pool(
+    *,
+    classes: Sequence[str],
+    initial: int,
+    queries: Sequence[int] = (),
+    batch: int,
+    epochs: int,
+    task: str = "multiclass",
+    selection_epsilon: Number = 0,
+    threshold_epsilon: Number | None = None,
+    scorer: str | None = None,
+    selector: str | None = None,
+    model: str = "linear",
+    model_options: Mapping[str, Any] | None = None,
+    trainer: Mapping[str, Any] | None = None,
+    plan: Mapping[str, Any] | None = None,
+    per_question: int = 1,
+    **tables: Mapping[str, Any],
+) -> Tables:
+    """Tables of the private-pool recipe, as docs/reference/campaign-file.md explains them.
+
+    Without ``selection_epsilon`` records are asked at random, with it by threshold response on the entropy. ``plan``,
+    ``trainer`` and any other table by its name (``evaluation``, ``simulation``, ``scorer_options`` ...) take what a
+    file would say there.
+    """
+    paid = str(selection_epsilon) != "0"
+    chosen = selector or ("threshold-response" if paid else "random")
+    threshold = threshold_epsilon if threshold_epsilon is not None or chosen != "threshold-response" else "0.05"
+    made: Tables = {
+        "task": {"kind": task, "classes": list(classes)},
+        "recipe": {"name": "private-pool"},
+        "plan": {
+            "initial": initial,
+            "queries": list(queries),
+            "batch": batch,
+            "epochs": epochs,
+            "selection_epsilon": str(selection_epsilon),
+            **(plan or {}),
+        },
+        "scorer": {"name": scorer or ("random" if chosen == "random" else _score(task))},
+        "selector": {"name": chosen} | ({} if threshold is None else {"threshold_epsilon": str(threshold)}),
+        "oracle": {"name": "files", "per_question": per_question},
+        "model": {"name": model, "options": dict(model_options or {})},
+        "trainer": dict(trainer or {}),
+    }
+    return made | {name: {**made.get(name, {}), **table} for name, table in tables.items()}
+
+
+def _score(task: str) -> str:
+    return "mean-label-entropy" if task == "multilabel" else "entropy"

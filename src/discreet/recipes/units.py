@@ -1,0 +1,88 @@
+"""What is asked as one: a record, or a person with all of their records.
+
+A person has one score, the highest of their records', one place in a histogram and one coin, and enters one cohort with
+all records. So persons pay for selection what records pay, and nothing m-fold. A person with more records than
+``most`` takes part with the first ones; the others are never asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.pools import Pool
+from discreet.privacy.budget import Unit
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Units:
+    """Units of a pool by name, and the places of their records."""
+
+    names: list[str]
+    records: dict[str, list[int]] | None = field(default=None)
+    """None: every unit is a record, in the pool's order."""
+
+    @classmethod
+    def of(cls, pool: Pool, unit: Unit, most: int) -> Units:
+        """The units of ``pool``."""
+        if unit == "record":
+            return cls(names=pool.ids)
+        assert pool.persons is not None  # checked when the campaign was created
+        found: dict[str, list[int]] = {}
+        for place, person in enumerate(pool.persons):
+            mine = found.setdefault(person, [])
+            if len(mine) < most:
+                mine.append(place)
+        return cls(names=list(found), records=found)
+
+    def places(self, numbers: Places) -> Places:
+        """Places of the records of units, given by their numbers; units in that order."""
+        if self.records is None:
+            return numbers
+        found = [place for number in numbers.tolist() for place in self.records[self.names[number]]]
+        return np.array(found, dtype=np.int64)
+
+    def scores(self, numbers: Places, of_records: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A score a unit, of the scores of the records at `places`."""
+        if self.records is None:
+            return of_records
+        counts = [len(self.records[self.names[number]]) for number in numbers.tolist()]
+        starts = np.cumsum([0, *counts[:-1]])
+        return np.maximum.reduceat(of_records, starts) if len(counts) else of_records
+
+    def record_ids(self, pool: Pool, names: Iterable[str]) -> list[str]:
+        """Ids of the records of units, units in that order."""
+        if self.records is None:
+            return list(names)
+        return [pool.ids[place] for name in names for place in self.records[name]]
+
+
+class RowsAt:
+    """Rows of ``x`` at places, in float32, read when they are asked for: a part of a pool that is never copied whole."""
+
+    def __init__(self, x: Any, places: Places | Sequence[int]) -> None:
+        self._x, self._places = x, np.asarray(places, dtype=np.int64)
+        self.shape = (len(self._places), *x.shape[1:])
+        self.dtype = np.dtype(np.float32)
+        self.ndim = len(self.shape)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self._places)
+
+    def __getitem__(self, key: Any) -> NDArray[np.float32]:
+        """Rows by a slice, a mask or places."""
+        places = self._places[key]
+        if len(places) and isinstance(key, slice) and (np.diff(places) == 1).all():
+            return np.asarray(self._x[int(places[0]) : int(places[-1]) + 1], dtype=np.float32)
+        return np.asarray(self._x[places], dtype=np.float32)
+
+    def __repr__(self) -> str:
+        """Public facts only."""
+        return f"<RowsAt: {len(self)} records>"

@@ -1,0 +1,35 @@
+"""Files with bytes changed or cut off are read or refused; nothing else comes of them."""
+
+import random
+
+import pytest
+from pool_files import FILES
+
+from discreet.errors import BadInput
+from discreet.pools import open_pool
+
+
+def damaged(whole, luck):
+    content = bytearray(whole)
+    for _ in range(luck.choice([1, 2, 5])):
+        content[luck.randrange(len(content))] = luck.randrange(256)
+    return bytes(content[: luck.randrange(len(content))] if luck.random() < 0.2 else content)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "images"])
+def test_damaged_files_are_read_or_refused(name, tmp_path):
+    write, file, options = FILES[name]
+    plain = {"compression": "uncompressed"} if "arrow" in name else {}  # what is mapped is least checked
+    whole = write(tmp_path / file, **plain).read_bytes()
+    luck, path, ends = random.Random(5), tmp_path / f"damaged-{file}", set()
+    for _ in range(25):
+        path.unlink(missing_ok=True)  # never changed below the feet of the pool before
+        path.write_bytes(damaged(whole, luck))
+        try:
+            pool = open_pool(path, **options)
+            ends.add(len(pool.x[:]) + len(pool.rows([0])))
+        except BadInput as refused:
+            assert refused.remedy
+            ends.add("refused")
+    assert "refused" in ends
+    assert len(ends) <= 2  # what was not refused has all its records
