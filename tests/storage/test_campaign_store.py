@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -240,6 +241,20 @@ def test_what_nothing_names_is_swept(store):
     assert {path.name for path in objects.iterdir()} - {one.sha256 for one in store.files()} == {".new.part"}
 
 
+def test_a_file_is_on_the_disk_before_a_row_names_it(store, monkeypatch):
+    real, written = files.write_object, []
+
+    def watched(directory, data, *, asked):
+        assert store.files() == []
+        written.append(real(directory, data, asked=asked))
+        assert store.files() == []
+        return written[-1]
+
+    monkeypatch.setattr(files, "write_object", watched)
+    sha256 = store.keep_file("model", phase=0, data=b"weights")
+    assert [name for name, _ in written] == [one.sha256 for one in store.files()] == [sha256]
+
+
 def test_a_file_that_is_swept_before_it_is_named_is_written_again(store, monkeypatch):
     real = files.write_object
 
@@ -267,17 +282,31 @@ def test_nothing_shows_what_is_stored(storage, store):
     assert "record-" not in shown
 
 
-def test_a_pool_of_a_hundred_thousand_is_small(tmp_path):
-    """Ids of 13 characters, codes of 16 bytes, 5,000 questions and answers; the log beside it counts too."""
+def fill(store, records, questions):
+    """Ids of 13 characters, codes of 16 bytes, five phases of questions that are all answered."""
+    store.add_records((f"record-{number:06d}", secrets.token_bytes(16)) for number in range(records))
+    each = questions // 5
+    for phase in range(5):
+        asked = [
+            Question(id=secrets.token_hex(8), record=f"record-{phase * each + place:06d}", phase=phase, place=place)
+            for place in range(each)
+        ]
+        store.publish(phase, asked, cohorts={one.record: f"phase-{phase}" for one in asked})
+        store.tell([Answer(question_id=one.id, value="benign", annotator="ann") for one in asked])
+
+
+def test_a_pool_takes_few_bytes_for_each_record(tmp_path):
     with open_storage(tmp_path / "scan.db") as storage:
-        store = storage.create("scans", config={}, simulation=True)
-        store.add_records((f"record-{number:06d}", secrets.token_bytes(16)) for number in range(100_000))
-        for phase in range(5):
-            asked = [
-                Question(id=secrets.token_hex(8), record=f"record-{phase * 1000 + place:06d}", phase=phase, place=place)
-                for place in range(1000)
-            ]
-            store.publish(phase, asked, cohorts={one.record: f"phase-{phase}" for one in asked})
-            store.tell([Answer(question_id=one.id, value="benign", annotator="ann") for one in asked])
-        assert sum(path.stat().st_size for path in tmp_path.glob("scan.db*") if path.is_file()) < 20_000_000
+        fill(storage.create("scans", config={}, simulation=True), 10_000, 500)
+    assert (tmp_path / "scan.db").stat().st_size < 1_000_000
+
+
+@pytest.mark.long
+def test_a_pool_of_a_hundred_thousand_is_small_and_quickly_enrolled(tmp_path):
+    with open_storage(tmp_path / "scan.db") as storage:
+        began = time.process_time()
+        fill(storage.create("scans", config={}, simulation=True), 100_000, 5_000)
+        assert time.process_time() - began < 5.0
+        files = [path for path in tmp_path.glob("scan.db*") if path.is_file()]
+        assert sum(path.stat().st_size for path in files) < 20_000_000  # the log beside it counts too
     assert (tmp_path / "scan.db").stat().st_size < 10_000_000

@@ -183,8 +183,10 @@ def test_a_ledgers_sink_stays_with_its_process(store):
     sink.append(2, [b"three\n"])
 
 
-def test_threads_take_turns(store):
-    failed = []
+def test_threads_take_turns(storage):
+    storage.close()
+    patient = open_storage(storage.path, patience=60.0)
+    store, failed = patient.load("scans"), []
 
     def work(who):
         try:
@@ -200,3 +202,4 @@ def test_threads_take_turns(store):
         thread.join()
     assert not failed
     assert len(store.history("q0")) == 30
+    patient.close()
