@@ -22,14 +22,22 @@ import numpy as np
 
 from discreet.campaign.recipe import Chosen, Desk, Recipe, Watch, unwatched
 from discreet.campaign.standing import PUBLISHED, TRAINED, TRAINING, Standing, standing
-from discreet.campaign.told import Given, as_answers, labels_from_bytes, labels_of, labels_to_bytes, open_questions
+from discreet.campaign.told import (
+    IMPORTED,
+    Given,
+    as_answers,
+    labels_from_bytes,
+    labels_of,
+    labels_to_bytes,
+    open_questions,
+)
 from discreet.errors import BadInput, NotNow, PoolChanged
 from discreet.noise import OperatingSystem, SealedPhase, SecretKey, Seeded, Source
 from discreet.noise.sealed import forget_phase
 from discreet.oracles import check_answers
 from discreet.pools import ManifestKey, Pool, macs_at
 from discreet.privacy.ledger import Ledger
-from discreet.records import Question, Value
+from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, Told, Transition
 
@@ -131,6 +139,7 @@ class Campaign:
                 now = self.standing  # of whoever was faster
                 if now.step == "ask":
                     self._publish(now.phase)
+        self._tell_known()
         return self.open()[:n]
 
     def tell(self, answers: Given, *, annotator: str = "", at: datetime | None = None) -> Told:
@@ -161,6 +170,7 @@ class Campaign:
                     "Ask first" if now.step == "ask" else "Nothing is left to do",
                 )
             if now.step == "answer":
+                self._tell_known()
                 self._fix_labels(now.phase, partial=partial)
             self._train(now.phase)
         return self.predictor(now.phase)
@@ -204,6 +214,16 @@ class Campaign:
             self.store.publish(
                 phase, _questions(phase, found), above=found.above, cohorts=found.cohorts, facts=found.facts
             )
+
+    def _tell_known(self) -> None:
+        """Labels that were there before the campaign. After a crash, those that are not told yet."""
+        now = self.standing
+        if (now.phase, now.step) != (0, "answer") or not (known := self.recipe.known_labels()):
+            return
+        told = {answer.question_id for answer in self.store.answers(0) if answer.annotator == IMPORTED}
+        left = [one for one in self.store.questions(0) if one.id not in told and one.record in known]
+        if left:
+            self.tell([Answer(question_id=one.id, value=known[one.record], annotator=IMPORTED) for one in left])
 
     def _fix_labels(self, phase: int, *, partial: bool) -> None:
         """From here on the phase is trained on these labels: equal noise on other ones would show their difference."""

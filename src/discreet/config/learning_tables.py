@@ -126,7 +126,8 @@ class SelectorConfig:
 class ModelConfig:
     """``name`` of a model, or ``module:callable``; its ``options``; ``init``: a file of public pre-trained weights.
 
-    ``seed`` draws the first weights; it is public.
+    ``seed`` draws the first weights; it is public. ``encoder``: of a pool of texts, the folder of a public encoder
+    whose vectors (or tokens, for a transformer) the model takes; ``max_length``: the most tokens of a text.
     """
 
     name: str = key(_WORD, add="name = 'linear'")
@@ -134,6 +135,8 @@ class ModelConfig:
     init: str | None = key(text(what="a path"), None)
     dropout: float = key(number(0, 0.999, such_as="0.1"), 0.0)
     seed: int = key(whole(0, MOST_SEED), 0)
+    encoder: str | None = key(text(what="a path"), None)
+    max_length: int | None = key(whole(3, 100_000), None)
 
 
 @dataclass(frozen=True, kw_only=True)
