@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint long docs bench integration clean
+.PHONY: demo test thorough lint long docs bench integration clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -23,7 +23,10 @@ demo: $(STAMP)  ## plan a built-in example, draw it, commit a ledger to it, veri
 	@echo "Drawn: out/plan.png. Stored: out/plan.toml, out/demo.ledger, out/certificate.json, out/digits-certificate.json."
 
 test: $(STAMP)  ## everything quick; under five minutes on two cores
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not integration"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not integration and not thorough"
+
+thorough: $(STAMP)  ## attacks, kills, fuzzing and statistics: some minutes more
+	$(BIN)/pytest -n 2 --dist worksteal -m "thorough and not integration"
 
 integration: $(STAMP)  ## the installed wheel, in an environment of its own
 	$(BIN)/pytest -m integration
