@@ -71,19 +71,13 @@ class _Part:
     rows: Positions
     counts: NDArray[np.bool_]
 
-    @property
-    def kind(self) -> Any:
-        """What records must share to stand in one micro-batch."""
-        arrays = {name: (np.dtype(part.dtype), part.shape[1:]) for name, part in self.cohort.arrays.items()}
-        return arrays, self.cohort.y.dtype, self.cohort.y.shape[1:]
-
     def between(self, start: int, stop: int) -> _Part:
         return _Part(self.cohort, self.rows[start:stop], self.counts[start:stop])
 
 
 def _cut(parts: list[_Part], units_at_once: int) -> Iterator[list[_Part]]:
     """Pieces of so many units, across cohorts whose records are of one kind: many small cohorts are one batch."""
-    for _, same in itertools.groupby(parts, key=lambda part: part.kind):
+    for _, same in itertools.groupby(parts, key=lambda part: part.cohort.kind):
         piece: list[_Part] = []
         free = units_at_once
         for part in same:

@@ -170,7 +170,8 @@ class DPSGD:
         module = self._module(start).to(device).train()
         check_layers(module)
         samples = []
-        for cohort in taken.values():  # each on a copy: a model may keep what it sees, and made-up records, too
+        kinds = {cohort.kind: cohort for cohort in taken.values()}  # made-up records of one kind are the same ones
+        for cohort in kinds.values():  # each on a copy: a model may keep what it sees, and made-up records, too
             sample = made_up(cohort, device)
             with in_full("copying the model", "Give a module that copy.deepcopy can copy"):
                 first, second = copy.deepcopy(module), copy.deepcopy(module)
