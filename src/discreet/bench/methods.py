@@ -3,6 +3,8 @@
 free        random; or exact, which is not private: both train with the whole budget
 paper       the DP-AL paper's price: every query costs selection_epsilon / T, and training gets the rest
 one-sided   our price (docs/proofs/one-sided-selection.md): asked once, caps on misses, thresholds
+hidden      asked sets are not released (docs/proofs/hidden-selection.md): selection_epsilon is shared by the
+            thresholds, one a query, and cohorts are padded
 apart       mechanisms that a plan has no lines for (Gaussian, exponential): a ledger of their own for
             selection_epsilon and half of delta, and a plan for the rest; the two claims add up
 """
@@ -15,7 +17,7 @@ from typing import Any, Literal
 
 from discreet.errors import BadInput
 
-Pricing = Literal["free", "paper", "one-sided", "apart"]
+Pricing = Literal["free", "paper", "one-sided", "hidden", "apart"]
 PRICING: dict[str, Pricing] = {
     "random": "free",
     "exact": "free",
@@ -25,6 +27,7 @@ PRICING: dict[str, Pricing] = {
     "subsampled-gaussian": "apart",
     "exponential": "apart",
     "threshold-response": "one-sided",
+    "hidden-threshold": "hidden",
 }
 
 
