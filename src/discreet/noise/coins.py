@@ -104,9 +104,7 @@ def threshold_coins(above: Any, *, high: int, low: int, receipt: Receipt, who: s
     return fell
 
 
-def threshold_places(
-    above: Any, *, high: int, low: int, receipt: Receipt, who: str | None = None
-) -> NDArray[np.int64]:
+def threshold_places(above: Any, *, high: int, low: int, receipt: Receipt, who: str | None = None) -> NDArray[np.int64]:
     """The same coins: the places of those that fell, in order. For many records it is much faster than a mask."""
     asked, missed = _caps(receipt, who)
     if type(high) is not int or type(low) is not int or not 0 <= low <= high <= ONE:
