@@ -1,4 +1,4 @@
-"""What test_campaign_kills.py runs, `SCENARIO DIRECTORY KILLS`, in a process of its own that has torch and a plan ready.
+"""What test_campaign_kills.py runs, `SCENARIO DIRECTORY KILLS`, in a process that has torch and a plan ready.
 
 Forked children take the verbs of a small campaign (create, ask, tell, train) and are killed: before the n-th durable
 write for every n, or at a random moment. Another child goes on. A simulation must end as if nothing had happened. In
@@ -16,15 +16,17 @@ import signal
 import sys
 import time
 import traceback
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
 from sqlalchemy import Engine, event
 
-from discreet.campaign.sealed_steps import leftovers, ledger_of
+from discreet.campaign.sealed_steps import ledger_of, leftovers
 from discreet.config import config_from_json
 from discreet.noise.sealed import SealedKey
+from discreet.pools import Pool
 from discreet.recipes import opening
 from discreet.storage.sqlite import WRITES
 
@@ -34,6 +36,7 @@ RECORDS, CLASSES = 60, ("a", "b", "c")
 CHAIN = 9
 """Kills one after the other, before a campaign is let run to its end."""
 WRITERS = ("fsync", "link", "mkdir", "rename", "replace", "unlink")
+POOL: list[Pool] = []
 NAMING = ("commit", "link", "rename", "replace")
 """Writes by which something comes to be there for others; before and after them the state is another one."""
 
@@ -80,9 +83,12 @@ def label(record):
     return CLASSES[sum(record.encode()) % 3]
 
 
-def take(place, seed, say):
+def opened(place, seed):
+    return opening.create(config_in(place, seed), pool=POOL[0])
+
+
+def take(campaign, say):
     """The next verb. Whether there was one."""
-    campaign = opening.create(config_in(place, seed))
     now = campaign.standing
     if now.step == "done":
         return False
@@ -97,19 +103,22 @@ def take(place, seed, say):
     return True
 
 
-def progress(place, seed):
+def all_verbs(campaign, say):
+    while take(campaign, say):
+        pass
+
+
+def progress(campaign):
     """Steps that were recorded, and phases whose questions are all answered."""
-    campaign = opening.create(config_in(place, seed))
     asked = {one.phase for one in campaign.store.transitions() if one.kind == "published"}
     return len(campaign.store.transitions()), len(asked - {one.phase for one in campaign.open()})
 
 
-def state_of(place, seed):
+def state_of(campaign):
     """What a campaign came to, without times and ids; in production, without what is drawn anew in each run."""
-    campaign = opening.load(config_in(place, seed))
     store = campaign.store
     with ledger_of(store) as ledger:
-        charged = [(*entry.public, entry.key if seed is not None else "") for entry in ledger.entries]
+        charged = [(*entry.public, entry.key if store.simulation else "") for entry in ledger.entries]
         left = [(line, count) for line, count in ledger.lines_left() if count]
     state = {
         "steps": [(one.kind, one.phase) for one in store.transitions()],
@@ -119,7 +128,7 @@ def state_of(place, seed):
         "keys": list(store.directory.glob("keys-*/*")),
         "names": [(one.kind, one.phase) for one in store.files()],
     }
-    if seed is None:
+    if not store.simulation:
         return state
     return state | {
         "facts": [dict(one.facts) for one in store.transitions()],
@@ -133,8 +142,8 @@ def state_of(place, seed):
 # -- children
 
 
-def counted(kill_at, *, every):
-    """Kill this process before its durable write number ``kill_at``, or only count them (0).
+def kill_before(kill_at, *, every):
+    """Kill this process before its durable write number ``kill_at``.
 
     ``every``: each file synced, made or removed counts; else only `NAMING` writes, and whatever follows a commit: that
     is when a step is recorded and its key still there.
@@ -162,8 +171,6 @@ def counted(kill_at, *, every):
     def _(connection):
         if connection.get_execution_options().get(WRITES):
             hit("commit")
-
-    return seen
 
 
 def telling_draws(say):
@@ -211,11 +218,18 @@ def in_child(work, *, delay=None):
 def one_verb(place, seed, kill_at, *, every):
     def work(say):
         telling_draws(say)
-        seen = counted(kill_at, every=every)
-        take(place, seed, say)
-        say("writes", seen[0])
+        kill_before(kill_at, every=every)
+        take(opened(place, seed), say)
 
     return in_child(work)
+
+
+def all_left(place, seed, *, delay):
+    def work(say):
+        telling_draws(say)
+        all_verbs(opened(place, seed), say)
+
+    return in_child(work, delay=delay)
 
 
 def the_rest(place, seed, wanted, until):
@@ -223,22 +237,21 @@ def the_rest(place, seed, wanted, until):
 
     def work(say):
         telling_draws(say)
-        while progress(place, seed) < until:
-            take(place, seed, say)
-        found = state_of(place, seed)
+        campaign = opened(place, seed)
+        while progress(campaign) < until:
+            take(campaign, say)
+        found = state_of(campaign)
         for part, value in wanted.items():
             assert found[part] == value, f"{part} differs"
-        check_stored(place, seed, say)
+        tell_stored(campaign.store, say)
 
     said, killed = in_child(work)
     assert not killed
     return said
 
 
-def check_stored(place, seed, say):
+def tell_stored(store, say):
     """What the store has, for the parent to compare with what was said before a kill."""
-    campaign = opening.load(config_in(place, seed))
-    store = campaign.store
     for one in store.questions():
         say("stored", one.id, one.record)
     for one in store.files():
@@ -269,21 +282,20 @@ def check_said(said):
 
 def reference(place, seed):
     """States between verbs: a copy of the campaign, what was done, and the state. The last is the end."""
+    place.with_name(f"{place.name}-0").mkdir()
     place.mkdir()
-    found = []
-    while True:
+    found, campaign = [(place.with_name(f"{place.name}-0"), (0, 0), {})], opened(place, seed)
+    while take(campaign, lambda *words: None):
         there = place.with_name(f"{place.name}-{len(found)}")
         shutil.copytree(place, there)
-        begun = (there / "scan.db").exists()
-        found.append((there, progress(place, seed) if begun else (0, 0), state_of(place, seed) if begun else {}))
-        if not take(place, seed, lambda *words: None):
-            return found
+        found.append((there, progress(campaign), state_of(campaign)))
+    return found
 
 
 def before_writes(data, seed, *, every):
     """From each state between two verbs, the next verb is killed before each of its writes, then taken to its end."""
     states, kills, repeated = reference(data / f"whole-{seed}", seed), 0, 0
-    for (before, _, _), (_, until, wanted) in zip(states, states[1:], strict=False):
+    for (before, _, _), (_, until, wanted) in pairwise(states):
         kill_at, killed = 0, True
         while killed:
             kill_at += 1
@@ -307,9 +319,7 @@ def at_random_moments(data, seed, most):
         place, said = data / f"chain-{seed}", []
         place.mkdir()
         for _ in range(min(CHAIN, most - kills)):
-            new, killed = in_child(
-                lambda say: (telling_draws(say), all_verbs(place, seed, say)), delay=whole * chance.random() ** 2
-            )
+            new, killed = all_left(place, seed, delay=whole * chance.random() ** 3)  # early ones cost little
             said += new
             kills += killed
         repeated += check_said(said + the_rest(place, seed, wanted, until))
@@ -318,23 +328,19 @@ def at_random_moments(data, seed, most):
     return kills
 
 
-def all_verbs(place, seed, say):
-    while take(place, seed, say):
-        pass
-
-
 def run(scenario, directory, kills):
     data = directory / "data"
     write_data(data)
     plan = opening.plan_of(config_in(data, None))
     opening.plan_of = lambda config: plan  # made once
     (data / "warm").mkdir()
-    all_verbs(data / "warm", None, lambda *words: None)  # everything is imported
+    POOL.append(opening.pool_like(config_in(data / "warm", None), "../pool.npz", size=RECORDS))
+    all_verbs(opened(data / "warm", None), lambda *words: None)  # everything is imported
     gc.freeze()  # a child that looks for garbage among what it was born with copies every page of it
     done = 0
     for seed in (11, None):
         if scenario == "writes":
-            done += before_writes(data, seed, every=kills > 1)
+            done += before_writes(data, seed, every=bool(kills))
         else:
             done += at_random_moments(data, seed, kills // 2)
     print(f"{done} kills")

@@ -41,6 +41,7 @@ from discreet.privacy.ledger import Ledger
 from discreet.records import Question, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, Told, Transition
+from discreet.storage.disk import disk_refusals
 
 if TYPE_CHECKING:
     from discreet.campaign.status import Status
@@ -310,7 +311,8 @@ def secret_key(store: CampaignStore, purpose: str, seed: int | None) -> SecretKe
     if not place.exists():
         with store.exclusive(f"{purpose}-key", wait=10.0):
             if not place.exists():  # of whoever was faster
-                SecretKey.fresh().write(place)
+                with disk_refusals(f"making a key of campaign {store.name!r}"):
+                    SecretKey.fresh().write(place)
     return SecretKey.read(place)
 
 
