@@ -16,6 +16,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 
 THOROUGH = (
     "campaign/test_campaign_failures.py",
+    "campaign/test_campaign_redo.py",
     "crash/",
     "fuzz/",
     "noise/test_distributions.py",
