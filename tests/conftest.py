@@ -15,6 +15,8 @@ for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 THOROUGH = (
+    "campaign/test_campaign_failures.py",
+    "campaign/test_campaign_redo.py",
     "crash/",
     "fuzz/",
     "noise/test_distributions.py",
