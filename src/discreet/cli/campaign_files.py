@@ -21,6 +21,19 @@ ConfigArgument = Annotated[Path, typer.Argument(help="The campaign's TOML file."
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
+def is_campaign(path: Path) -> bool:
+    """Whether a file is a campaign's, by its name."""
+    return path.suffix == ".toml"
+
+
+def lines_of(path: Path) -> list[bytes]:
+    """The ledger of the campaign that a file names, as it is in its store."""
+    from discreet.config import read_config
+    from discreet.recipes.verifying import ledger_lines
+
+    return ledger_lines(read_config(path))
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[Campaign]:
     """The campaign of a file, with progress where somebody watches."""
