@@ -88,7 +88,9 @@ def demo(place, seeds, show):
             for method, runs in found.items():
                 result, campaign = play(place, method, seed, watch)
                 runs.append(result)
-                show(f"seed {seed}, {method}: accuracy {result['accuracy'][-1]:.1%}, {result['rare']} rare digits asked")
+                show(
+                    f"seed {seed}, {method}: accuracy {result['accuracy'][-1]:.1%}, {result['rare']} rare digits asked"
+                )
                 if seed == 1 and method == "chosen privately":
                     verdict = certified(campaign, place / CERTIFICATE)
     ends = {method: np.array([one["accuracy"][-1] for one in runs]) for method, runs in found.items()}
@@ -126,7 +128,9 @@ def tell(form, place):
     gain, interval = form["gain"]["mean"], form["gain"]["interval"]
     spread = f" (95% interval {interval[0]:+.1%} to {interval[1]:+.1%})" if interval else ""
     print(f"Choosing privately gained {100 * gain:+.1f} points over drawing by lot{spread.replace('%', ' points')}.")
-    print(f"Certificate: {'verified' if form['certificate']['ok'] else 'DOES NOT HOLD'}, epsilon {claim['epsilon']} of 8")
+    print(
+        f"Certificate: {'verified' if form['certificate']['ok'] else 'DOES NOT HOLD'}, epsilon {claim['epsilon']} of 8"
+    )
     print(f"at delta {claim['delta']}, zero-out: {place / 'certificate.json'}. A simulation: it protects nobody.")
     print(f"{form['seconds']} seconds.")
 
@@ -141,7 +145,7 @@ def forget(place):
 def main():
     """Go on, or begin."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("directory", nargs="?", default="out/demo", type=Path)
+    options.add_argument("directory", nargs="?", default="out", type=Path)
     options.add_argument("--seeds", type=int, default=3, choices=range(1, 101), metavar="N")
     options.add_argument("--json", action="store_true")
     given = options.parse_args()

@@ -78,11 +78,8 @@ def losses():
 
     The record that is never asked loses all thresholds and misses, and trains never.
     """
-    found = [0.0]
-    for j in range(1, len(QUERIES) + 1):
-        found.append(j * THRESHOLD + max(ASKED, sum(MISSED[: j - 1])))
     assert len(QUERIES) * THRESHOLD + sum(MISSED) <= EPSILON, "the caps alone would break the promise"
-    return found
+    return [0.0, *(j * THRESHOLD + max(ASKED, sum(MISSED[: j - 1])) for j in range(1, len(QUERIES) + 1))]
 
 
 def least(cost, target, start, tolerance):
@@ -172,7 +169,7 @@ def make_plan():
     first = claims(phases)
     worst = max(range(len(first)), key=lambda c: (round(first[c], 3), -losses()[c]))
     for _ in range(20):
-        found = least(lambda by: claims(scaled(by))[worst], EPSILON, factor, 5e-4)
+        found = least(lambda by, path=worst: claims(scaled(by))[path], EPSILON, factor, 5e-4)
         if kept is not None and found == factor:
             break
         factor = found

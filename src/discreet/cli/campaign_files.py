@@ -87,12 +87,12 @@ def show(form: dict[str, Any], text: str, *, as_json: bool) -> None:
     print(json.dumps(form) if as_json else text)  # noqa: T201
 
 
-def where(campaign: Campaign) -> str:
-    """The next step, in words."""
+def where(campaign: Campaign, *, answered: bool = False) -> str:
+    """The next step, in words. ``answered``: nothing is open, which is for the owner to know."""
     now, phases = campaign.standing, campaign.recipe.phases
     words = {
         "ask": "next: discreet ask",
-        "answer": "next: discreet tell, then discreet train",
+        "answer": "next: discreet train" if answered else "next: discreet tell, then discreet train",
         "train": "training was begun; discreet train goes on",
         "done": "all phases are trained",
     }

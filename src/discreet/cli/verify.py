@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 
 def verify_command(
-    file: Annotated[Path, typer.Argument(help="A certificate, a ledger, or a campaign's TOML file.", show_default=False)],
-    ledger: Annotated[Path | None, typer.Option(help="Check a certificate against this ledger (or this campaign's), too.")] = None,
+    file: Annotated[
+        Path, typer.Argument(help="A certificate, a ledger, or a campaign's TOML file.", show_default=False)
+    ],
+    ledger: Annotated[
+        Path | None, typer.Option(help="Check a certificate against this ledger (or this campaign's), too.")
+    ] = None,
     public_key: Annotated[
         Path | None, typer.Option(help="Demand a signature by this Ed25519 public key (PEM).")
     ] = None,

@@ -58,7 +58,9 @@ def _lines(store: CampaignStore) -> list[bytes]:
 def _file_check(config: CampaignConfig, stored: dict[str, object]) -> Check:
     changed = differences(stored, config.to_json())
     detail = f"the campaign was created with something else in {', '.join(changed)}"
-    return Check(name="file", ok=not changed, detail=detail if changed else "it says what the campaign was created with")
+    return Check(
+        name="file", ok=not changed, detail=detail if changed else "it says what the campaign was created with"
+    )
 
 
 def _against_ledger(store: CampaignStore, ledger: Ledger, form: Any) -> Iterator[Check]:
@@ -85,9 +87,11 @@ def _kept_files(store: CampaignStore) -> Iterator[Check]:
     kept = store.files()
     wrong = [f"{one.kind} of phase {one.phase}: {fact}" for one in kept if (fact := _damage(store, one)) is not None]
     models = {one.phase: one.sha256 for one in kept if one.kind == MODEL}
-    for one in store.transitions():
-        if one.kind == TRAINED and models.get(one.phase) != one.facts.get(MODEL):
-            wrong.append(f"model of phase {one.phase}: it is not the one that was trained")
+    wrong += [
+        f"model of phase {one.phase}: it is not the one that was trained"
+        for one in store.transitions()
+        if one.kind == TRAINED and models.get(one.phase) != one.facts.get(MODEL)
+    ]
     yield Check(name="files", ok=not wrong, detail="; ".join(wrong) or f"{len(kept)} kept, each with its hash")
 
 
