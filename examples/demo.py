@@ -16,12 +16,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from rich.console import Console
+from rich.table import Table
 from sklearn.datasets import load_digits
 
 from discreet import create_campaign
 from discreet.bench.intervals import mean_interval
 from discreet.campaign.running import run
 from discreet.cli.progress import watching
+from discreet.errors import DiscreetError
 from discreet.oracles import SimulatedOracle
 from discreet.pools import ArrayPool
 from discreet.privacy.certificate import verify, write_certificate
@@ -114,9 +117,6 @@ def demo(place, seeds, show):
 
 def tell(form, place):
     """The end, for people."""
-    from rich.console import Console
-    from rich.table import Table
-
     count = f"{form['seeds']} seeds" if form["seeds"] > 1 else "1 seed"
     table = Table(title=f"Accuracy on {TESTED} test digits (mean of {count})", title_justify="left")
     for heading in ("questions", "150 labels", "210", "270", "330", "rare digits asked"):
@@ -126,13 +126,14 @@ def tell(form, place):
     console, claim = Console(), form["certificate"]["claim"]
     console.print(table)
     gain, interval = form["gain"]["mean"], form["gain"]["interval"]
-    spread = f" (95% interval {interval[0]:+.1%} to {interval[1]:+.1%})" if interval else ""
-    print(f"Choosing privately gained {100 * gain:+.1f} points over drawing by lot{spread.replace('%', ' points')}.")
-    print(
-        f"Certificate: {'verified' if form['certificate']['ok'] else 'DOES NOT HOLD'}, epsilon {claim['epsilon']} of 8"
-    )
-    print(f"at delta {claim['delta']}, zero-out: {place / 'certificate.json'}. A simulation: it protects nobody.")
-    print(f"{form['seconds']} seconds.")
+    spread = f" (95% interval {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})" if interval else ""
+    print(f"Choosing against drawing by lot: {100 * gain:+.1f} points{spread}.")
+    print(f"Certificate of the first campaign: {place / CERTIFICATE}")
+    if form["certificate"]["ok"]:
+        print(f"verified: epsilon {claim['epsilon']} of 8 at delta {claim['delta']} per record, zero-out.")
+    else:
+        print("it does NOT hold.")
+    print(f"A simulation: its noise was seeded, and protects nobody. {form['seconds']} seconds.")
 
 
 def forget(place):
@@ -161,4 +162,9 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except DiscreetError as error:
+        sys.exit(f"demo: {error}")
+    except KeyboardInterrupt:
+        sys.exit("demo: stopped. Run it again, and it goes on.")

@@ -140,6 +140,6 @@ def test_campaigns_of_the_framework_are_as_good(page, tmp_path):
             campaign.train()
         guesses = campaign.predict(test[:, :-1].astype(np.float32))
         found.append(np.mean(np.array(guesses) == truth.astype(str)))
-    assert abs(np.mean(found) - CAMPAIGNS) < 0.001  # seeded, so nearly the same everywhere
+    assert abs(np.mean(found) - CAMPAIGNS) < 0.005  # seeded, so nearly the same everywhere
     ours = np.mean([accuracy(page, phases, seed) for seed in range(200)])
     assert abs(np.mean(found) - ours) < ONE_POINT
