@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint long docs bench integration clean
+.PHONY: demo test thorough lint long docs bench integration clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,7 +20,10 @@ demo: $(STAMP)  ## two whole campaigns on digits: chosen privately, drawn by lot
 	@echo "Drawn: out/plan.png. Stored: out/demo.db (both campaigns), out/demo-certificate.json, out/demo.json."
 
 test: $(STAMP)  ## everything quick; under five minutes on two cores
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not integration"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not integration and not thorough"
+
+thorough: $(STAMP)  ## attacks, kills, fuzzing and statistics: some minutes more
+	$(BIN)/pytest -n 2 --dist worksteal -m "thorough and not integration"
 
 integration: $(STAMP)  ## the installed wheel, in an environment of its own
 	$(BIN)/pytest -m integration
