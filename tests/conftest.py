@@ -1,9 +1,40 @@
 """One thread for each worker: two workers with two threads each wait for one another on two cores.
 
 Set before numpy or torch is imported, and inherited by the processes that tests start.
+
+Attacks, kills, fuzzing and statistics with shown power are `thorough`: seconds each, together minutes. They run in CI
+and by `make thorough`, not in `make test`.
 """
 
 import os
+from pathlib import Path
+
+import pytest
 
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+THOROUGH = (
+    "campaign/test_campaign_failures.py",
+    "campaign/test_campaign_redo.py",
+    "crash/",
+    "fuzz/",
+    "noise/test_distributions.py",
+    "noise/test_lazy_top.py",
+    "noise/test_top.py",
+    "privacy/ledger/test_exact_attack.py",
+    "selectors/test_hidden_attack.py",
+    "selectors/test_selection_attack.py",
+    "storage/test_storage_contract.py",
+    "storage/test_storage_kills.py",
+    "testing/test_contracts.py",
+    "trainers/test_training_statistics.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    for item in items:
+        place = item.path.relative_to(here).as_posix()
+        if place.startswith(THOROUGH) and "long" not in item.keywords:
+            item.add_marker(pytest.mark.thorough)

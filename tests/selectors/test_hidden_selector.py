@@ -140,9 +140,9 @@ def test_slots_grow_with_doubt():
     assert slots < slots_for(100, **usual | {"threshold_epsilon": Decimal("0.05")})
     made = HiddenSlots.of((100, 100), threshold_epsilon=Decimal("0.1"), delta=Decimal("1e-5"))
     assert made.overflow == Decimal("1e-8")
-    assert made.enough_for((100, 100), Decimal("0.1"))
-    assert not made.enough_for((110, 100), Decimal("0.1"))
-    assert not made.enough_for((100,), Decimal("0.1"))
+    assert made.are_for((100, 100), Decimal("0.1"))
+    assert not made.are_for((110, 100), Decimal("0.1"))
+    assert not made.are_for((100,), Decimal("0.1"))
 
 
 def test_who_shows_the_asked_is_sent_elsewhere():

@@ -41,7 +41,8 @@ def _even(total: int, parts: int) -> tuple[int, ...]:
     return tuple(total // parts + (place < total % parts) for place in range(parts))
 
 
-def _methods(laplace: str, *responses: str) -> tuple[Method, ...]:
+def _methods(laplace: str, *responses: tuple[str, float]) -> tuple[Method, ...]:
+    """``responses``: what selection may cost, and the share of the pool that shall be above the threshold."""
     return (
         Method(name=RANDOM, mechanism="random"),
         Method(name=EXACT, mechanism="exact"),
@@ -53,15 +54,17 @@ def _methods(laplace: str, *responses: str) -> tuple[Method, ...]:
                 selection_epsilon=epsilon,
                 threshold_epsilon="0.01",
                 individual_rates=True,
+                above=above,
             )
-            for epsilon in responses
+            for epsilon, above in responses
         ),
+        Method(name="hidden threshold", mechanism="hidden-threshold", threshold_epsilon="0.05"),
     )
 
 
 ACCURACY_BLOCKS = (
-    (_problems("8"), _methods("2", "2", "3")),
-    (_problems("3"), _methods("1", "1", "1.5")),
+    (_problems("8"), _methods("2", ("2", 0.1), ("3", 0.1))),
+    (_problems("3"), _methods("1", ("1", 0.15), ("1.5", 0.1))),
 )
 
 Accuracies = dict[str, dict[int, dict[int, float]]]

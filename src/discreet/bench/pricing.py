@@ -106,8 +106,7 @@ def _plan(problem: Problem, method: Method, pool_size: int) -> Plan:
         if method.strict:
             options["missed"] = strict_caps(problem, pool_size, asked)
     elif method.pricing == "hidden":
-        total = exact_decimal(method.selection_epsilon, "selection epsilon")
-        options = {"selection": "hidden", "threshold_epsilon": share_of(total, len(problem.queries))}
+        options = {"selection": "hidden", "threshold_epsilon": method.threshold_epsilon}
     return make_plan(
         plan_request(
             epsilon=epsilon,

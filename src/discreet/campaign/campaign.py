@@ -10,18 +10,28 @@ Two processes are serialised: only one at a time asks a new query or trains. Ans
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from discreet.campaign.recipe import Chosen, Desk, Recipe, Watch, unwatched
-from discreet.campaign.standing import PUBLISHED, TRAINED, TRAINING, Standing, standing
+from discreet.campaign.sealed_steps import (
+    ASK,
+    CHECKPOINTS,
+    TRAIN,
+    charging,
+    forget,
+    ledger_of,
+    leftovers,
+    naming_checkpoints,
+    place_in,
+)
+from discreet.campaign.standing import TRAINED, TRAINING, Standing, standing
 from discreet.campaign.told import (
     IMPORTED,
     Given,
@@ -31,20 +41,19 @@ from discreet.campaign.told import (
     labels_to_bytes,
     open_questions,
 )
-from discreet.errors import BadInput, NotNow, PoolChanged
+from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
 from discreet.noise import OperatingSystem, SealedPhase, SecretKey, Seeded, Source
-from discreet.noise.sealed import forget_phase
 from discreet.oracles import check_answers
 from discreet.pools import ManifestKey, Pool, macs_at
 from discreet.privacy.ledger import Ledger
 from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, Told, Transition
+from discreet.storage.disk import disk_refusals
 
 if TYPE_CHECKING:
     from discreet.campaign.status import Status
 
-ASK, TRAIN = "asking", "training"
 _WORK = "working"
 MODEL, LABELS, MANIFEST = "model", "labels", "manifest.key"
 
@@ -109,12 +118,12 @@ class Campaign:
         """What this campaign promises, for anybody to check. Audience: world."""
         from discreet.privacy.certificate import certify
 
-        with self._ledger() as ledger:
+        with ledger_of(self.store) as ledger:
             return certify(ledger)
 
     def gauge(self) -> Gauge:
         """How much of the budget is spent; the promise is the whole of it."""
-        with self._ledger() as ledger:
+        with ledger_of(self.store) as ledger:
             budget, spent = ledger.terms.budget, max(total.epsilon for total in ledger.totals())
             return Gauge(epsilon=budget.epsilon, delta=budget.delta, spent=spent)
 
@@ -130,7 +139,8 @@ class Campaign:
         """The open questions, oldest phase first, in the random order they are shown in; at most ``n`` of them.
 
         Asks the next query first, if it is time for it: it is charged, drawn and published before this returns. The
-        same questions come again until they are answered. Empty: everything asked is answered. Audience: annotator.
+        same questions come again until they are answered. Empty: everything asked is answered. A question about a
+        record that changed is not shown (`PoolChanged`) until the record is restored. Audience: annotator.
         """
         if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
             raise BadInput(f"asking for {n} questions", "it is not a whole number from 1", "Leave it out for all")
@@ -140,7 +150,11 @@ class Campaign:
                 if now.step == "ask":
                     self._publish(now.phase)
         self._tell_known()
-        return self.open()[:n]
+        shown = self.open()[:n]
+        # after publishing: refusing a query that was drawn would leave noise that fits neither the changed records
+        # nor the restored ones, and nobody could go on
+        self._check_records(question.record for question in shown)
+        return shown
 
     def tell(self, answers: Given, *, annotator: str = "", at: datetime | None = None) -> Told:
         """Record answers: `Answer`s, or labels by the id of the question or of the record; None is a skip.
@@ -171,7 +185,10 @@ class Campaign:
                 )
             if now.step == "answer":
                 self._tell_known()
-                self._fix_labels(now.phase, partial=partial)
+                self._check_answered(now.phase, partial=partial)
+            self._check_records(question.record for question in self.store.questions())
+            if now.step == "answer":
+                self._fix_labels(now.phase)
             self._train(now.phase)
         return self.predictor(now.phase)
 
@@ -207,10 +224,10 @@ class Campaign:
     # -- inside
 
     def _publish(self, phase: int) -> None:
-        self._forget_keys()
-        with self._charging(phase, ASK) as charges:
+        forget(self.store)
+        self._check_whole()
+        with charging(self.store, phase, ASK, self._source()) as charges:
             found = self.recipe.choose(self._desk(phase, charges))
-            self._check_records(found.ids)
             self.store.publish(
                 phase, _questions(phase, found), above=found.above, cohorts=found.cohorts, facts=found.facts
             )
@@ -225,8 +242,7 @@ class Campaign:
         if left:
             self.tell([Answer(question_id=one.id, value=known[one.record], annotator=IMPORTED) for one in left])
 
-    def _fix_labels(self, phase: int, *, partial: bool) -> None:
-        """From here on the phase is trained on these labels: equal noise on other ones would show their difference."""
+    def _check_answered(self, phase: int, *, partial: bool) -> None:
         mine = [question for question in self.open() if question.phase == phase]
         if mine and not partial:
             raise NotNow(
@@ -234,20 +250,23 @@ class Campaign:
                 f"{len(mine)} of its questions are open",
                 "Tell their answers (a skip is one), or train with partial=True (--partial)",
             )
+
+    def _fix_labels(self, phase: int) -> None:
+        """From here on the phase is trained on these labels: equal noise on other ones would show their difference."""
         self.store.keep_file(LABELS, phase=phase, data=labels_to_bytes(self.labels()), replace=True)
         self.store.record(TRAINING, phase=phase)
 
     def _train(self, phase: int) -> None:
         labels = labels_from_bytes(self.store.file(LABELS, phase).read_bytes())
-        self._forget_keys()
-        self._check_records(question.record for question in self.store.questions())
-        with self._charging(phase, TRAIN) as charges:
-            made = self.recipe.train(self._desk(phase, charges), labels)
+        forget(self.store)
+        with charging(self.store, phase, TRAIN, self._source()) as charges:
+            desk = self._desk(phase, charges)
+            with naming_checkpoints(self.store):
+                made = self.recipe.train(desk, labels)
             name = self.store.keep_file(MODEL, phase=phase, data=made.content, replace=True)
             evaluation = None if made.evaluation is None else made.evaluation.to_json()
             self.store.record(TRAINED, phase=phase, facts={"model": name, "evaluation": evaluation})
-        for old in self._place("checkpoints").glob(f"phase-{phase}*"):
-            old.unlink()
+        forget(self.store)
 
     def _desk(self, phase: int, charges: Ledger | SealedPhase) -> Desk:
         return Desk(
@@ -257,16 +276,28 @@ class Campaign:
             source=self._source(),
             members=self.store.cohort_members(),
             model=self.predictor(phase - 1) if phase else None,
-            directory=self._place("checkpoints"),
+            directory=place_in(self.store, CHECKPOINTS),
             watch=self.watch,
         )
 
-    def _forget_keys(self) -> None:
-        """A process that died after a step was recorded may have left the key of it."""
-        for one in self.store.transitions():
-            for kind, part in ((PUBLISHED, ASK), (TRAINED, TRAIN)):
-                if one.kind == kind and not self.simulation:
-                    forget_phase(self._place(f"keys-{part}"), one.phase)
+    def tidy(self) -> None:
+        """Remove what a process that died left of steps that are over: keys, checkpoints, files half written.
+
+        Opening a campaign does it, so that the key of the last phase goes, too. While another process works: nothing.
+        """
+        if leftovers(self.store):  # looked for first: whoever only looks must not stand in the way of a worker
+            with suppress(StoreUnavailable), self.store.exclusive(_WORK):
+                forget(self.store)
+
+    def _check_whole(self) -> None:
+        """A query that is begun without the newest records could not be gone on with by a process that has them."""
+        enrolled = sum(cohort.size for cohort in self.store.pool_cohorts())
+        if enrolled != len(self.pool):
+            raise PoolChanged(
+                f"asking in {self.name}",
+                f"{enrolled} records are enrolled, and this process has {len(self.pool)}",
+                "Load the campaign again",
+            )
 
     def _check_records(self, ids: Iterable[str]) -> None:
         """Refuse records that are not what they were when they were enrolled."""
@@ -282,28 +313,8 @@ class Campaign:
                 "Restore them; discreet pool check looks at all of them",
             )
 
-    @contextmanager
-    def _charging(self, phase: int, part: str) -> Iterator[Ledger | SealedPhase]:
-        """Where a part of a phase charges. Its key is kept until the part is over, so that a redo draws the same."""
-        with self._ledger() as ledger:
-            if self.simulation:
-                yield ledger
-                return
-            with SealedPhase(ledger, phase=phase, directory=self._place(f"keys-{part}")) as sealed:
-                yield sealed
-
-    @contextmanager
-    def _ledger(self) -> Iterator[Ledger]:
-        with Ledger.open(self.store.sink(), source=self._source()) as ledger:
-            yield ledger
-
     def _source(self) -> Source:
         return OperatingSystem() if self._seed is None else Seeded(self._seed)
-
-    def _place(self, name: str) -> Path:
-        place = self.store.directory / name
-        place.mkdir(mode=0o700, exist_ok=True)
-        return place
 
     def _votes(self) -> SecretKey:
         """Decides ties, each by a coin of its own question."""
@@ -317,9 +328,11 @@ def secret_key(store: CampaignStore, purpose: str, seed: int | None) -> SecretKe
     if seed is not None:
         return SecretKey(hashlib.sha256(f"discreet {purpose} {seed}".encode()).digest())
     place = store.directory / f"{purpose}.key"
-    with store.exclusive(f"{purpose}-key", wait=10.0):
-        if not place.exists():
-            SecretKey.fresh().write(place)
+    if not place.exists():
+        with store.exclusive(f"{purpose}-key", wait=10.0):
+            if not place.exists():  # of whoever was faster
+                with disk_refusals(f"making a key of campaign {store.name!r}"):
+                    SecretKey.fresh().write(place)
     return SecretKey.read(place)
 
 

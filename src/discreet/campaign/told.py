@@ -23,6 +23,8 @@ IMPORTED = "imported"
 def as_answers(given: Given, questions: Sequence[Question], *, annotator: str = "") -> list[Answer]:
     """Answers to ``questions``: as they are, or from a mapping of question ids or record ids to labels."""
     if not isinstance(given, Mapping):
+        if not isinstance(given, Iterable):
+            raise BadInput("answers", f"they are a {type(given).__name__}", "Give labels by id, or a list of Answer")
         return list(given)
     ids = {question.id for question in questions}
     by_record = {question.record: question.id for question in questions}

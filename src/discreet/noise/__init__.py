@@ -2,7 +2,7 @@
 
 from discreet.noise.chance import random_coins, random_places
 from discreet.noise.choice import SparseVector, exponential
-from discreet.noise.coins import coins, highest, numerator, poisson_mask, threshold_coins
+from discreet.noise.coins import coins, highest, numerator, poisson_mask, threshold_coins, threshold_places
 from discreet.noise.gaussian import gamma_direction, gaussian
 from discreet.noise.keyed import SecretKey, release_key
 from discreet.noise.laplace import discrete_laplace, laplace
@@ -42,4 +42,5 @@ __all__ = [
     "step_seal",
     "step_seed",
     "threshold_coins",
+    "threshold_places",
 ]

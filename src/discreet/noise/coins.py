@@ -99,6 +99,13 @@ def threshold_coins(above: Any, *, high: int, low: int, receipt: Receipt, who: s
 
     ``high`` and ``low`` are public, so a pair that breaks the caps that were charged is refused.
     """
+    fell = np.zeros(np.size(above), dtype=bool)
+    fell[threshold_places(above, high=high, low=low, receipt=receipt, who=who)] = True
+    return fell
+
+
+def threshold_places(above: Any, *, high: int, low: int, receipt: Receipt, who: str | None = None) -> NDArray[np.int64]:
+    """The same coins: the places of those that fell, in order. For many records it is much faster than a mask."""
     asked, missed = _caps(receipt, who)
     if type(high) is not int or type(low) is not int or not 0 <= low <= high <= ONE:
         raise BadInput("the coins of a threshold response", "0 <= low <= high <= 2^63 does not hold", "Use numerator")
@@ -112,18 +119,17 @@ def threshold_coins(above: Any, *, high: int, low: int, receipt: Receipt, who: s
     if bits.ndim != 1 or bits.dtype != np.bool_:
         raise BadInput("the records above a threshold", "they are not a list of true and false", "Give booleans")
 
-    def sampler(streams: Streams) -> NDArray[np.bool_]:
+    def sampler(streams: Streams) -> NDArray[np.int64]:
         toss = fallen_far if bits.size >= MANY else Stream.fallen
-        fell = np.zeros(bits.size, dtype=bool)
         lows = toss(streams(0), low, bits.size)
-        fell[lows[~bits[lows]]] = True  # records above toss other coins
+        below = lows[~bits[lows]]  # records above toss other coins
         if bits.size >= MANY and high < ONE >> _FEW:  # so few that everybody may toss, and those above are picked out
             highs = toss(streams(1), high, bits.size)
-            fell[highs[bits[highs]]] = True
+            highs = highs[bits[highs]]
         else:
-            above = np.flatnonzero(bits)
-            fell[above[toss(streams(1), high, above.size)]] = True
-        return fell
+            places = np.flatnonzero(bits)
+            highs = places[toss(streams(1), high, places.size)]
+        return np.sort(np.concatenate([below, highs]), kind="stable")  # two runs in order: merged in one pass
 
     return release(
         receipt,

@@ -167,13 +167,6 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def forget_phase(directory: Path, phase: int) -> None:
-    """Destroy what a crash left of the key of a phase that is over."""
-    for path in directory.glob(f"phase-{phase}-*.key"):
-        destroy(path)
-        path.with_suffix(".draws").unlink(missing_ok=True)
-
-
 class SealedPhase:
     """Charges of one phase, repeatable until it ends.
 

@@ -68,10 +68,10 @@ class HiddenSlots:
         made = cls(slots=(1,) * len(queries), bins=bins, overflow=overflow_of(delta))
         return replace(made, slots=tuple(made.needed(k, threshold_epsilon) for k in queries))
 
-    def enough_for(self, sizes: tuple[int, ...], threshold_epsilon: Decimal) -> bool:
-        """Whether every query of these sizes has its slots, but for what another machine may round otherwise."""
+    def are_for(self, sizes: tuple[int, ...], threshold_epsilon: Decimal) -> bool:
+        """Whether these are the slots of queries of these sizes, but for what another machine may round otherwise."""
         return len(sizes) == len(self.slots) and all(
-            slots + 1 >= self.needed(k, threshold_epsilon) for slots, k in zip(self.slots, sizes, strict=True)
+            abs(slots - self.needed(k, threshold_epsilon)) <= 1 for slots, k in zip(self.slots, sizes, strict=True)
         )
 
     def needed(self, k: int, threshold_epsilon: Decimal) -> int:

@@ -65,7 +65,12 @@ def create(
         "plan": recipe.plan.to_json(),
         "inputs": list(recipe.inputs),
     }
-    store = storage.create(config.name, config=form, simulation=config.simulation is not None)
+    try:
+        store = storage.create(config.name, config=form, simulation=config.simulation is not None)
+    except CampaignExists:  # another process was faster
+        if not load_if_exists:
+            raise
+        store = storage.load(config.name)
     return _opened(store, config, records, watch)
 
 
@@ -76,9 +81,12 @@ def load(config: CampaignConfig, *, pool: Pool | None = None, watch: Watch = unw
 
 
 def stored_config(storage: Storage, name: str, *, directory: Path) -> CampaignConfig:
-    """What a campaign was created with. Paths are seen from ``directory``."""
-    form = storage.load(name).config
-    return config_from_json(form["config"], name=f"the campaign {name}", directory=directory)
+    """What a campaign was created with, but for the store, which is where it is now. Paths are seen from
+    ``directory``.
+    """
+    form = dict(_form_of(storage.load(name))["config"])
+    form["storage"] = {**form.get("storage", {}), "url": f"sqlite:///{storage.path}"}
+    return config_from_json(form, name=f"the campaign {name}", directory=directory)
 
 
 def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, watch: Watch) -> Campaign:
@@ -90,14 +98,14 @@ def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, wat
     if plan.selection.kind == "shards":
         recipe = replace(recipe, shards=secret_key(store, "shards", seed))
     _check_ids(store, records)
-    return Campaign(store, recipe=recipe, pool=records, per_question=config.oracle.per_question, seed=seed, watch=watch)
+    made = Campaign(store, recipe=recipe, pool=records, per_question=config.oracle.per_question, seed=seed, watch=watch)
+    made.tidy()
+    return made
 
 
 def _kept(store: CampaignStore, config: CampaignConfig) -> tuple[Plan, tuple[int, ...]]:
     """The plan the campaign was created with, if the configuration still says the same."""
-    form = store.config
-    if not isinstance(form, dict) or form.get("format") != FORMAT:
-        raise InvalidStore(f"opening the campaign {store.name}", "it is not in its form", "Restore the store")
+    form = _form_of(store)
     changed = differences(form["config"], config.to_json())
     if changed:
         raise config.error(
@@ -106,6 +114,13 @@ def _kept(store: CampaignStore, config: CampaignConfig) -> tuple[Plan, tuple[int
             "A campaign keeps its terms: put it back, or give the new one another name",
         )
     return plan_from_json(form["plan"], certify=False), tuple(form["inputs"])
+
+
+def _form_of(store: CampaignStore) -> dict[str, Any]:
+    form = store.config
+    if not isinstance(form, dict) or form.get("format") != FORMAT:
+        raise InvalidStore(f"opening the campaign {store.name}", "it is not in its form", "Restore the store")
+    return form
 
 
 def _others(paths: list[str]) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from discreet.campaign import Campaign
 from discreet.campaign.campaign import MANIFEST
+from discreet.campaign.sealed_steps import query_begun
 from discreet.config import CampaignConfig
-from discreet.errors import BadInput
-from discreet.pools import Differences, JoinedPool, ManifestKey, compare, macs
+from discreet.errors import BadInput, NotNow
+from discreet.pools import Differences, JoinedPool, ManifestKey, Pool, compare, macs
 from discreet.recipes.measuring import pool_like
 
 
@@ -17,17 +18,37 @@ def extend(campaign: Campaign, config: CampaignConfig, file: Path) -> tuple[int,
     """Enrol the records of a file as a further cohort of the pool: its number, and how many there are.
 
     They meet the queries that are still to come. The plan and its claim stay: a record that joined later lost less.
+    The same file again, after a crash, is the same cohort.
     """
     if config.pool.kind == "arrays":
-        raise BadInput("extending a pool", "it was given in Python", "Give the longer pool to create_campaign")
+        raise BadInput("extending a pool", "it was given in Python", "Call join(campaign, pool) with the new records")
     place = Path(os.path.relpath(file.absolute(), config.resolve(".").absolute()))
-    further = pool_like(config, str(place))
+    return join(campaign, pool_like(config, str(place)), path=str(place))
+
+
+def join(campaign: Campaign, further: Pool, *, path: str | None = None) -> tuple[int, int]:
+    """Enrol the records of ``further``. Load the campaign again then; one whose pool is given in Python, with the
+    longer pool.
+    """
+    store = campaign.store
+    for cohort in store.pool_cohorts()[1:]:
+        if store.ids(cohort.number) == further.ids:
+            return cohort.number, cohort.size
     JoinedPool([campaign.pool, further])  # ids are new, shapes fit
-    key = ManifestKey.read(campaign.store.directory / MANIFEST)
-    with campaign.store.exclusive("working"):
-        codes = macs(further, key, progress=lambda done, whole: campaign.watch("enrolling", done, whole))
-        number = campaign.store.add_records(codes, {"path": str(place), "pool": further.public()})
+    key = ManifestKey.read(store.directory / MANIFEST)
+    with store.exclusive("working"):
+        _check_between_queries(campaign)
+        codes = list(macs(further, key, progress=lambda done, whole: campaign.watch("enrolling", done, whole)))
+        facts = {"pool": further.public()} | ({} if path is None else {"path": path})
+        number = store.add_records(codes, facts)
     return number, len(further)
+
+
+def _check_between_queries(campaign: Campaign) -> None:
+    """A query that was begun is repeated on the records it was begun with, or could never be finished."""
+    now = campaign.standing
+    if now.step == "ask" and query_begun(campaign.store, now.phase):
+        raise NotNow("extending a pool", f"query {now.phase} was begun without the new records", "Finish it: ask first")
 
 
 def changes(campaign: Campaign) -> Differences:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.noise import discrete_laplace, highest, numerator, random_places, threshold_coins
+from discreet.noise import discrete_laplace, highest, numerator, random_places, threshold_places
 from discreet.privacy.events import DiscreteLaplace, Event, ThresholdResponse
 from discreet.privacy.exact import Number, exact_decimal
 from discreet.privacy.ledger import Receipt
@@ -159,7 +159,7 @@ class ThresholdSelector:
             tails = tails_of(noisy_counts(scores, self.range, self.bins, paid[0]), scores.size)
         tau, coins = self.decide(tails, count, scores.size)
         above = is_above(scores, tau, self.range)
-        fell = np.flatnonzero(threshold_coins(above, high=coins.high, low=coins.low, receipt=paid[-1]))
+        fell = threshold_places(above, high=coins.high, low=coins.low, receipt=paid[-1])
         places = fell[random_places(fell.size, count, where=paid[-1])]
         return Response(places=places, threshold=tau, above=above[places], dropped=fell.size - places.size)
 

@@ -50,9 +50,9 @@ def path_of(scope: Scope, kind: str, phase: int) -> Path:
     path: Path = _objects(scope) / sha256
     found = hash_of(path)
     if found is None:
-        raise InvalidStore(asked, "the file is gone", "Restore the directory beside the database, or do the step again")
+        raise InvalidStore(asked, "the file is gone", "Restore the directory beside the database")
     if found != sha256:
-        raise InvalidStore(asked, "the file was changed or is damaged", "Restore a copy, or do the step again")
+        raise InvalidStore(asked, "the file was changed or is damaged", "Restore the directory beside the database")
     return path
 
 

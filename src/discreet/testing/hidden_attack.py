@@ -73,7 +73,7 @@ class HiddenScene:
             count = self.steps * (self.queries - query + 1)
             training = (Repeated(event=step, count=count),)
             paths.append(Trajectory(name="asked", selection=terms.asked_at(query), training=training))
-        return max(path.pld(delta, 1e-4) for path in paths)
+        return max(path.pld(delta, 1e-3) for path in paths)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,94 @@
+"""Where a step of the loop charges and draws, and what is left of it when it is over.
+
+Guarantee: in production the key of a query or of a training lies in a file of its owner's from before its first charge
+until the step is recorded; a redo after a crash finds the same charges and makes the same draws, and is refused if it
+would hide something else. A step that is recorded leaves nothing: what a dead process could not remove is removed when
+the campaign is next opened or goes on. A simulation has no keys; its seed repeats the draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from discreet.campaign.standing import PUBLISHED, TRAINED
+from discreet.errors import InvalidCheckpoint
+from discreet.noise import SealedPhase, Source
+from discreet.noise.key_files import destroy
+from discreet.privacy.ledger import Ledger
+from discreet.storage import CampaignStore
+from discreet.storage.disk import disk_refusals, make_private
+
+ASK, TRAIN = "asking", "training"
+CHECKPOINTS = "checkpoints"
+
+
+@contextmanager
+def ledger_of(store: CampaignStore, source: Source | None = None) -> Iterator[Ledger]:
+    """The ledger of a campaign; to be drawn on, with a source of randomness."""
+    with Ledger.open(store.sink(), source=source) as ledger:
+        yield ledger
+
+
+@contextmanager
+def charging(store: CampaignStore, phase: int, part: str, source: Source) -> Iterator[Ledger | SealedPhase]:
+    """Where a part of a phase charges. Its key is kept until the block is left without an error."""
+    with ledger_of(store, source) as ledger:
+        if store.simulation:
+            yield ledger
+            return
+        with SealedPhase(ledger, phase=phase, directory=place_in(store, _keys(part))) as sealed:
+            yield sealed
+
+
+def query_begun(store: CampaignStore, phase: int) -> bool:
+    """Whether something of a phase that asked nobody yet was charged: a query that was cut off, and will be redone."""
+    with ledger_of(store) as ledger:
+        return any(entry.why.phase == phase for entry in ledger.entries)
+
+
+def leftovers(store: CampaignStore) -> list[Path]:
+    """What processes that died left of steps that are over: keys, checkpoints, files half written."""
+    found: list[Path] = []
+    for one in store.transitions():
+        for kind, part in ((PUBLISHED, ASK), (TRAINED, TRAIN)):
+            if one.kind == kind:
+                found += (store.directory / _keys(part)).glob(f"phase-{one.phase}-*")
+        if one.kind == TRAINED:
+            found += (store.directory / CHECKPOINTS).glob(f"phase-{one.phase}[.-]*")
+    for name in (CHECKPOINTS, _keys(ASK), _keys(TRAIN)):
+        found += (store.directory / name).glob(".*")  # the names of whole files have no dot before them
+    return found
+
+
+def forget(store: CampaignStore) -> None:
+    """Remove the leftovers, keys so that nobody reads them again. For whoever holds the campaign."""
+    with disk_refusals(f"tidying campaign {store.name!r}"):
+        for one in leftovers(store):
+            if one.suffix == ".key":
+                destroy(one)
+            one.unlink(missing_ok=True)
+
+
+def place_in(store: CampaignStore, name: str) -> Path:
+    """A directory of the campaign's, for its owner alone."""
+    place = store.directory / name
+    with disk_refusals(f"using campaign {store.name!r}"):
+        make_private(place)
+    return place
+
+
+@contextmanager
+def naming_checkpoints(store: CampaignStore) -> Iterator[None]:
+    """Say where a checkpoint is that cannot be used: its file's name alone is not found."""
+    try:
+        yield
+    except InvalidCheckpoint as error:
+        where = "/".join((store.directory / CHECKPOINTS).parts[-3:])
+        remedy = f"{error.remedy}. It is in {where}; nothing is charged again"
+        raise InvalidCheckpoint(error.asked, error.fact, remedy) from None
+
+
+def _keys(part: str) -> str:
+    return f"keys-{part}"

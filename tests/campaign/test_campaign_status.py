@@ -1,0 +1,51 @@
+"""What a campaign says of itself, and to whom."""
+
+import json
+from decimal import Decimal
+
+import pytest
+from loop_parts import campaign_in, truth
+
+from discreet.errors import BadInput
+
+
+def test_each_audience_sees_its_own(tmp_path):
+    campaign = campaign_in(tmp_path)
+    asked = campaign.ask()
+    campaign.tell({asked[0].id: "a", asked[1].id: None})
+    world, owner = campaign.status(), campaign.status("owner")
+    assert world.answers is None
+    assert owner.answers == {"asked": 4, "labelled": 1, "skipped": 1, "open": 2}
+    assert (world.phase, world.phases, world.step, world.planned, world.asked) == (0, 3, "answer", 8, 4)
+    with pytest.raises(BadInput, match="no such audience"):
+        campaign.status("everybody")
+
+
+def test_the_worlds_status_does_not_depend_on_answers(tmp_path):
+    """What people said, and how many did, changes nothing in it: it is the same text before and after."""
+    campaign = campaign_in(tmp_path)
+    asked = campaign.ask()
+    before = json.dumps(campaign.status().to_json())
+    campaign.tell(truth(asked[:3]))
+    assert json.dumps(campaign.status().to_json()) == before
+    assert "answers" not in before
+    assert not any(one.record in before for one in asked)
+    assert json.loads(before)["audience"] == "world"
+
+
+def test_the_gauge_rises_with_charges_and_the_promise_stays(tmp_path):
+    campaign = campaign_in(tmp_path)
+    campaign.tell(truth(campaign.ask()))
+    assert campaign.gauge().spent == 0
+    campaign.train()
+    once = campaign.gauge()
+    assert once.spent == Decimal("0.5")
+    campaign.ask()
+    assert campaign.gauge().spent == Decimal("1.0")
+    assert campaign.gauge().epsilon == once.epsilon == 20
+    assert campaign.status().spent == Decimal("1.0")
+
+
+def test_a_simulation_says_so(tmp_path):
+    assert campaign_in(tmp_path, seed=1).status().to_json()["simulation"] is True
+    assert campaign_in(tmp_path, name="real").status().to_json()["simulation"] is False
