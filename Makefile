@@ -11,16 +11,13 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
 	touch $@
 
-demo: $(STAMP)  ## plan a built-in example, draw it, commit a ledger to it, verify it; train digits privately and verify that
+demo: $(STAMP)  ## two whole campaigns on digits: chosen privately, drawn by lot; killed, it goes on; and their plan, drawn
 	mkdir -p out
-	rm -f out/demo.ledger
-	$(BIN)/discreet plan --preset dpal-cifar10 --plot out/plan.png --out out/plan.toml
-	$(BIN)/discreet ledger create out/demo.ledger --plan out/plan.toml
-	$(BIN)/discreet ledger export out/demo.ledger --out out/certificate.json
-	$(BIN)/discreet verify out/certificate.json --ledger out/demo.ledger
-	$(BIN)/python examples/train_digits.py out
-	$(BIN)/discreet verify out/digits-certificate.json
-	@echo "Drawn: out/plan.png. Stored: out/plan.toml, out/demo.ledger, out/certificate.json, out/digits-certificate.json."
+	$(BIN)/discreet plan --epsilon 8 --delta 1e-5 --initial 150 --queries 60x3 --batch 150 --epochs 20 \
+		--selection-epsilon 2 --threshold-epsilon 0.1 --accountant rdp --plot out/plan.png
+	$(BIN)/python examples/demo.py out
+	$(BIN)/discreet verify out/demo-certificate.json
+	@echo "Drawn: out/plan.png. Stored: out/demo.db (both campaigns), out/demo-certificate.json, out/demo.json."
 
 test: $(STAMP)  ## everything quick; under five minutes on two cores
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not integration and not thorough"

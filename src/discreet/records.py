@@ -22,6 +22,9 @@ class Selection:
     threshold   the public threshold, if there was one
     above       the ids that were asked from above it: their own rate of training is lower. Owner only
     dropped     how many more were drawn than asked for, where that may be told
+
+    With ``mechanism="hidden-threshold"`` the promise is that ids, and how many there are, stay with owner and
+    annotators: they must never be shown to the world, in any later record of the campaign either.
     """
 
     ids: tuple[str, ...]

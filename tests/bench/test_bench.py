@@ -227,6 +227,22 @@ def test_every_method_is_charged_what_it_says(mechanism):
     assert rows[1]["asked"] == 40
 
 
+def test_a_hidden_campaign_pads_its_cohorts_and_pays_for_thresholds():
+    from discreet.bench.campaigns import run_case
+
+    method = Method(name="m", mechanism="hidden-threshold", threshold_epsilon="0.5")
+    problem = replace(TINY, queries=(40, 40))
+    books = priced(problem, method, 700, seed=0)
+    assert books.selection_claimed == 1
+    rows = run_case(Case(problem=problem, method=method, seed=0), None)
+    assert {row["asked"] for row in rows[1:]} != {40}  # about 40
+    assert rows[2]["left"] == rows[1]["left"] - rows[1]["asked"]  # who was asked is not measured again
+    assert all(row["share_kept"] > 0.5 for row in rows[1:])
+    assert rows[2]["test_accuracy"] > 0.2
+    with pytest.raises(BadInput, match="free or paid for"):
+        Method(name="m", mechanism="hidden-threshold", selection_epsilon="1")
+
+
 def test_strict_caps_keep_every_path_within_the_selection_epsilon():
     problem = replace(TINY, queries=(100, 60, 20, 20))
     books = priced(problem, RESPONSE, 700, seed=0)

@@ -43,6 +43,21 @@ def test_the_table_names_claim_relation_and_audience(capsys):
         assert words in out
 
 
+def test_a_hidden_selection_says_that_asked_sets_are_not_released(capsys):
+    hidden = ["--accountant", "rdp", "--selection", "hidden", "--threshold-epsilon", "0.05"]
+    code, out, _ = call(capsys, *EXAMPLE, *hidden)
+    assert code == 0
+    assert "committed mode; asked sets are not" in out
+    assert "Assumed: asked sets are not released, nor how many" in out
+    assert "slots" in out
+    code, out, _ = call(capsys, "plan", "--preset", "dpal-cifar10", *hidden, "--json")
+    assert code == 0
+    assert json.loads(out)["selection"]["hidden"]["bins"] == 64
+    code, _, err = call(capsys, *EXAMPLE, *hidden, "--selection-epsilon", "1")
+    assert code == 2
+    assert "choose one-sided" in err
+
+
 @pytest.mark.parametrize("name", ["cifar10", "bloodcell", "retinaloct", "chexpert", "snli"])
 def test_presets(capsys, name):
     code, out, _ = call(capsys, "plan", "--preset", f"dpal-{name}", "--accountant", "rdp", "--json")

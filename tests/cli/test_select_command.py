@@ -119,6 +119,7 @@ def test_odd_scores_and_ids(capsys, pool):
         (["--mechanism", "magic"], {}, "none of that name"),
         (["--mechanism", "gaussian"], {}, "no epsilon at delta 0"),
         (["--delta", "1e-6"], {}, "holds at delta 0"),
+        (["--mechanism", "hidden-threshold"], {}, "Choose threshold-response"),
         (["--range", "1"], {}, "BOTTOM,TOP"),
         (["--range", "1,0"], {}, "bottom below top"),
         (["--clip", "0.5"], {}, "only clipped-laplace"),

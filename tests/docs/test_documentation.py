@@ -1,4 +1,8 @@
-"""What the documentation says is run: every `$ discreet` command, every python block, every option's name."""
+"""What the documentation says is run: every `$ discreet` command, every python block, every option's name.
+
+Blocks stand for themselves, but for `STORIES`: their blocks run one after the other in one directory, TOML blocks are
+written to the file that their first line names, and what a command prints is compared with the block below it.
+"""
 
 import contextlib
 import io
@@ -13,11 +17,14 @@ from discreet.cli.app import app, run
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+STORIES = [ROOT / "docs/tutorial/first-campaign.md", ROOT / "docs/howto/run-a-campaign.md"]
 BLOCK = re.compile(r"^( *)```(\w+)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 
 
 def blocks(kind):
     for page in PAGES:
+        if page in STORIES:
+            continue
         for number, found in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8"))):
             if found[2] == kind:
                 text = re.sub(rf"^{found[1]}", "", found[3], flags=re.MULTILINE)
@@ -81,6 +88,33 @@ def test_the_first_plan_prints_what_the_page_shows(page, capsys):
             output = found[3]
     assert run(command) == 0
     assert shown(output) == shown(capsys.readouterr().out)
+
+
+def comparable(text):
+    """Without accuracies, whose last digit may be another on another machine."""
+    return shown(re.sub(r"\d+\.\d%", "some %", text))
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in STORIES])
+def test_stories_run_from_their_beginning_to_their_end(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    scope, printed, compared = {"__name__": "documentation"}, None, 0
+    for found in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        text = re.sub(rf"^{found[1]}", "", found[3], flags=re.MULTILINE)
+        capsys.readouterr()
+        if found[2] == "toml" and text.startswith("# "):
+            Path(text.splitlines()[0][2:]).write_text(text, encoding="utf-8")
+        elif found[2] == "python":
+            exec(compile(text, "documentation", "exec"), scope)
+            printed = capsys.readouterr().out
+        elif found[2] == "console":
+            for arguments in commands(text):
+                assert run(arguments) == 0, (arguments, capsys.readouterr().err)
+            printed = "".join(capsys.readouterr())
+        elif found[2] == "text" and printed is not None:
+            assert comparable(printed) == comparable(text)
+            printed, compared = None, compared + 1
+    assert compared
 
 
 def verbs_of(command, name="discreet"):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+ELSEWHERE = {"demo"}  # tests/examples/test_demo.py runs it, and kills it
 QUICK = {
     "own_model_on_images": ["--pictures", "60"],
     "train_mnist": ["--data", "data", "--records", "40", "--batch", "8", "--epochs", "1"],
@@ -21,7 +22,7 @@ def marked(path):
     return pytest.param(path, id=path.stem, marks=[pytest.mark.integration] if trains else [])
 
 
-@pytest.mark.parametrize("path", [marked(path) for path in EXAMPLES])
+@pytest.mark.parametrize("path", [marked(path) for path in EXAMPLES if path.stem not in ELSEWHERE])
 def test_examples_run(path, tmp_path):
     if path.stem == "train_mnist":
         write_tiny_mnist(tmp_path / "data" / "mnist")

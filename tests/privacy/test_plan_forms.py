@@ -14,6 +14,7 @@ PLANS = {
     "individual": plan(**BASE, selection_epsilon=2, individual_rates=True, accountant="rdp", threshold_epsilon="0.1"),
     "continual": plan(**BASE, schedule="continual", accountant="rdp", selection="paper", selection_epsilon=1),
     "shards": plan(**BASE, selection="shards", selection_epsilon="0.7", unit="person", accountant="rdp"),
+    "hidden": plan(**BASE, selection="hidden", threshold_epsilon="0.1", accountant="rdp"),
     "certified": plan(**BASE, schedule="naive"),
 }
 

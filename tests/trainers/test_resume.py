@@ -257,7 +257,7 @@ def test_a_sealed_redo_that_would_hide_something_else_is_refused_at_the_draw(tmp
     place = tmp_path / "a"
     place.mkdir()
     chosen = settings(loss=scaled_loss)
-    assert run(place, kill_at=whole // 2, only="trainers", sealed=True, chosen=chosen)[0] is None
+    assert run(place, kill_at=whole * 9 // 10, only="trainers", sealed=True, chosen=chosen)[0] is None
     shutil.rmtree(place / "kept")
     if change == "module":
         changed = nn.Sequential(*model()[:1], nn.ReLU(), *model()[2:])

@@ -58,6 +58,7 @@ def _methods(laplace: str, *responses: tuple[str, float]) -> tuple[Method, ...]:
             )
             for epsilon, above in responses
         ),
+        Method(name="hidden threshold", mechanism="hidden-threshold", threshold_epsilon="0.05"),
     )
 
 

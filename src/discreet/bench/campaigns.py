@@ -7,7 +7,7 @@ selectors, DP-SGD. What is measured beside it (test accuracy, the true top k) is
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,15 @@ from discreet.bench.cases import Case
 from discreet.bench.pricing import Priced, priced
 from discreet.bench.problems import CLASSES, Pool, pool_of
 from discreet.noise import Seeded
-from discreet.privacy.ledger import Why
+from discreet.privacy.ledger import Receipt, Why
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.records import Selection
 from discreet.scorers.streaming import pool_scores
-from discreet.selectors import RandomSelector, charge_selection, into_cohorts
+from discreet.selectors import RandomSelector, charge_selection, into_cohorts, without_asked
 from discreet.selectors.quality import selection_quality
+
+if TYPE_CHECKING:
+    from discreet.trainers.dp_sgd import CohortRecords
 
 BINS = 40
 _ROWS = 8192
@@ -53,16 +56,18 @@ class _Campaign:
         labels = [cohort.label for cohort in books.plan.cohorts]
         self.cohorts: dict[str, list[int]] = {label: [] for label in labels}
         self.cohorts[labels[0]] = self._places(first.ids)
+        self.padded: dict[str, Any] = {}
         self.model: Any = None
 
     def ask(self, number: int, k: int) -> dict[str, Any]:
         """Query ``number``: charged, drawn, entered into its cohort, measured."""
-        taken = np.zeros(len(self.ids), dtype=bool)
-        taken[[place for mine in self.cohorts.values() for place in mine]] = True
-        left = np.flatnonzero(~taken)
+        left = self._left()
         names = [self.ids[place] for place in left.tolist()]
         scores = pool_scores(self.books.scorer, self.model, self.pool.x[left], rows=_ROWS)
         selector = self.books.selectors[number - 1]
+        earlier = {self.ids[place] for mine in self.cohorts.values() for place in mine}
+        if self.hidden:
+            scores = without_asked(names, scores, earlier, range=self.books.scorer.range)
         paid = charge_selection(
             self.books.selection,
             selector,
@@ -72,31 +77,52 @@ class _Campaign:
             why=Why(phase=number, purpose="selection"),
         )
         found = selector.select(ids=names, scores=scores, k=k, receipt=paid, phase=number)
-        self._enter(number, found)
-        return {"phase": number} | self._measured(names, scores, found, k)
+        self._enter(number, found, paid)
+        still = [place for place, name in enumerate(names) if name not in earlier]
+        return {"phase": number} | self._measured([names[place] for place in still], scores[still], found, k)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether asked sets are not released."""
+        return self.books.plan.selection.hidden is not None
+
+    def _left(self) -> NDArray[np.int64]:
+        """Who is scored: those who were not asked; where that is hidden, all but the initial ones keep their places."""
+        taken = np.zeros(len(self.ids), dtype=bool)
+        gone = list(self.cohorts.values())[: 1 if self.hidden else None]
+        taken[[place for mine in gone for place in mine]] = True
+        return np.flatnonzero(~taken)
 
     def train(self, number: int) -> dict[str, Any]:
         """Train phase ``number`` and measure the model on the test set."""
-        from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
+        from discreet.trainers.dp_sgd import DPSGD, Settings, charge_training
 
         phase = TrainingPhase.of(self.books.plan, number)
         problem = self.case.problem
         steps = sum(phase.steps for phase in self.books.plan.phases)  # public, as all of a plan is
         settings = Settings(learning_rate=problem.travel / steps, ema=problem.ema, micro_batch=_ROWS)
         trainer = DPSGD(_linear(problem.features), classes=CLASSES, settings=settings)
-        cohorts = {
-            label: CohortRecords(x=self.pool.x[self.cohorts[label]], y=self.pool.y[self.cohorts[label]])
-            for label in phase.labels
-        }
+        cohorts = {label: self.padded.get(label) or self._records(label) for label in phase.labels}
         paid = charge_training(self.books.ledger, phase)
         self.model = trainer.train(phase=phase, cohorts=cohorts, start=self.model, receipt=paid)
         guesses = self.model.predict_proba(self.pool.test_x).argmax(axis=1)
         return {"phase": number, "test_accuracy": float((guesses == self.pool.test_y).mean())}
 
-    def _enter(self, number: int, found: Selection) -> None:
-        """Asked records into their cohorts."""
+    def _enter(self, number: int, found: Selection, paid: list[Receipt]) -> None:
+        """Asked records into their cohorts; where how many there are is hidden, into slots."""
+        from discreet.trainers.dp_sgd import padded
+
         for label, ids in into_cohorts(self.books.plan, number, found).items():
             self.cohorts[label] = self._places(ids)
+            if self.hidden:
+                slots = dict(TrainingPhase.of(self.books.plan, number).slots)[label]
+                self.padded[label] = padded(self._records(label), slots, where=paid[0])
+
+    def _records(self, label: str) -> CohortRecords:
+        from discreet.trainers.dp_sgd import CohortRecords
+
+        places = self.cohorts[label]
+        return CohortRecords(x=self.pool.x[places], y=self.pool.y[places])
 
     def _places(self, ids: Any) -> list[int]:
         return sorted(self.place_of[name] for name in ids)

@@ -29,6 +29,7 @@ from discreet.selectors import (
     ExactTopK,
     ExponentialSelector,
     GaussianTopK,
+    HiddenThresholdSelector,
     LaplaceTopK,
     RandomSelector,
     ThresholdSelector,
@@ -104,6 +105,8 @@ def _plan(problem: Problem, method: Method, pool_size: int) -> Plan:
         }
         if method.strict:
             options["missed"] = strict_caps(problem, pool_size, asked)
+    elif method.pricing == "hidden":
+        options = {"selection": "hidden", "threshold_epsilon": method.threshold_epsilon}
     return make_plan(
         plan_request(
             epsilon=epsilon,
@@ -143,6 +146,8 @@ def _selector(
         bottom, top = limits
         reach = (bottom, bottom + clip * (top - bottom))
         return LaplaceTopK(epsilon=terms.per_query(), range=reach, name=method.mechanism)
+    if method.pricing == "hidden":
+        return HiddenThresholdSelector.of_plan(plan, query, range=limits)
     return ThresholdSelector(
         asked=terms.epsilon,
         missed=terms.missed[query - 1],

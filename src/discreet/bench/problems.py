@@ -153,7 +153,7 @@ def pixels(images: NDArray[Any]) -> Floats:
     return _to_length_one(images.reshape(len(images), -1).astype(np.float32) / np.float32(255) - np.float32(0.3))
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=3)
 def _read(name: Data, pictures: Pictures, place: Path | None) -> tuple[Floats, Integers, Floats, Integers]:
     if name == "digits":
         return _digits()

@@ -26,7 +26,8 @@ MOST = 10**15
 class Progress:
     """How far a campaign has come, in numbers that are public or paid for. Audience: world.
 
-    labels       labels asked for so far (asked, not answered: who answers may depend on the record)
+    labels       labels asked for so far (asked, not answered: who answers may depend on the record); of a hidden
+                 selection as many as were planned, for how many were asked is private there
     phases       phases that are finished; after the first training, 1
     epsilon      what was spent so far, by the ledger's gauge
     evaluations  by phase (0 is the first): an `Evaluation`, public or paid. A bare number is refused

@@ -18,7 +18,7 @@ from discreet.cli.init import init_command
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
 from discreet.cli.pool import pool_app
-from discreet.cli.progress import InterruptedAfterCharge, InterruptedBetweenCases
+from discreet.cli.progress import InterruptedAfterCharge, InterruptedBetweenCases, InterruptedCampaign
 from discreet.cli.run import run_command
 from discreet.cli.select import select_command
 from discreet.cli.status import status_command
@@ -75,6 +75,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(error))
     except InterruptedAfterCharge:
         return _refuse("Interrupted: the charge was made, and stays; nothing was shown.", code=INTERRUPTED)
+    except InterruptedCampaign:
+        return _refuse("Interrupted: what was charged stays, and the same command goes on.", code=INTERRUPTED)
     except InterruptedBetweenCases:
         return _refuse("Interrupted: finished cases are kept, and the same command goes on.", code=INTERRUPTED)
     except (KeyboardInterrupt, typer.Abort):

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, where
-from discreet.cli.progress import after_charge
+from discreet.cli.progress import going_on
+from discreet.errors import BadInput
 
 FORMAT = "discreet.questions/1"
 
@@ -28,7 +29,9 @@ def ask_command(
     """
     from discreet.oracles import write_questions
 
-    with opened(config) as campaign, after_charge():
+    with opened(config) as campaign, going_on():
+        if out is not None:
+            _check_out(out, new=campaign.standing.step == "ask" and not overwrite)
         questions = campaign.ask(n)
     if out is not None:
         write_questions(out, questions, overwrite=overwrite)
@@ -49,3 +52,18 @@ def ask_command(
     show(form, "\n".join(lines or ["no open questions"]), as_json=as_json)
     if not as_json:
         typer.echo(where(campaign), err=True)
+
+
+def _check_out(out: Path, *, new: bool) -> None:
+    """What can be refused is refused before a query is charged; ``new`` questions are not written over old ones."""
+    from discreet.oracles.files_out import kind_of
+
+    kind_of(out)
+    if not out.absolute().parent.is_dir():
+        raise BadInput(f"writing {out.name}", "its directory does not exist", "Create the directory first")
+    if new and out.exists():
+        raise BadInput(
+            f"writing {out.name}",
+            "there is a file of that name, and the next questions are others",
+            "Take another name, or add --overwrite",
+        )

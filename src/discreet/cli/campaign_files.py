@@ -21,6 +21,19 @@ ConfigArgument = Annotated[Path, typer.Argument(help="The campaign's TOML file."
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
+def is_campaign(path: Path) -> bool:
+    """Whether a file is a campaign's, by its name."""
+    return path.suffix == ".toml"
+
+
+def lines_of(path: Path) -> list[bytes]:
+    """The ledger of the campaign that a file names, as it is in its store."""
+    from discreet.config import read_config
+    from discreet.recipes.verifying import ledger_lines
+
+    return ledger_lines(read_config(path))
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[Campaign]:
     """The campaign of a file, with progress where somebody watches."""
@@ -74,12 +87,12 @@ def show(form: dict[str, Any], text: str, *, as_json: bool) -> None:
     print(json.dumps(form) if as_json else text)  # noqa: T201
 
 
-def where(campaign: Campaign) -> str:
-    """The next step, in words."""
+def where(campaign: Campaign, *, answered: bool = False) -> str:
+    """The next step, in words. ``answered``: nothing is open, which is for the owner to know."""
     now, phases = campaign.standing, campaign.recipe.phases
     words = {
         "ask": "next: discreet ask",
-        "answer": "next: discreet tell, then discreet train",
+        "answer": "next: discreet train" if answered else "next: discreet tell, then discreet train",
         "train": "training was begun; discreet train goes on",
         "done": "all phases are trained",
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from discreet.cli.campaign_files import is_campaign, lines_of
 from discreet.errors import BadInput, InvalidEvent
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger, a file of JSON lines.", show_default=False)]
+KeptLedger = Annotated[Path, typer.Argument(help="The ledger, or a campaign's TOML file.", show_default=False)]
 
 ledger_app = typer.Typer(
     name="ledger",
@@ -55,7 +57,7 @@ def create_command(
 
 @ledger_app.command("show")
 def show_command(
-    file: LedgerFile,
+    file: KeptLedger,
     path: Annotated[str | None, typer.Option(help="Only the entries that touched this path.")] = None,
     last: Annotated[int, typer.Option(help="How many of the latest entries to list.", min=0)] = 10,
     as_json: JSON = False,
@@ -78,7 +80,7 @@ def show_command(
 
 @ledger_app.command("price")
 def price_command(
-    file: LedgerFile,
+    file: KeptLedger,
     event: Annotated[str, typer.Option(help="A mechanism: 'laplace epsilon=0.5', or its JSON form.")],
     who: Annotated[str, typer.Option(help="The group it would touch: pool, shard-1, a cohort.")],
     count: Annotated[int, typer.Option(help="How many times.")] = 1,
@@ -114,7 +116,7 @@ def price_command(
 
 @ledger_app.command("export")
 def export_command(
-    file: LedgerFile,
+    file: KeptLedger,
     out: Annotated[Path, typer.Option(help="Certificate (.json), or all entries as a table (.csv).")],
     sign: Annotated[Path | None, typer.Option(help="Sign the certificate with this Ed25519 key (PEM).")] = None,
     as_json: JSON = False,
@@ -182,13 +184,17 @@ def _check_replaced(out: Path, *sources: Path | None) -> None:
 
 
 def read_only(file: Path) -> Ledger:
-    """The ledger in ``file``, read without a lock; it cannot be charged."""
+    """The ledger in ``file``, or of the campaign it names, read without a lock; it cannot be charged."""
     from discreet.privacy.ledger import Ledger, MemorySink
     from discreet.privacy.ledger.file_sink import read_lines
 
-    if not file.is_file():
+    if is_campaign(file):
+        lines = lines_of(file)
+    elif file.is_file():
+        lines = read_lines(file)
+    else:
         raise BadInput(f"reading {file.name or file}", "there is no such ledger", "Check the path")
-    ledger = Ledger.open(MemorySink(read_lines(file)))
+    ledger = Ledger.open(MemorySink(lines))
     ledger.close()
     return ledger
 

@@ -14,6 +14,7 @@ from discreet.cli.plan_tables import wide_console
 from discreet.privacy.event_forms import to_json
 from discreet.privacy.events import Event
 from discreet.privacy.exact import shown_up
+from discreet.privacy.hidden_slots import NOT_RELEASED
 from discreet.privacy.ledger import Charge, Entry, Ledger
 
 FORMAT = "discreet.ledger-view/1"
@@ -28,7 +29,8 @@ def show_ledger(ledger: Ledger, entries: Sequence[Entry], of: int) -> None:
     budget = terms.budget
     console.print(
         f"Ledger {ledger.id[:8]}, {terms.mode} mode: {len(ledger)} entries, budget epsilon {budget.epsilon} at delta "
-        f"{budget.delta} per {budget.unit}, relation {budget.relation}."
+        f"{budget.delta} per {budget.unit}, relation {budget.relation}"
+        + (f"; {NOT_RELEASED}." if terms.overflow else ".")
     )
     console.print(f"Head: {ledger.head}")
     if ledger.simulation:

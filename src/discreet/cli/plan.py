@@ -38,7 +38,7 @@ def plan_command(
         str | None, typer.Option(help="What being asked may cost (0: records are asked at random).")
     ] = None,
     selection: Annotated[
-        str | None, typer.Option(help="How asking is priced: one-sided (default), shards, or paper.")
+        str | None, typer.Option(help="How asking is priced: one-sided (default), shards, paper, or hidden.")
     ] = None,
     shards: Annotated[
         str | None, typer.Option(help="Shares of the pool each query sees: even, or 0.6,0.2,.. summing to 1.")
@@ -123,7 +123,8 @@ def _request(*, preset: str | None, options: dict[str, Any], **choices: Any) -> 
         from discreet.planning.presets import preset as find
 
         row = find(preset)
-        filled = {name: getattr(row, name) if value is None else value for name, value in filled.items()}
+        given = {"selection_epsilon": "0"} if choices["selection"] == "hidden" else {}  # it has none
+        filled = {name: given.get(name, getattr(row, name)) if v is None else v for name, v in filled.items()}
     if filled["selection_epsilon"] is None:
         filled["selection_epsilon"] = "0"
     filled["queries"] = filled["queries"] or ()

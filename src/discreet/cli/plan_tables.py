@@ -11,6 +11,7 @@ from rich.table import Table
 from discreet.planning.compare import Option
 from discreet.planning.request import PlanRequest
 from discreet.privacy.exact import shown_up
+from discreet.privacy.hidden_slots import NOT_RELEASED
 from discreet.privacy.plan import NEVER_ASKED, Plan
 
 COMPARISON_FORMAT = "discreet.plan-comparison/1"
@@ -24,7 +25,8 @@ def show_plan(ask: PlanRequest, plan: Plan) -> None:
     budget = plan.budget
     console.print(
         f"Claim: epsilon {shown_up(plan.claim, 5)} of {budget.epsilon} at delta {budget.delta} per {budget.unit}, "
-        f"relation {budget.relation}, by {plan.accountant.upper()}, {plan.mode} mode."
+        f"relation {budget.relation}, by {plan.accountant.upper()}, {plan.mode} mode"
+        + (f"; {NOT_RELEASED}." if plan.selection.hidden else ".")
     )
     console.print("Audience: world. Nothing here depends on private data.")
     for line in assumptions(ask):
@@ -38,6 +40,11 @@ def assumptions(ask: PlanRequest) -> list[str]:
         lines.append("sizes count persons, and a person is asked once, with all records together.")
     if terms.is_free:
         return [*lines, "records are asked at random (no --selection-epsilon)."] if ask.queries else lines
+    if terms.hidden:
+        slots = ", ".join(f"{count:,}" for count in terms.hidden.slots)
+        lines.append(f"{NOT_RELEASED}, nor how many were asked: the claim is about thresholds and models.")
+        lines.append(f"cohorts are padded to {slots} slots; {terms.hidden.overflow} of delta is kept for more.")
+        return lines
     if terms.kind == "shards":
         lines.append("selection releases the asked set only; every record meets one query.")
     if terms.kind == "one-sided":

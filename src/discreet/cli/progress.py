@@ -21,6 +21,19 @@ class InterruptedBetweenCases(Exception):
     """Somebody stopped a bench: what was finished is kept."""
 
 
+class InterruptedCampaign(Exception):
+    """Somebody stopped a campaign's verb: what was charged stays, and the same verb goes on with the same draws."""
+
+
+@contextmanager
+def going_on() -> Iterator[None]:
+    """An interrupt in here loses nothing: the campaign is in its store."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedCampaign from None
+
+
 @contextmanager
 def after_charge() -> Iterator[None]:
     """An interrupt in here does not say that nothing was charged."""

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, oracle_of, show, where
-from discreet.cli.progress import after_charge
+from discreet.cli.progress import going_on
 from discreet.cli.train import accuracy
 
 FORMAT = "discreet.run/1"
@@ -27,7 +27,7 @@ def run_command(
     from discreet.config import read_config
 
     read = read_config(config)
-    with opened(config) as campaign, after_charge():
+    with opened(config) as campaign, going_on():
         ran = run(campaign, oracle_of(read, campaign), partial=partial)
         found = evaluations_of(campaign.store.transitions())
     form = {

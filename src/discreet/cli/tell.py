@@ -47,4 +47,4 @@ def tell_command(
     left = len(campaign.open())
     form = {"format": FORMAT, "simulation": campaign.simulation, "audience": "owner", **counts, "open": left}
     text = f"{told.new} new answers, {told.repeated} known, {told.corrected} corrected; {left} questions are open"
-    show(form, f"{text}\n{where(campaign)}", as_json=as_json)
+    show(form, f"{text}\n{where(campaign, answered=not left)}", as_json=as_json)

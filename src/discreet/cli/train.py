@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, where
-from discreet.cli.progress import after_charge
+from discreet.cli.progress import going_on
 
 FORMAT = "discreet.trained/1"
 
@@ -25,7 +25,7 @@ def train_command(
 
     with opened(config) as campaign:
         phase = campaign.standing.phase
-        with after_charge():
+        with going_on():
             campaign.train(partial=partial)
         found = evaluations_of(campaign.store.transitions()).get(phase)
     form = {

@@ -1,4 +1,4 @@
-"""`discreet verify`: is this certificate, or this ledger, what it says?"""
+"""`discreet verify`: is this certificate, this ledger, or this campaign, what it says?"""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.cli.campaign_files import is_campaign, lines_of
+from discreet.errors import BadInput
+
 if TYPE_CHECKING:
     from discreet.privacy.certificate import Verdict
 
 
 def verify_command(
-    file: Annotated[Path, typer.Argument(help="A certificate or a ledger.", show_default=False)],
-    ledger: Annotated[Path | None, typer.Option(help="Check a certificate against this ledger, too.")] = None,
+    file: Annotated[
+        Path, typer.Argument(help="A certificate, a ledger, or a campaign's TOML file.", show_default=False)
+    ],
+    ledger: Annotated[
+        Path | None, typer.Option(help="Check a certificate against this ledger (or this campaign's), too.")
+    ] = None,
     public_key: Annotated[
         Path | None, typer.Option(help="Demand a signature by this Ed25519 public key (PEM).")
     ] = None,
@@ -22,19 +29,41 @@ def verify_command(
 ) -> None:
     """Compute everything again from the events alone. Exit code 0: all checks passed; 1: one failed.
 
-    Example: discreet verify certificate.json --ledger scans.ledger --public-key signing.pem.pub
+    Of a campaign: the ledger in its store, the plan, what was paid for each step, and the hash of every file.
+
+    Example: discreet verify certificate.json --ledger scans.toml --public-key signing.pem.pub
     """
     from discreet.cli.progress import working
-    from discreet.privacy.certificate import verify
 
     with working("verifying"):
-        verdict = verify(file, ledger=ledger, public_key=public_key)
+        verdict = _verdict(file, ledger, public_key)
     if as_json:
         print(json.dumps(_form(verdict)))  # noqa: T201
     else:
         _show(file.name, verdict)
     if not verdict.ok:
         raise typer.Exit(1)
+
+
+def _verdict(file: Path, ledger: Path | None, public_key: Path | None) -> Verdict:
+    from discreet.privacy.certificate import verify
+
+    if is_campaign(file):
+        from discreet.config import read_config
+        from discreet.recipes.verifying import verify_campaign
+
+        if ledger is not None or public_key is not None:
+            raise BadInput("verifying a campaign", "--ledger and --public-key go with a certificate", "Leave them out")
+        return verify_campaign(read_config(file))
+    if ledger is None or not is_campaign(ledger):
+        return verify(file, ledger=ledger, public_key=public_key)
+    from discreet.privacy.certificate.signing import read_public
+    from discreet.privacy.certificate.verification import verify_certificate
+
+    if not file.is_file():
+        raise BadInput(f"reading {file.name or file}", "there is no such file", "Check the path")
+    known = None if public_key is None else read_public(public_key)
+    return verify_certificate(file.read_bytes(), lines=lines_of(ledger), public_key=known)
 
 
 def _form(verdict: Verdict) -> dict[str, Any]:
@@ -47,6 +76,7 @@ def _form(verdict: Verdict) -> dict[str, Any]:
         "signed": verdict.signed,
         "claim": verdict.claim,
         "budget": verdict.budget.to_json() if verdict.budget else None,
+        "not_released": verdict.not_released or None,
         "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in verdict.checks],
     }
 
@@ -63,6 +93,8 @@ def _show(name: str, verdict: Verdict) -> None:
         lines.append(f"{name} holds, {verdict.mode} mode.")
     else:
         lines.append(f"{name} does not hold. Do not rely on it.")
+    if verdict.ok and verdict.not_released:
+        lines.append(f"It holds for models and thresholds: {verdict.not_released}, and must not be.")
     if verdict.simulation:
         lines.append("SIMULATION: its noise was seeded; it proves nothing about people.")
     print("\n".join(lines))  # noqa: T201

@@ -1,6 +1,6 @@
 """How randomness is drawn: the only door to it. Every mechanism takes a receipt and refuses a spent or foreign one."""
 
-from discreet.noise.chance import random_places
+from discreet.noise.chance import random_coins, random_places
 from discreet.noise.choice import SparseVector, exponential
 from discreet.noise.coins import coins, highest, numerator, poisson_mask, threshold_coins, threshold_places
 from discreet.noise.gaussian import gamma_direction, gaussian
@@ -33,6 +33,7 @@ __all__ = [
     "laplace_top",
     "numerator",
     "poisson_mask",
+    "random_coins",
     "random_places",
     "release_key",
     "remembers_inputs",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.noise.door import release
 from discreet.noise.sources import Source, Streams
-from discreet.noise.stream import Stream, Words
+from discreet.noise.stream import ONE, Stream, Words
 from discreet.privacy.ledger.receipts import Receipt
 
 
@@ -37,6 +37,28 @@ def random_places(size: int, count: int, *, where: Receipt | Source, kind: str =
         measure="none",
         sensitivity=0.0,
         parameters={"kind": kind},  # how many there are may be private
+        slot=kind,
+    )
+
+
+def random_coins(size: int, chance: int, *, where: Receipt, kind: str = "coins") -> NDArray[np.bool_]:
+    """``size`` independent coins that fall with probability ``chance`` over 2^63, which is public. They read nothing,
+    and are secret: what they decide must not be released (docs/proofs/hidden-selection.md).
+    """
+    if type(chance) is not int or not 0 <= chance <= ONE or size < 0:
+        raise BadInput("coins at random", "their chance is no numerator over 2^63", "Use numerator(p, up=False)")
+
+    def sampler(streams: Streams) -> NDArray[np.bool_]:
+        return streams(0).bernoulli(np.full(size, chance, dtype=np.uint64))
+
+    return release(
+        where,
+        "random-coins",
+        sampler,
+        inputs=None,
+        measure="none",
+        sensitivity=0.0,
+        parameters={"kind": kind, "chance": chance},
         slot=kind,
     )
 

@@ -43,7 +43,7 @@ def infeasible(ask: PlanRequest, fact: str, draft: Callable[[PlanRequest], objec
             return False
         return True
 
-    if not ask.terms.is_free and works(selection_epsilon=0, threshold_epsilon=0, missed=None, individual_rates=False):
+    if ask.terms.epsilon > 0 and works(selection_epsilon=0, threshold_epsilon=0, missed=None, individual_rates=False):
         nearest = _largest(lambda share: works(selection_epsilon=_down(ask.terms.epsilon * share)))
         if nearest > 0:
             value = f"{_down(ask.terms.epsilon * nearest):f}"
@@ -76,7 +76,7 @@ def _down(value: Decimal) -> Decimal:
 
 def _enough_epsilon(ask: PlanRequest, works: Callable[..., bool]) -> str:
     """RDP proves nothing below what its conversion costs at the largest order; start there and go up."""
-    least = float(conversion(float(ask.budget.delta)).min())
+    least = float(conversion(float(ask.accounted.delta)).min())
     epsilon = max(float(ask.budget.epsilon), least)
     for _ in range(40):
         epsilon *= 1.15

@@ -15,6 +15,7 @@ from discreet.errors import BadInput, InfeasiblePlan
 from discreet.planning.selection import selection_terms
 from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.exact import Number
+from discreet.privacy.hidden_slots import BINS
 from discreet.privacy.plan import Accountant, Cohort, Schedule
 from discreet.privacy.selection_terms import SelectionKind, SelectionTerms
 
@@ -46,6 +47,7 @@ class PlanRequest:
     accountant: Accountant = "pld"
     whole_batches: bool = False
     pool_size: int | None = None
+    bins: int = BINS
     terms: SelectionTerms = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,6 +56,11 @@ class PlanRequest:
         _check_choices(self)
         _check_sizes(self)
         _check_budget(self)
+
+    @property
+    def accounted(self) -> Budget:
+        """What paths are planned for: the budget, less the delta that a hidden selection keeps for its slots."""
+        return self.budget.keeping(self.terms.overflow)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -93,6 +100,8 @@ class PlanRequest:
             reads_training_data=self.reads_training_data,
             initial=self.initial,
             pool_size=self.pool_size,
+            delta=self.budget.delta,
+            bins=self.bins,
         )
 
     def naive_rate(self, phase: int) -> float:
@@ -134,6 +143,12 @@ def _check_choices(ask: PlanRequest) -> None:
             f"a plan under {ask.budget.relation}",
             "selection prices and trajectories are proven for zero-out only",
             "Plan under zero-out; price single events under replace-one with discreet.privacy.accounting.pld",
+        )
+    if ask.terms.kind == "hidden" and ask.budget.unit != "record":
+        raise BadInput(
+            f"a hidden selection for the {ask.budget.unit}",
+            "it is proven for records: one score, one slot",
+            "Protect records, or choose one-sided",
         )
     if ask.budget.delta == 0:
         raise BadInput("a plan at delta=0", "Gaussian training has no pure guarantee", "Give a delta above 0")

@@ -7,6 +7,7 @@ from decimal import ROUND_UP, Decimal
 
 from discreet.errors import BadInput
 from discreet.privacy.exact import Number, exact_decimal, exact_minus, exact_sum, share_of
+from discreet.privacy.hidden_slots import BINS, HiddenSlots
 from discreet.privacy.selection_terms import SelectionKind, SelectionTerms
 
 DEFAULT_HIGH_SHARE = 0.5
@@ -27,6 +28,8 @@ def selection_terms(
     reads_training_data: bool = False,
     initial: int = 0,
     pool_size: int | None = None,
+    delta: Decimal = Decimal(0),
+    bins: int = BINS,
 ) -> SelectionTerms:
     """Committed terms for ``len(queries)`` queries.
 
@@ -34,15 +37,19 @@ def selection_terms(
     last query, so backward is never worse than forward, and the last one takes what a never-asked record may still
     lose. With a pool size they are shared out by what each query needs; with individual rates too, where records
     asked from below do pay for misses, they are what each query needs and a fifth more.
+
+    A hidden selection has no caps; its cohorts get slots, for which it keeps a part of ``delta``.
     """
     asked, tau = exact_decimal(epsilon, "selection epsilon"), exact_decimal(threshold_epsilon, "threshold epsilon")
     count = len(queries)
-    if individual_rates and (kind == "paper" or asked == 0):
+    if individual_rates and (kind in ("paper", "hidden") or asked == 0):
         raise BadInput(
             "individual rates",
             "they need one-sided prices: only there does a record asked from below lose less",
             "Use selection one-sided or shards with a selection epsilon above 0",
         )
+    if kind == "hidden":
+        return _hidden(queries, asked, tau, missed, shards, delta, bins, reads_training_data=reads_training_data)
     if high_share is not None and not individual_rates:
         raise BadInput("a high share without individual rates", "it would change nothing", "Add --individual-rates")
     pools = [None if pool_size is None else pool_size - initial - sum(queries[:i]) for i in range(count)]
@@ -69,6 +76,32 @@ def selection_terms(
         shards=shares,
         high_shares=_high_shares(queries, pools, asked, high_share) if individual_rates else (),
         reads_training_data=reads_training_data,
+    )
+
+
+def _hidden(
+    queries: tuple[int, ...],
+    asked: Decimal,
+    tau: Decimal,
+    missed: tuple[Number, ...] | None,
+    shards: str | tuple[Number, ...],
+    delta: Decimal,
+    bins: int,
+    *,
+    reads_training_data: bool,
+) -> SelectionTerms:
+    """Only thresholds are paid for. What does not go with that is refused by the terms themselves, in their words."""
+    planned = bool(queries) and tau > 0 and delta > 0
+    slots = HiddenSlots.of(queries, threshold_epsilon=tau, delta=delta, bins=bins) if planned else None
+    return SelectionTerms(
+        kind="hidden",
+        queries=len(queries),
+        epsilon=asked,
+        threshold_epsilon=tau,
+        missed=tuple(exact_decimal(cap, "cap on misses") for cap in missed or ()),
+        shards=() if isinstance(shards, str) else _shards(shards, len(queries)),
+        reads_training_data=reads_training_data,
+        hidden=slots,
     )
 
 

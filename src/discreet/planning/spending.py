@@ -33,7 +33,7 @@ class Spending:
         """Nothing spent in training yet; selection losses as committed (the worse direction), less any ``credit``."""
         paths = build_trajectories(ask.terms, ask.cohorts, ())
         losses = np.array([float_above(max(path.forward, path.backward)) for path in paths[:-1]])
-        return cls(ask.cohorts, losses if credit is None else losses - credit, float(ask.budget.delta))
+        return cls(ask.cohorts, losses if credit is None else losses - credit, float(ask.accounted.delta))
 
     def entered(self, phase: int) -> int:
         """How many cohorts train in ``phase`` (cohorts are in order of entry)."""

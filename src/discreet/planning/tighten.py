@@ -50,7 +50,7 @@ def _likely_worst(plan: Plan, trained: dict[str, Trajectory]) -> str:
 
     Of several that RDP holds equal, PLD spares most those that selection has left least.
     """
-    delta = float(plan.budget.delta)
+    delta = float(plan.accounted.delta)
     return max(trained, key=lambda name: (round(trained[name].rdp(delta), 3), -trained[name].selection_loss))
 
 
@@ -66,7 +66,7 @@ def leftover(plan: Plan) -> Array | None:
 
 
 def _factor_for(plan: Plan, path: Trajectory, target: float, *, start: float) -> float | None:
-    delta, interval, by_pld = float(plan.budget.delta), path.interval(target), plan.accountant == "pld"
+    delta, interval, by_pld = float(plan.accounted.delta), path.interval(target), plan.accountant == "pld"
 
     def claim(factor: float) -> float:
         scaled = path.with_noise_times(factor)

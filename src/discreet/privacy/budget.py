@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Literal, Self, get_args
 
 from discreet.errors import InvalidBudget
-from discreet.privacy.exact import Number, exact_decimal, json_number
+from discreet.privacy.exact import Number, exact_decimal, exact_minus, json_number
 
 Unit = Literal["record", "person"]
 Relation = Literal["zero-out", "replace-one"]
@@ -53,6 +53,13 @@ class Budget:
             )
         for name, value in (("epsilon", eps), ("delta", dlt), ("unit", unit), ("relation", relation)):
             object.__setattr__(self, name, value)
+
+    def keeping(self, part: Decimal) -> Budget:
+        """This promise with ``part`` of its delta kept for something else: what is left to account with."""
+        if part == 0:
+            return self
+        left = exact_minus(self.delta, part)
+        return Budget(epsilon=self.epsilon, delta=left, unit=self.unit, relation=self.relation)
 
     def loose_delta(self, units: int) -> str | None:
         """Why delta is too large for ``units`` protected units (the whole pool), or None when it is not."""

@@ -86,6 +86,11 @@ class Plan:
     mode: Literal["committed"] = "committed"
 
     @property
+    def accounted(self) -> Budget:
+        """What paths are certified at: the budget, less the delta that a hidden selection keeps for its slots."""
+        return self.budget.keeping(self.selection.overflow)
+
+    @property
     def noise_multiplier(self) -> float:
         """sigma of the first phase; the schedules move the later ones around it."""
         return self.phases[0].last.noise_multiplier
@@ -132,7 +137,7 @@ class Plan:
 
     def certified(self) -> Plan:
         """This plan with every trajectory priced by RDP and, if PLD is its accountant, by PLD."""
-        delta, budget = float(self.budget.delta), float(self.budget.epsilon)
+        delta, budget = float(self.accounted.delta), float(self.budget.epsilon)
         by_pld = self.accountant == "pld"
         paths = tuple(path.certified(delta, budget=budget, pld=by_pld) for path in self.trajectories)
         return replace(self, trajectories=paths)

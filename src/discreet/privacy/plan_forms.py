@@ -155,6 +155,9 @@ def _check_cohorts(cohorts: tuple[Cohort, ...], selection: SelectionTerms, phase
     expected = [("initial", 0, None)] + [(f"phase-{j}", j, p) for j in range(1, phases) for p in parts]
     if [(c.name, c.phase, c.part) for c in cohorts] != expected or selection.queries != phases - 1:
         raise InvalidPlan("reading a plan", "its cohorts, queries and phases do not fit together", _BROKEN)
+    sizes = tuple(int(cohort.size) for cohort in cohorts[1:])
+    if selection.hidden and not selection.hidden.are_for(sizes, selection.threshold_epsilon):
+        raise InvalidPlan("reading a plan", "the slots of its hidden cohorts do not follow from its queries", _BROKEN)
     if not selection.high_shares:
         return
     for share, high, low in zip(selection.high_shares, cohorts[1::2], cohorts[2::2], strict=True):

@@ -4,6 +4,8 @@ one-sided   asked costs eps_a once, forward; each miss costs its committed cap e
             maximum, not the sum). Holds for rules that release the asked set only, with the null at the bottom.
 shards      the pool is cut once by keyed hash; each record meets one query, so there are no earlier misses.
 paper       the DP-AL paper's price: every query costs eps_sel / T to every record still in the pool.
+hidden      the asked sets are not released: owner and annotators keep them, and only the thresholds are paid for
+            (docs/proofs/hidden-selection.md). Cohorts have committed numbers of slots.
 
 Each private threshold adds ``threshold_epsilon`` for everyone in the pool at that time.
 """
@@ -17,15 +19,19 @@ from typing import Any, Literal, Self, get_args
 from discreet.errors import BadInput, InvalidPlan
 from discreet.privacy.events import DiscreteLaplace, Laplace, ThresholdResponse
 from discreet.privacy.exact import exact_decimal, exact_sum, json_number, share_of
+from discreet.privacy.hidden_slots import HiddenSlots
 from discreet.privacy.trajectories import Branch
 
-SelectionKind = Literal["one-sided", "shards", "paper"]
+SelectionKind = Literal["one-sided", "shards", "paper", "hidden"]
 Part = Literal["high", "low"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionTerms:
-    """Committed prices of T selection queries. Everything here is public and fixed before data is touched."""
+    """Committed prices of T selection queries. Everything here is public and fixed before data is touched.
+
+    ``hidden``: of a hidden selection, its slots; None for the others, whose asked sets are released.
+    """
 
     kind: SelectionKind = "one-sided"
     queries: int = 0
@@ -35,6 +41,7 @@ class SelectionTerms:
     shards: tuple[Decimal, ...] = ()
     high_shares: tuple[float, ...] = ()
     reads_training_data: bool = False
+    hidden: HiddenSlots | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(SelectionKind):
@@ -45,7 +52,13 @@ class SelectionTerms:
             )
         if min(self.epsilon, self.threshold_epsilon, *self.missed, Decimal(0)) < 0:
             raise BadInput("a negative selection epsilon", "a loss cannot be negative", "Give 0 for random selection")
-        if self.epsilon == 0 and (self.threshold_epsilon > 0 or self.missed or self.high_shares):
+        if self.kind == "hidden":
+            self._check_hidden()
+        elif self.hidden is not None:
+            raise BadInput(
+                f"{self.kind} selection with slots", "its asked sets are public, and so their sizes", "Drop them"
+            )
+        elif self.epsilon == 0 and (self.threshold_epsilon > 0 or self.missed or self.high_shares):
             raise BadInput(
                 "a threshold price, caps on misses or individual rates without a selection epsilon",
                 "records asked at random have none of them",
@@ -72,10 +85,31 @@ class SelectionTerms:
         if self.shards and (exact_sum(self.shards) != 1 or min(self.shards) <= 0):
             raise BadInput("shards", "their shares must be positive and sum to exactly 1", "Use 'even'")
 
+    def _check_hidden(self) -> None:
+        if self.epsilon > 0 or self.missed or self.high_shares or self.shards:
+            raise BadInput(
+                "a hidden selection with a selection epsilon, caps on misses, shards or individual rates",
+                "whom it asks is not released, so being asked or missed costs nothing",
+                "Drop them, and give a threshold epsilon; where asked sets are shown to others, choose one-sided",
+            )
+        if self.threshold_epsilon == 0:
+            raise BadInput(
+                "a hidden selection without a threshold epsilon",
+                "its thresholds are all that it pays for, and they are found in private scores",
+                "Give a threshold epsilon, such as 0.05",
+            )
+        if self.hidden is None or len(self.hidden.slots) != self.queries:
+            raise BadInput("a hidden selection", "it needs a number of slots per query", "Give slots for each query")
+
     @property
     def is_free(self) -> bool:
         """Whether records are asked without looking at them (at random)."""
-        return self.epsilon == 0
+        return self.epsilon == 0 and self.kind != "hidden"
+
+    @property
+    def overflow(self) -> Decimal:
+        """The part of delta that is kept for more being asked than a hidden cohort has slots; 0 for the others."""
+        return Decimal(0) if self.hidden is None else self.hidden.overflow
 
     def per_query(self) -> Decimal:
         """What one query costs the paper's way."""
@@ -87,6 +121,8 @@ class SelectionTerms:
             return ()
         if self.kind == "paper":
             return self._paper(self.queries if self.reads_training_data else query)
+        if self.kind == "hidden":  # after its question it is in no histogram
+            return self._thresholds(query)
         here = Branch(event=self._response(query), asked=True, below=part == "low")
         if self.kind == "shards":
             return (*self._thresholds(1), here)
@@ -99,6 +135,8 @@ class SelectionTerms:
             return ()
         if self.kind == "paper":
             return self._paper(self.queries)
+        if self.kind == "hidden":
+            return self._thresholds(self.queries)
         if self.kind == "shards":  # one query, and the path is the worst shard's
             worst = max(range(1, self.queries + 1), key=lambda i: self.missed[i - 1])
             return (*self._thresholds(1), Branch(event=self._response(worst), asked=False))
@@ -122,7 +160,7 @@ class SelectionTerms:
 
     def to_json(self) -> dict[str, Any]:
         """A form that reads back to an equal value."""
-        return {
+        form: dict[str, Any] = {
             "kind": self.kind,
             "queries": self.queries,
             "epsilon": json_number(self.epsilon),
@@ -132,6 +170,7 @@ class SelectionTerms:
             "high_shares": list(self.high_shares),
             "reads_training_data": self.reads_training_data,
         }
+        return form if self.hidden is None else form | {"hidden": self.hidden.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
@@ -147,4 +186,5 @@ class SelectionTerms:
             shards=tuple(exact_decimal(share, "shards") for share in data["shards"]),
             high_shares=tuple(float(share) for share in data["high_shares"]),
             reads_training_data=data["reads_training_data"],
+            hidden=HiddenSlots.from_json(data["hidden"]) if "hidden" in data else None,
         )

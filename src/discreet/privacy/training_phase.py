@@ -43,12 +43,17 @@ class TrainingStage:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPhase:
-    """Phase ``number`` of a plan. ``batch`` (b) is the public number every noisy sum is divided by."""
+    """Phase ``number`` of a plan. ``batch`` (b) is the public number every noisy sum is divided by.
+
+    ``slots``: of the cohorts whose number of records is hidden, by label; they are padded to it. Sizes of the others
+    are public.
+    """
 
     number: int
     batch: int
     unit: Unit
     stages: tuple[TrainingStage, ...]
+    slots: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         if type(self.batch) is not int or self.batch < 1:
@@ -60,7 +65,11 @@ class TrainingPhase:
         if type(number) is not int or not 0 <= number < len(plan.phases):
             raise BadInput(f"phase {number}", f"the plan has phases 0 to {len(plan.phases) - 1}", "Choose one of them")
         return cls(
-            number=number, batch=plan.batch, unit=plan.budget.unit, stages=tuple(_stages(plan, plan.phases[number]))
+            number=number,
+            batch=plan.batch,
+            unit=plan.budget.unit,
+            stages=tuple(_stages(plan, plan.phases[number])),
+            slots=tuple(_slots(plan, number)),
         )
 
     @property
@@ -72,6 +81,13 @@ class TrainingPhase:
     def labels(self) -> tuple[str, ...]:
         """Every cohort that is sampled in this phase, each once, in cohort order."""
         return tuple(dict.fromkeys(label for stage in self.stages for label, _ in stage.cohorts))
+
+
+def _slots(plan: Plan, number: int) -> list[tuple[str, int]]:
+    if plan.selection.hidden is None:
+        return []
+    asked = [cohort for cohort in plan.cohorts if 1 <= cohort.phase <= number]
+    return [(cohort.label, plan.selection.hidden.slots[cohort.phase - 1]) for cohort in asked]
 
 
 def _stages(plan: Plan, phase: Phase) -> list[TrainingStage]:

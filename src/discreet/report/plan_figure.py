@@ -66,7 +66,7 @@ def loss_curves(plan: Plan) -> LossCurves:
 
 def _losses_after(plan: Plan, phases: tuple[Phase, ...]) -> dict[str, float]:
     cohorts = tuple(cohort for cohort in plan.cohorts if cohort.phase < len(phases))
-    delta, budget, pld = float(plan.budget.delta), float(plan.budget.epsilon), plan.accountant == "pld"
+    delta, budget, pld = float(plan.accounted.delta), float(plan.budget.epsilon), plan.accountant == "pld"
     return {
         path.name: path.pld(delta, path.interval(budget)) if pld else path.rdp(delta)
         for path in build_trajectories(plan.selection, cohorts, phases)

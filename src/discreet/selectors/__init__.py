@@ -1,6 +1,7 @@
 """Who is asked: ids and scores in, a selection out, for what its receipts were charged and no more."""
 
 from discreet.selectors.cohorts import into_cohorts
+from discreet.selectors.hidden import HiddenThresholdSelector, without_asked
 from discreet.selectors.k_centre import KCentreSelector
 from discreet.selectors.named import MECHANISMS, selector_for
 from discreet.selectors.noisy_top import GaussianTopK, LaplaceTopK
@@ -15,6 +16,7 @@ __all__ = [
     "ExactTopK",
     "ExponentialSelector",
     "GaussianTopK",
+    "HiddenThresholdSelector",
     "KCentreSelector",
     "LaplaceTopK",
     "RandomSelector",
@@ -24,4 +26,5 @@ __all__ = [
     "into_cohorts",
     "selection_quality",
     "selector_for",
+    "without_asked",
 ]

@@ -11,6 +11,7 @@ from discreet.planning.search import least_noise
 from discreet.privacy.events import Event, Gaussian, PoissonSampledGaussian
 from discreet.privacy.exact import Number, exact_decimal, exact_minus
 from discreet.roles import Selector
+from discreet.selectors.hidden import HiddenThresholdSelector
 from discreet.selectors.noisy_top import GaussianTopK, LaplaceTopK
 from discreet.selectors.plain import RandomSelector
 from discreet.selectors.responding import ThresholdSelector
@@ -42,6 +43,12 @@ def selector_for(
 ) -> Selector:
     """The selector called ``name`` whose one query costs ``epsilon`` (at ``delta``, where it needs one), all told."""
     total, chance = exact_decimal(epsilon, "epsilon"), exact_decimal(delta, "delta")
+    if name == HiddenThresholdSelector.name:
+        raise BadInput(
+            f"the mechanism {name}",
+            "its price holds while nobody but owner and annotators sees whom it asks, and here that is shown",
+            "Choose threshold-response; plan a hidden selection with `discreet plan --selection hidden`",
+        )
     if name not in MECHANISMS:
         raise BadInput(f"the mechanism {name}", "there is none of that name", f"Choose one of {', '.join(MECHANISMS)}")
     if name == "random":

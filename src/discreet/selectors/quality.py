@@ -36,6 +36,7 @@ from discreet.privacy.ledger import Ledger
 from discreet.records import Selection
 from discreet.scorers.own import declared_range
 from discreet.selectors.candidates import Floats, checked
+from discreet.selectors.hidden import HiddenThresholdSelector
 
 FORMAT = "discreet.selection-quality/1"
 _MOST = 1e100
@@ -144,7 +145,7 @@ def _places(names: Sequence[str], selection: Selection, k: int) -> NDArray[np.in
     if -1 in places or len(set(places)) != len(places):
         raise BadInput("the quality of a selection", "it has an id that is not in the pool, or one twice",
                        "Give the pool it was chosen from")  # fmt: skip
-    if len(places) > k:
+    if len(places) > k and selection.mechanism != HiddenThresholdSelector.name:  # which asks about k
         raise BadInput(f"a selection of {len(places)}", f"only {k} were planned", "Give the k it was made with")
     return np.array(places, dtype=np.int64)
 

@@ -16,6 +16,7 @@ import json
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ from discreet.privacy.accounting.filters import RdpLimit
 from discreet.privacy.accounting.pld import CERTIFICATE_INTERVAL
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Repeated
-from discreet.privacy.exact import float_below, json_number
+from discreet.privacy.exact import exact_decimal, float_below, json_number
 from discreet.privacy.files import write_whole
+from discreet.privacy.hidden_slots import NOT_RELEASED
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger.entries import canonical
 from discreet.privacy.ledger.opening import FORMAT as LEDGER_FORMAT
@@ -43,7 +45,7 @@ def certify(ledger: Ledger) -> Form:
     """The certificate of ``ledger`` as it stands, unsigned."""
     terms = ledger.terms
     terms.check_claim()
-    paths = committed_paths(terms.trajectories(), terms.budget) if terms.lines else filtered_paths(ledger)
+    paths = committed_paths(terms.trajectories(), terms.accounted) if terms.lines else filtered_paths(ledger)
     form: Form = {
         "format": FORMAT,
         "simulation": ledger.simulation,
@@ -59,7 +61,26 @@ def certify(ledger: Ledger) -> Form:
         "claim": claim_of(paths, terms.budget, terms.accountant if terms.lines else FILTER),
         "trajectories": [path.to_json() for path in paths],
     }
+    if terms.overflow:
+        form["not_released"] = not_released(terms.overflow)
     return form | {"digest": digest_of(form), "signature": None}
+
+
+def not_released(overflow: Decimal) -> Form:
+    """What a certificate of a hidden selection says: another promise than that of one whose asked sets are public."""
+    return {"what": NOT_RELEASED, "overflow": json_number(overflow)}
+
+
+def overflow_in(form: Form) -> Decimal:
+    """The delta that was kept for slots; 0 where asked sets are public."""
+    if "not_released" not in form:
+        return Decimal(0)
+    kept = exact_decimal(form["not_released"]["overflow"], "overflow")
+    if form["not_released"] != not_released(kept) or kept <= 0 or form["mode"] != "committed":
+        raise InvalidCertificate(
+            "reading a certificate", "what it does not release is not in the one form we write", ""
+        )
+    return kept
 
 
 def committed_paths(paths: tuple[Trajectory, ...], budget: Budget) -> tuple[Trajectory, ...]:

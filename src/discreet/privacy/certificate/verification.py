@@ -21,6 +21,7 @@ from discreet.privacy.accounting.filters import RdpLimit
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import statement
 from discreet.privacy.certificate.statement import FILTER, FORMAT, Form
+from discreet.privacy.hidden_slots import NOT_RELEASED
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import whole_lines
 from discreet.privacy.ledger.opening import FORMAT as LEDGER_FORMAT
@@ -43,6 +44,8 @@ KEYS = [
     "digest",
     "signature",
 ]
+NOT_RELEASED_KEY = "not_released"
+"""Of hidden selections alone, before the digest."""
 _BROKEN = (
     KeyError,
     TypeError,
@@ -76,6 +79,7 @@ class Verdict:
     budget: Budget | None = None
     mode: str = ""
     signed: bool = False
+    not_released: str = ""
 
     @property
     def ok(self) -> bool:
@@ -137,7 +141,12 @@ def verify_ledger(data: bytes) -> Verdict:
     checks.append(_terms_check(ledger))
     budget = ledger.terms.budget
     return Verdict(
-        what="ledger", simulation=ledger.simulation, checks=tuple(checks), budget=budget, mode=ledger.terms.mode
+        what="ledger",
+        simulation=ledger.simulation,
+        checks=tuple(checks),
+        budget=budget,
+        mode=ledger.terms.mode,
+        not_released=NOT_RELEASED if ledger.terms.overflow else "",
     )
 
 
@@ -173,6 +182,7 @@ def verify_certificate(data: bytes, *, lines: list[bytes] | None = None, public_
         budget=Budget.from_json(form["budget"]) if whole else None,
         mode=form["mode"] if whole else "",
         signed=whole and form["signature"] is not None,
+        not_released=NOT_RELEASED if whole and NOT_RELEASED_KEY in form else "",
     )
 
 
@@ -192,7 +202,9 @@ def _certificate_checks(form: Form, data: bytes, lines: list[bytes] | None, publ
 
 def _form_check(form: Form, data: bytes) -> Check:
     try:
-        plain = list(form) == KEYS and statement.dump_certificate(form).encode("ascii") == data
+        keys = [key for key in form if key != NOT_RELEASED_KEY]
+        in_place = list(form)[-3] == NOT_RELEASED_KEY or NOT_RELEASED_KEY not in form
+        plain = keys == KEYS and in_place and statement.dump_certificate(form).encode("ascii") == data
     except (ValueError, RecursionError):
         plain = False
     ok = plain and _typed(form)
@@ -261,7 +273,7 @@ def _arithmetic_checks(form: Form) -> Iterator[Check]:
     if (mode, accountant) not in (("committed", "pld"), ("committed", "rdp"), ("adaptive", FILTER)):
         raise InvalidCertificate("reading a certificate", "its mode and accountant do not fit", "")
     if mode == "committed":
-        again = statement.committed_paths(stored, budget)
+        again = statement.committed_paths(stored, budget.keeping(statement.overflow_in(form)))
         orders_fit = form["orders"] == []
     else:
         limit = RdpLimit(budget, orders=tuple(form["orders"]))
@@ -333,5 +345,6 @@ def _terms_agree(form: Form, ledger: Ledger) -> Check:
         and (terms.accountant if terms.lines else FILTER) == form["accountant"]
         and terms.plan == form["plan"]
         and list(terms.orders) == form["orders"]
+        and terms.overflow == statement.overflow_in(form)
     )
     return Check(name="terms", ok=ok, detail="its trajectories are the ledger's" if ok else "they are not the ledger's")

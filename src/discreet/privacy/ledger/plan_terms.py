@@ -38,6 +38,7 @@ def terms_of(plan: Plan, *, held_out: Event | None = None) -> Terms:
         paths=paths,
         accountant=plan.accountant,
         plan=plan_digest(plan),
+        overflow=plan.selection.overflow,
     )
 
 
@@ -58,6 +59,8 @@ def _selection_lines(terms: SelectionTerms) -> Iterator[Line]:
             continue
         if terms.threshold_epsilon > 0:
             yield Line(who=who, phase=query, event=DiscreteLaplace(epsilon=terms.threshold_epsilon))
+        if terms.kind == "hidden":  # whom it asks is not released
+            continue
         response = ThresholdResponse(asked=terms.epsilon, missed=terms.missed[query - 1])
         yield Line(who=who, phase=query, event=response)
 

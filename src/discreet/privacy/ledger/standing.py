@@ -49,7 +49,7 @@ class Rule:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self._limit = RdpLimit(terms.budget, orders=terms.orders) if terms.mode == "adaptive" else None
-        self._delta = float_below(terms.budget.delta)
+        self._delta = float_below(terms.accounted.delta)
         self._lines: dict[tuple[str, int], list[int]] = {}
         for number, line in enumerate(terms.lines):
             self._lines.setdefault((line.who, line.phase), []).append(number)

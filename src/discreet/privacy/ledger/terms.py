@@ -23,19 +23,24 @@ from discreet.privacy.accounting.rdp import ORDERS
 from discreet.privacy.budget import Budget
 from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import Event, ThresholdResponse
-from discreet.privacy.exact import exact_minus
+from discreet.privacy.exact import exact_decimal, exact_minus, json_number
 from discreet.privacy.ledger.entries import BROKEN, Charge, Why, canonical
 from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, trajectory_of
 from discreet.privacy.plan import Accountant, Plan
 from discreet.privacy.trajectories import Trajectory
 
 Mode = Literal["committed", "adaptive"]
+OVERFLOW = "overflow"
 KEYS = {"mode", "budget", "accountant", "paths", "lines", "orders", "plan"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The promise of a ledger: a budget, the paths of a record, and committed lines or a filter's orders."""
+    """The promise of a ledger: a budget, the paths of a record, and committed lines or a filter's orders.
+
+    ``overflow``: the part of delta that a hidden selection keeps for its slots; above 0, asked sets are not released
+    (docs/proofs/hidden-selection.md), and the promise is about what is.
+    """
 
     mode: Mode
     budget: Budget
@@ -44,6 +49,7 @@ class Terms:
     lines: tuple[Line, ...] = ()
     orders: tuple[float, ...] = ()
     plan: str = ""
+    overflow: Decimal = Decimal(0)
 
     def __post_init__(self) -> None:
         if self.budget.relation != "zero-out":
@@ -51,6 +57,8 @@ class Terms:
         names = [path.name for path in self.paths]
         if not names or len(set(names)) != len(names):
             raise BadInput("the paths of a ledger", "there are none, or two share a name", "Name each path")
+        if not 0 <= self.overflow <= self.budget.delta / 2 or (self.overflow and self.mode != "committed"):
+            raise BadInput("the overflow of a ledger", "it is no part of a committed delta", "Make the terms of a plan")
         if self.mode == "committed":
             self._check_lines()
         elif self.mode == "adaptive" and not self.lines and self.accountant == "rdp":
@@ -79,6 +87,11 @@ class Terms:
         return found
 
     @property
+    def accounted(self) -> Budget:
+        """What paths are priced at: the budget, less the overflow."""
+        return self.budget.keeping(self.overflow)
+
+    @property
     def groups(self) -> set[str]:
         """The groups some path stays in."""
         named = {stay.who for path in self.paths for stay in path.stays}
@@ -93,7 +106,7 @@ class Terms:
         """Raise `BudgetExceeded` unless every committed path keeps the promise, by the terms' accountant."""
         if self.mode == "adaptive":
             return
-        budget = self.budget
+        budget = self.accounted
         for path in self.trajectories():
             needed = cost_of(path, budget, by_pld=self.accountant == "pld")
             if needed > budget.epsilon:
@@ -107,7 +120,7 @@ class Terms:
 
     def to_json(self) -> dict[str, Any]:
         """A form that reads back to an equal value."""
-        return {
+        form = {
             "mode": self.mode,
             "budget": self.budget.to_json(),
             "accountant": self.accountant,
@@ -116,6 +129,7 @@ class Terms:
             "orders": list(self.orders),
             "plan": self.plan,
         }
+        return form | {OVERFLOW: json_number(self.overflow)} if self.overflow else form
 
     @classmethod
     def from_json(cls, form: dict[str, Any]) -> Terms:
@@ -172,7 +186,7 @@ def _outcome(path: Path, who: str, phase: int) -> str:
 
 
 def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
-    if set(form) != KEYS or form["accountant"] not in ("pld", "rdp") or not isinstance(form["plan"], str):
+    if set(form) - {OVERFLOW} != KEYS or form["accountant"] not in ("pld", "rdp") or not isinstance(form["plan"], str):
         raise InvalidLedger("reading a ledger's terms", "their keys are not the expected ones", BROKEN)
     if not all(type(order) is float for order in form["orders"]):
         raise InvalidLedger("reading a ledger's terms", "an order is not a number", BROKEN)
@@ -187,6 +201,7 @@ def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
         ),
         orders=tuple(form["orders"]),
         plan=form["plan"],
+        overflow=exact_decimal(form.get(OVERFLOW, 0), OVERFLOW),
     )
 
 
@@ -206,10 +221,17 @@ def committed(
     paths: Sequence[Path] = EVERYONE,
     accountant: Accountant = "pld",
     plan: str = "",
+    overflow: Decimal = Decimal(0),
 ) -> Terms:
     """Terms that list every charge."""
     return Terms(
-        mode="committed", budget=budget, accountant=accountant, paths=tuple(paths), lines=tuple(lines), plan=plan
+        mode="committed",
+        budget=budget,
+        accountant=accountant,
+        paths=tuple(paths),
+        lines=tuple(lines),
+        plan=plan,
+        overflow=overflow,
     )
 
 

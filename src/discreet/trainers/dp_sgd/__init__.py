@@ -7,6 +7,7 @@ from discreet.trainers.dp_sgd.augmentation import RandomFlip, RandomShift
 from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords, PoissonCohortSampler
 from discreet.trainers.dp_sgd.layers import check_layers
 from discreet.trainers.dp_sgd.losses import chexpert_targets, cross_entropy, multilabel_bce
+from discreet.trainers.dp_sgd.padding import padded
 from discreet.trainers.dp_sgd.processes import Processes, join_processes
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.trainer import DPSGD
@@ -26,5 +27,6 @@ __all__ = [
     "cross_entropy",
     "join_processes",
     "multilabel_bce",
+    "padded",
     "replace_batch_norm",
 ]

@@ -1,9 +1,9 @@
 """From the sampled units of a step to micro-batches of rows: memory is set by the micro-batch, not by the batch.
 
 A sampled unit has as many places as it may have rows, filled or not: a record without a label is computed like any
-other and then counts 0. So who is in which micro-batch depends on the masks alone, and one unit's data moves nothing
-for the others, neither the rounding of their gradients nor the randomness of their views. Noise is added once, to the
-whole sum.
+other and then counts 0. Cohorts follow one another without gaps. So who is in which micro-batch depends on the masks
+alone, and one unit's data moves nothing for the others, neither the rounding of their gradients nor the randomness of
+their views. Noise is added once, to the whole sum.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def micro_batches(
     """
     most = settings.records_per_person if by_person else 1
     units_at_once = rows_at_once(settings, by_person=by_person) // most
-    numbers = itertools.count()
+    parts = []
     for place, (label, units) in enumerate(sampled.items()):
         cohort = cohorts[label]
         if by_person:
@@ -57,19 +57,58 @@ def micro_batches(
             rows, counts = slots_of(cohort, units, usable[label], most, luck)
         else:
             rows, counts = units[:, None], usable[label][units][:, None]
-        for start in range(0, len(units), units_at_once):
-            if (number := next(numbers)) % share[1] != share[0]:
-                continue
-            piece = rows[start : start + units_at_once]
-            taken, kept = piece.reshape(-1), counts[start : start + units_at_once].reshape(-1)
-            read, readable = cohort.readable_rows(taken)
-            kept = kept & readable
-            yield MicroBatch(
-                number=number,
-                rows=_tensors(read, kept, device),
-                targets=targets_of(_zeroed(cohort.y[taken], kept), device),
-                usable=torch.from_numpy(kept).to(device),
-            )
+        parts.append(_Part(cohort, rows, counts))
+    for number, piece in enumerate(_cut(parts, units_at_once)):
+        if number % share[1] == share[0]:
+            yield _joined(number, piece, device)
+
+
+@dataclass(frozen=True, repr=False)
+class _Part:
+    """Sampled units of one cohort: their rows, (units, m), and which of them count."""
+
+    cohort: CohortRecords
+    rows: Positions
+    counts: NDArray[np.bool_]
+
+    def between(self, start: int, stop: int) -> _Part:
+        return _Part(self.cohort, self.rows[start:stop], self.counts[start:stop])
+
+
+def _cut(parts: list[_Part], units_at_once: int) -> Iterator[list[_Part]]:
+    """Pieces of so many units, across cohorts whose records are of one kind: many small cohorts are one batch."""
+    for _, same in itertools.groupby(parts, key=lambda part: part.cohort.kind):
+        piece: list[_Part] = []
+        free = units_at_once
+        for part in same:
+            start = 0
+            while start < len(part.rows):
+                stop = min(start + free, len(part.rows))
+                piece.append(part.between(start, stop))
+                free -= stop - start
+                start = stop
+                if not free:
+                    yield piece
+                    piece, free = [], units_at_once
+        if piece:
+            yield piece
+
+
+def _joined(number: int, piece: list[_Part], device: torch.device) -> MicroBatch:
+    rows, labels, counted = [], [], []
+    for part in piece:
+        taken = part.rows.reshape(-1)
+        read, readable = part.cohort.readable_rows(taken)
+        kept = part.counts.reshape(-1) & readable
+        rows.append(_blanked(read, kept))
+        labels.append(_zeroed(part.cohort.y[taken], kept))
+        counted.append(kept)
+    return MicroBatch(
+        number=number,
+        rows=_tensors(rows, device),
+        targets=targets_of(np.concatenate(labels), device),
+        usable=torch.from_numpy(np.concatenate(counted)).to(device),
+    )
 
 
 def rows_at_once(settings: Settings, *, by_person: bool) -> int:
@@ -83,10 +122,16 @@ def _zeroed(rows: NDArray[Any], kept: NDArray[np.bool_]) -> NDArray[Any]:
     return np.where(kept.reshape(-1, *[1] * (rows.ndim - 1)), rows, np.zeros((), dtype=rows.dtype))
 
 
-def _tensors(rows: Any, kept: NDArray[np.bool_], device: torch.device) -> Any:
+def _blanked(rows: Any, kept: NDArray[np.bool_]) -> Any:
     if isinstance(rows, dict):
-        return {name: _tensors(part, kept, device) for name, part in rows.items()}
-    return tensor_of(_zeroed(rows, kept), device)
+        return {name: _zeroed(part, kept) for name, part in rows.items()}
+    return rows if kept.all() else _zeroed(rows, kept)
+
+
+def _tensors(parts: list[Any], device: torch.device) -> Any:
+    if isinstance(parts[0], dict):
+        return {name: _tensors([part[name] for part in parts], device) for name in parts[0]}
+    return tensor_of(parts[0] if len(parts) == 1 else np.concatenate(parts), device)
 
 
 def targets_of(y: NDArray[Any], device: torch.device) -> torch.Tensor:

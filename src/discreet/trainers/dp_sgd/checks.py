@@ -60,6 +60,13 @@ def cohorts_of(phase: TrainingPhase, cohorts: Mapping[str, CohortRecords]) -> di
             "Give CohortRecords for it, even if it is empty",
         )
     taken = {label: cohorts[label] for label in phase.labels}
+    for label, slots in phase.slots:
+        if label in taken and taken[label].units != slots:
+            raise BadInput(
+                f"cohort {label}",
+                f"whom it was asked of is hidden, and it is not padded to its {slots} slots",
+                "Use padded(records, slots, where=receipt)",
+            )
     if phase.unit == "record":
         return {label: cohort.one_by_one() for label, cohort in taken.items()}
     persons: list[NDArray[Any]] = []

@@ -71,6 +71,12 @@ class CohortRecords:
         """``x`` by name; a single array has the empty one."""
         return dict(self.x) if isinstance(self.x, Mapping) else {"": self.x}
 
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What records must share to be computed together: types and shapes, which are public."""
+        arrays = ((name, str(np.dtype(part.dtype)), tuple(part.shape[1:])) for name, part in self.arrays.items())
+        return (*arrays, str(self.y.dtype), self.y.shape[1:])
+
     def one_by_one(self) -> CohortRecords:
         """The same records, each a unit of its own."""
         return self if self.persons is None else CohortRecords(x=self.x, y=self.y)

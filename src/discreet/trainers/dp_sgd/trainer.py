@@ -170,7 +170,8 @@ class DPSGD:
         module = self._module(start).to(device).train()
         check_layers(module)
         samples = []
-        for cohort in taken.values():  # each on a copy: a model may keep what it sees, and made-up records, too
+        kinds = {cohort.kind: cohort for cohort in taken.values()}  # made-up records of one kind are the same ones
+        for cohort in kinds.values():  # each on a copy: a model may keep what it sees, and made-up records, too
             sample = made_up(cohort, device)
             with in_full("copying the model", "Give a module that copy.deepcopy can copy"):
                 first, second = copy.deepcopy(module), copy.deepcopy(module)
@@ -291,7 +292,7 @@ class _Step:
         with torch.random.fork_rng(devices=devices):
             for piece in pieces:
                 own = (seed + piece.number) % 2**63
-                torch.manual_seed(own)
+                _seed(own, self._device)
                 views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
                 total += self._gradients.clipped_sum(
                     views, piece.targets, clip=self._clip, usable=piece.usable, together=self._together
@@ -319,6 +320,15 @@ def _advance(receipt: Receipt, draws: int) -> None:
         )
     if draws:
         receipt.advance(draws)
+
+
+def _seed(seed: int, device: torch.device) -> None:
+    """Seed the generators that are used. (`torch.manual_seed` formats the stack for every kind of device that there
+    could be, which takes longer than a small micro-batch.)
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
 
 
 def _stages(phase: TrainingPhase, receipts: Sequence[Receipt]) -> list[tuple[TrainingStage, Receipt, int]]:

@@ -1,0 +1,103 @@
+"""Is a campaign's store what it says? Everything is computed again from what is in it; no record is read.
+
+Guarantee: a ledger whose lines do not follow from one another, a plan that is not the one the ledger is committed to, a
+step that nobody paid for, and a file that does not have its hash are failed checks. What cannot be found here: an older
+copy of the whole store. Check a certificate that was kept elsewhere against it (`discreet verify CERTIFICATE --ledger
+CAMPAIGN.toml`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from discreet.campaign.campaign import MODEL
+from discreet.campaign.standing import PUBLISHED, TRAINED
+from discreet.config import CampaignConfig
+from discreet.errors import DiscreetError, InvalidStore
+from discreet.privacy.certificate import Check, Verdict
+from discreet.privacy.certificate.verification import verify_ledger
+from discreet.privacy.ledger import Ledger, MemorySink
+from discreet.privacy.ledger.terms import plan_digest
+from discreet.privacy.plan_forms import plan_from_json
+from discreet.recipes.opening import FORMAT, differences
+from discreet.storage import CampaignStore, open_storage
+from discreet.storage.stored import KeptFile
+
+
+def ledger_lines(config: CampaignConfig) -> list[bytes]:
+    """Of the campaign's ledger, as they are in its store. Audience: owner."""
+    with open_storage(config.storage_url(), must_exist=True) as storage:
+        return _lines(storage.load(config.name))
+
+
+def verify_campaign(config: CampaignConfig) -> Verdict:
+    """Check the store of the campaign that ``config`` names."""
+    with open_storage(config.storage_url(), must_exist=True) as storage:
+        store = storage.load(config.name)
+        lines, form = _lines(store), store.config
+        if not isinstance(form, dict) or form.get("format") != FORMAT:
+            raise InvalidStore(f"verifying the campaign {store.name}", "it is not in its form", "Restore the store")
+        verdict = replace(verify_ledger(b"".join(lines)), what="campaign", simulation=store.simulation)
+        checks = [*verdict.checks, _file_check(config, form["config"])]
+        if verdict.ok:  # else there is no ledger to compare with
+            checks += _against_ledger(store, Ledger.open(MemorySink(lines)), form["plan"])
+        return replace(verdict, checks=(*checks, *_kept_files(store)))
+
+
+def _lines(store: CampaignStore) -> list[bytes]:
+    lines = [bytes(line) if isinstance(line, bytes) else str(line).encode() for line in store.sink().read()]  # edited?
+    if not lines:
+        raise InvalidStore(
+            f"verifying the campaign {store.name}", "its creation was not finished", "Run discreet init again"
+        )
+    return lines
+
+
+def _file_check(config: CampaignConfig, stored: dict[str, object]) -> Check:
+    changed = differences(stored, config.to_json())
+    detail = f"the campaign was created with something else in {', '.join(changed)}"
+    return Check(
+        name="file", ok=not changed, detail=detail if changed else "it says what the campaign was created with"
+    )
+
+
+def _against_ledger(store: CampaignStore, ledger: Ledger, form: Any) -> Iterator[Check]:
+    try:
+        plan = plan_from_json(form, certify=False)  # its claim was checked with the ledger's terms
+    except DiscreetError as error:
+        yield Check(name="plan", ok=False, detail=error.fact)
+        return
+    same = plan_digest(plan) == ledger.terms.plan and store.simulation == ledger.simulation
+    detail = "it is the one the ledger is committed to" if same else "the ledger is committed to another one"
+    yield Check(name="plan", ok=same, detail=detail)
+    paid = {(entry.why.phase, entry.why.purpose.split()[0]) for entry in ledger.entries}
+    taken = {(one.kind, one.phase) for one in store.transitions()}
+    needed = {(phase, "training") for kind, phase in taken if kind == TRAINED}
+    if not plan.selection.is_free:
+        needed |= {(phase, "selection") for kind, phase in taken if kind == PUBLISHED and phase}
+    missing = len(needed - paid)
+    detail = f"{missing} queries or trainings are not in the ledger" if missing else f"{len(needed)}, each charged"
+    yield Check(name="steps", ok=not missing, detail=detail)
+
+
+def _kept_files(store: CampaignStore) -> Iterator[Check]:
+    """Models and labels against their hashes, and the models against the steps that name them."""
+    kept = store.files()
+    wrong = [f"{one.kind} of phase {one.phase}: {fact}" for one in kept if (fact := _damage(store, one)) is not None]
+    models = {one.phase: one.sha256 for one in kept if one.kind == MODEL}
+    wrong += [
+        f"model of phase {one.phase}: it is not the one that was trained"
+        for one in store.transitions()
+        if one.kind == TRAINED and models.get(one.phase) != one.facts.get(MODEL)
+    ]
+    yield Check(name="files", ok=not wrong, detail="; ".join(wrong) or f"{len(kept)} kept, each with its hash")
+
+
+def _damage(store: CampaignStore, one: KeptFile) -> str | None:
+    try:
+        store.file(one.kind, one.phase)
+    except DiscreetError as error:
+        return error.fact
+    return None
