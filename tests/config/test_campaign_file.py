@@ -76,7 +76,7 @@ FULL = changed(
     ("options = ", "options = { hidden = [64, 32], inner = { a = 1.5, b = 'x\"y', c = [true, {d = 1}] } }"),
     ("ema = ", "augment = [{ name = 'shift', pixels = 2, fill = 0.5 }, { name = 'mycode:flip' }]\nviews = 2"),
     ("micro_batch = ", "class_weights = [1, 2.5, 3]\noptimizer_options = { momentum = 0.9 }"),
-    ("kind = \"none\"", "kind = 'paid'\npath = 'held.parquet'\nepsilon = 0.1\nevery = 2"),
+    ("kind = \"none\"", "kind = 'paid'\npath = 'held.parquet'\nlabels = 'held.csv'\nepsilon = 0.1\nevery = 2"),
     ("# [simulation]", "[simulation]\nseed = 9223372036854775807"),
     ("# [initial]", "[initial]\npath = 'old.csv'\nchosen = 'by-public-rule'"),
 )  # fmt: skip

@@ -103,7 +103,7 @@ RANGES = [
     ("plan.schedule", ["'stepamplification'", "1"], ["'naive'", "'continual'"]),
     ("plan.selection_epsilon", ["'8'", "'-1'", "0", "'nan'"], ["'7.9'", "0.5"]),
     ("plan.accountant", ["'gdp'"], ["'rdp'"]),
-    ("plan.selection", ["'hidden'", "'exact'"], ["'one-sided'", "'shards'"]),  # a campaign tells how many were asked
+    ("plan.selection", ["'exact'"], ["'one-sided'", "'shards'"]),
     ("selector.name", ["'random'", "'exact'", "'laplace'", "''"], ["'mine:selector'"]),
     ("selector.threshold_epsilon", ["0", "'-0.1'"], ["'0.1'"]),
     ("scorer.name", ["'random'", "'mine:score'", "5"], ["'margin'"]),
@@ -272,6 +272,7 @@ def test_options_of_the_parts_have_a_place():
         return {field.name for field in fields(cls) if field.init} - set(without)
 
     elsewhere = ("budget", "pool_size", "threshold_epsilon", "bins")  # of [budget], [pool], [selector]
+    elsewhere += ("mechanism", "subsample", "selection_delta")  # of [selector]: its name, its delta
     assert options(PlanRequest, *elsewhere) == set(keys_of("plan")) - {"phases"}
     assert options(Settings, "records_per_person") == set(keys_of("trainer")) - {"class_weights"}  # m is in [budget]
     assert options(ThresholdSelector, "asked", "missed", "range", "tells_dropped") <= set(keys_of("selector"))

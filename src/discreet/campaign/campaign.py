@@ -32,13 +32,21 @@ from discreet.campaign.sealed_steps import (
     place_in,
 )
 from discreet.campaign.standing import TRAINED, TRAINING, Standing, standing
-from discreet.campaign.told import Given, as_answers, labels_from_bytes, labels_of, labels_to_bytes, open_questions
+from discreet.campaign.told import (
+    IMPORTED,
+    Given,
+    as_answers,
+    labels_from_bytes,
+    labels_of,
+    labels_to_bytes,
+    open_questions,
+)
 from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
 from discreet.noise import OperatingSystem, SealedPhase, SecretKey, Seeded, Source
 from discreet.oracles import check_answers
 from discreet.pools import ManifestKey, Pool, macs_at
 from discreet.privacy.ledger import Ledger
-from discreet.records import Question, Value
+from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, Told, Transition
 from discreet.storage.disk import disk_refusals
@@ -141,6 +149,7 @@ class Campaign:
                 now = self.standing  # of whoever was faster
                 if now.step == "ask":
                     self._publish(now.phase)
+        self._tell_known()
         shown = self.open()[:n]
         # after publishing: refusing a query that was drawn would leave noise that fits neither the changed records
         # nor the restored ones, and nobody could go on
@@ -175,6 +184,7 @@ class Campaign:
                     "Ask first" if now.step == "ask" else "Nothing is left to do",
                 )
             if now.step == "answer":
+                self._tell_known()
                 self._check_answered(now.phase, partial=partial)
             self._check_records(question.record for question in self.store.questions())
             if now.step == "answer":
@@ -221,6 +231,16 @@ class Campaign:
             self.store.publish(
                 phase, _questions(phase, found), above=found.above, cohorts=found.cohorts, facts=found.facts
             )
+
+    def _tell_known(self) -> None:
+        """Labels that were there before the campaign. After a crash, those that are not told yet."""
+        now = self.standing
+        if (now.phase, now.step) != (0, "answer") or not (known := self.recipe.known_labels()):
+            return
+        told = {answer.question_id for answer in self.store.answers(0) if answer.annotator == IMPORTED}
+        left = [one for one in self.store.questions(0) if one.id not in told and one.record in known]
+        if left:
+            self.tell([Answer(question_id=one.id, value=known[one.record], annotator=IMPORTED) for one in left])
 
     def _check_answered(self, phase: int, *, partial: bool) -> None:
         mine = [question for question in self.open() if question.phase == phase]

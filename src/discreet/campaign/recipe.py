@@ -97,6 +97,9 @@ class Recipe(Protocol):
     def check(self, pool: Pool) -> None:
         """Refuse, before anything is charged, a pool that this recipe cannot take."""
 
+    def known_labels(self) -> Mapping[str, Value]:
+        """Labels of phase 0 that were there before the campaign, by record; nobody is asked for them."""
+
     def choose(self, desk: Desk) -> Chosen:
         """Charge the query of the phase, then draw who is asked."""
 

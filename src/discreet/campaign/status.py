@@ -23,6 +23,7 @@ class Status:
     spent          the gauge of the path that spent most; what is promised is ``epsilon``, however much is spent
     evaluations    by phase, public or paid for
     answers        owner: asked, answered, skipped and open questions
+    imported       how the records of labels that were there before were chosen, as declared; None: people were asked
     """
 
     name: str
@@ -39,6 +40,7 @@ class Status:
     spent: Decimal
     evaluations: dict[int, Any] = field(default_factory=dict)
     answers: dict[str, int] | None = None
+    imported: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For ``--json`` and reports."""
@@ -57,6 +59,8 @@ class Status:
             "spent_epsilon": json_number(self.spent),
             "evaluations": {str(phase): found for phase, found in self.evaluations.items()},
         }
+        if self.imported is not None:
+            form["labels_imported"] = self.imported
         return form if self.answers is None else form | {"answers": self.answers}
 
 
@@ -82,6 +86,7 @@ def status_of(campaign: Campaign, audience: Audience = "world") -> Status:
         spent=ledger.spent,
         evaluations=dict(evaluations_of(steps)),
         answers=_answers(campaign) if audience == "owner" else None,
+        imported=next((one.facts["chosen"] for one in asked if "chosen" in one.facts), None),
     )
 
 

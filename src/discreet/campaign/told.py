@@ -16,6 +16,8 @@ from discreet.oracles import majority
 from discreet.records import Answer, Question, Value
 
 Given = Mapping[str, Any] | Iterable[Answer]
+IMPORTED = "imported"
+"""Who gave the labels that were there before the campaign."""
 
 
 def as_answers(given: Given, questions: Sequence[Question], *, annotator: str = "") -> list[Answer]:
@@ -53,11 +55,15 @@ def labels_of(questions: Iterable[Question], answers: Iterable[Answer], key: Sec
 
 
 def open_questions(questions: Iterable[Question], answers: Iterable[Answer], per_question: int) -> list[Question]:
-    """Those that fewer people than wanted have answered; a skip is an answer."""
+    """Those that fewer people than wanted have answered; a skip is an answer, and an imported label is enough."""
     voices: dict[str, set[str]] = {}
     for answer in answers:
         voices.setdefault(answer.question_id, set()).add(answer.annotator)
-    return [question for question in questions if len(voices.get(question.id, ())) < per_question]
+    return [one for one in questions if not _closed(voices.get(one.id, set()), per_question)]
+
+
+def _closed(voices: set[str], per_question: int) -> bool:
+    return IMPORTED in voices or len(voices) >= per_question
 
 
 def labels_to_bytes(labels: Mapping[str, Value]) -> bytes:

@@ -50,7 +50,7 @@ def oracle_of(config: CampaignConfig, campaign: Campaign) -> Oracle:
     from discreet.oracles import build_oracle, read_labels
 
     table, several = config.oracle, config.task.kind == "multilabel"
-    words = _words(config)
+    words = answer_words(config)
     options: dict[str, Any] = {"classes": config.task.classes, "multilabel": several}
     with config.pointing("oracle"):
         if table.name == "simulated":
@@ -71,15 +71,11 @@ def oracle_of(config: CampaignConfig, campaign: Campaign) -> Oracle:
         return build_oracle(table.name)
 
 
-def _words(config: CampaignConfig) -> Any:
-    from discreet.oracles import AnswerWords
-
-    return AnswerWords() if config.oracle.separator is None else AnswerWords(separator=config.oracle.separator)
-
-
 def answer_words(config: CampaignConfig) -> Any:
     """How cells of answers are read."""
-    return _words(config)
+    from discreet.recipes.known_labels import answer_words as words
+
+    return words(config)
 
 
 def show(form: dict[str, Any], text: str, *, as_json: bool) -> None:

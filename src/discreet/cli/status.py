@@ -37,6 +37,8 @@ def _lines(found: Status) -> list[str]:
         f"labels    {found.asked} asked of {found.planned} planned",
         f"budget    epsilon {found.epsilon} at delta {found.delta}; the path that spent most: {found.spent:.4g}",
     ]
+    if found.imported is not None:
+        lines.append(f"imported  labels of phase 0; their records were chosen {found.imported}, as declared")
     if found.answers is not None:
         lines.append("answers   " + ", ".join(f"{count} {name}" for name, count in found.answers.items()))
     lines += [f"phase {phase}{accuracy(one)}" for phase, one in found.evaluations.items()]

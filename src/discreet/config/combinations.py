@@ -39,6 +39,7 @@ _OF_SELECTORS: dict[str, tuple[str, ...]] = {
     "gaussian": ("delta",),
     "subsampled-gaussian": ("delta", "subsample"),
     "k-centre": ("delta", "radius", "anchored"),
+    "hidden-threshold": ("threshold_epsilon", "bins"),
     "random": (),
     "exact": (),
     "laplace": (),
@@ -177,6 +178,8 @@ def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig) -> Problems:
 
 
 def _model(model: ModelConfig) -> Problems:
+    if model.max_length is not None and model.encoder is None:
+        yield at("model.max_length", "there is no encoder whose tokens it would count", "Add encoder, or remove it")
     for name in ("inputs", "classes", "dropout", "seed"):
         if name in model.options:
             yield at(f"model.options.{name}", "it is no option of a model", "Remove it; the other tables say it")

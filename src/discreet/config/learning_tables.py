@@ -26,8 +26,6 @@ MOST_QUERIES = 100
 _WORD = text(what="a word", most=200)
 _POSITIVE = number(1e-9, 1e9)
 _ROWS = whole(most=10**6)
-_SHOWN = tuple(kind for kind in get_args(SelectionKind) if kind != "hidden")
-"""Hidden selection is not for campaigns yet: they tell how many were asked and labelled, and cut queries to k."""
 _PRICE = exact(zero=True, such_as="'2'")
 _NEEDS = ("proba", "draws", "embedding")
 
@@ -78,7 +76,7 @@ class PlanConfig:
     epochs: int = key(whole(most=10**6), add="epochs = 10, a phase")
     schedule: Schedule = key(choice(*get_args(Schedule)), "step-amplification")
     accountant: Accountant = key(choice(*get_args(Accountant)), "pld")
-    selection: SelectionKind = key(choice(*_SHOWN), "one-sided")
+    selection: SelectionKind = key(choice(*get_args(SelectionKind)), "one-sided")
     selection_epsilon: Decimal = key(_PRICE, Decimal(0))
     missed: tuple[Decimal, ...] | None = key(listed(_PRICE, most=MOST_QUERIES, such_as="['0.2', '0.2']"), None)
     shards: str | tuple[Decimal, ...] = key(
@@ -128,7 +126,8 @@ class SelectorConfig:
 class ModelConfig:
     """``name`` of a model, or ``module:callable``; its ``options``; ``init``: a file of public pre-trained weights.
 
-    ``seed`` draws the first weights; it is public.
+    ``seed`` draws the first weights; it is public. ``encoder``: of a pool of texts, the folder of a public encoder
+    whose vectors (or tokens, for a transformer) the model takes; ``max_length``: the most tokens of a text.
     """
 
     name: str = key(_WORD, add="name = 'linear'")
@@ -136,6 +135,8 @@ class ModelConfig:
     init: str | None = key(text(what="a path"), None)
     dropout: float = key(number(0, 0.999, such_as="0.1"), 0.0)
     seed: int = key(whole(0, MOST_SEED), 0)
+    encoder: str | None = key(text(what="a path"), None)
+    max_length: int | None = key(whole(3, 100_000), None)
 
 
 @dataclass(frozen=True, kw_only=True)

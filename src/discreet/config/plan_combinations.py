@@ -13,6 +13,7 @@ from discreet.config.table_reading import Problem
 from discreet.privacy.exact import exact_sum
 
 Problems = Iterator[Problem]
+_NO_CAPS = ("paper", "apart", "hidden")
 _AMPLIFIED = ("step-amplification", "noise-reduction")
 
 
@@ -31,7 +32,7 @@ def _sizes(plan: PlanConfig) -> Problems:
 def _rates(plan: PlanConfig) -> Problems:
     if plan.high_share is not None and not plan.individual_rates:
         yield _at("high_share", "without individual rates it changes nothing", "Add individual_rates = true")
-    if plan.individual_rates and (plan.selection == "paper" or plan.selection_epsilon == 0):
+    if plan.individual_rates and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
         fact = "only one-sided selection that is paid for gives records rates of their own"
         yield _at("individual_rates", fact, "Use selection one-sided or shards, and a selection_epsilon")
     if plan.individual_rates and plan.schedule not in _AMPLIFIED:
@@ -40,7 +41,7 @@ def _rates(plan: PlanConfig) -> Problems:
 
 def _prices(plan: PlanConfig) -> Problems:
     count = len(plan.queries)
-    if plan.missed is not None and (plan.selection == "paper" or plan.selection_epsilon == 0):
+    if plan.missed is not None and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
         yield _at("missed", "there are caps on misses where one-sided selection is paid for, alone", "Remove it")
     elif plan.missed is not None and len(plan.missed) != count:
         yield _at("missed", f"it has {len(plan.missed)} caps for {count} queries", "Give one a query")
@@ -74,13 +75,22 @@ def _within_the_budget(plan: PlanConfig, budget: BudgetConfig, initial: InitialC
 
 
 def _paid_for(plan: PlanConfig, selector: SelectorConfig) -> Problems:
+    if selector.name == "hidden-threshold":
+        if plan.selection_epsilon > 0:
+            yield _at("selection_epsilon", "whom it asks is not released, and costs nothing", "Remove it")
+        if selector.threshold_epsilon is None:
+            yield _at("threshold_epsilon", "its thresholds are all it pays for", "Write '0.05'", "selector")
+        return
     free = selector.name in ("random", "exact")
     if free and plan.selection_epsilon > 0:
         yield _at("selection_epsilon", f"{selector.name} selection costs nothing", "Remove it, or choose a selector")
     if not free and plan.selection_epsilon == 0:
         yield _at("selection_epsilon", f"nothing pays for {selector.name}", "Give a part of epsilon, about a quarter")
-    if plan.selection == "paper" and selector.threshold_epsilon is not None:
-        yield _at("threshold_epsilon", "the paper's price has no thresholds", "Use one-sided or shards", "selector")
+    if plan.selection in ("paper", "apart") and selector.threshold_epsilon is not None:
+        fact = (
+            "the paper's price has no thresholds" if plan.selection == "paper" else "queries apart have no thresholds"
+        )
+        yield _at("threshold_epsilon", fact, "Use one-sided or shards", "selector")
 
 
 PLAN_RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (

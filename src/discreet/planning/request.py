@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, get_args
 
 from discreet.errors import BadInput, InfeasiblePlan
+from discreet.planning.for_everyone import Mechanism
 from discreet.planning.selection import selection_terms
 from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.exact import Number
@@ -48,6 +49,9 @@ class PlanRequest:
     whole_batches: bool = False
     pool_size: int | None = None
     bins: int = BINS
+    mechanism: Mechanism = "laplace"
+    subsample: float | None = None
+    selection_delta: Number | None = None
     terms: SelectionTerms = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,8 +63,10 @@ class PlanRequest:
 
     @property
     def accounted(self) -> Budget:
-        """What paths are planned for: the budget, less the delta that a hidden selection keeps for its slots."""
-        return self.budget.keeping(self.terms.overflow)
+        """What paths are planned for: the budget, less the delta that a hidden selection keeps for its slots, or one
+        that is priced apart for its block.
+        """
+        return self.budget.keeping(self.terms.overflow + self.terms.delta)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -102,6 +108,10 @@ class PlanRequest:
             pool_size=self.pool_size,
             delta=self.budget.delta,
             bins=self.bins,
+            mechanism=self.mechanism,
+            subsample=self.subsample,
+            selection_delta=self.selection_delta,
+            accountant=self.accountant,
         )
 
     def naive_rate(self, phase: int) -> float:

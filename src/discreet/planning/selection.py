@@ -6,8 +6,10 @@ import math
 from decimal import ROUND_UP, Decimal
 
 from discreet.errors import BadInput
+from discreet.planning.for_everyone import Mechanism, terms_for_everyone
 from discreet.privacy.exact import Number, exact_decimal, exact_minus, exact_sum, share_of
 from discreet.privacy.hidden_slots import BINS, HiddenSlots
+from discreet.privacy.plan import Accountant
 from discreet.privacy.selection_terms import SelectionKind, SelectionTerms
 
 DEFAULT_HIGH_SHARE = 0.5
@@ -30,6 +32,10 @@ def selection_terms(
     pool_size: int | None = None,
     delta: Decimal = Decimal(0),
     bins: int = BINS,
+    mechanism: Mechanism = "laplace",
+    subsample: float | None = None,
+    selection_delta: Number | None = None,
+    accountant: Accountant = "pld",
 ) -> SelectionTerms:
     """Committed terms for ``len(queries)`` queries.
 
@@ -39,15 +45,34 @@ def selection_terms(
     asked from below do pay for misses, they are what each query needs and a fifth more.
 
     A hidden selection has no caps; its cohorts get slots, for which it keeps a part of ``delta``.
+
+    ``mechanism``: of *paper* and *apart*, what a query is. Gaussian ones are *apart*, with ``selection_delta`` (half of
+    delta, if it is left out) for all of them together; ``accountant`` finds their noise.
     """
     asked, tau = exact_decimal(epsilon, "selection epsilon"), exact_decimal(threshold_epsilon, "threshold epsilon")
     count = len(queries)
-    if individual_rates and (kind in ("paper", "hidden") or asked == 0):
+    if individual_rates and (kind in ("paper", "hidden", "apart") or asked == 0):
         raise BadInput(
             "individual rates",
             "they need one-sided prices: only there does a record asked from below lose less",
             "Use selection one-sided or shards with a selection epsilon above 0",
         )
+    if kind in ("paper", "apart"):
+        return terms_for_everyone(
+            kind,
+            mechanism,
+            queries,
+            asked,
+            delta=delta,
+            selection_delta=selection_delta,
+            subsample=subsample,
+            accountant=accountant,
+            reads_training_data=reads_training_data,
+            threshold_epsilon=tau,
+            missed=tuple(exact_decimal(cap, "cap on misses") for cap in missed or ()),
+        )
+    if mechanism != "laplace" or subsample is not None or selection_delta is not None:
+        raise BadInput(f"{mechanism} priced as {kind}", "a mechanism is for 'paper' and 'apart'", "Choose one of them")
     if kind == "hidden":
         return _hidden(queries, asked, tau, missed, shards, delta, bins, reads_training_data=reads_training_data)
     if high_share is not None and not individual_rates:
@@ -58,7 +83,7 @@ def selection_terms(
         pools = [math.floor(share * (pool_size - initial)) for share in shares]
     if missed is not None:
         caps = tuple(exact_decimal(cap, "cap on misses") for cap in missed)
-    elif kind == "paper" or asked == 0:
+    elif asked == 0:
         caps = ()
     elif kind == "shards":
         caps = (asked,) * count

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 
 SEVERAL = 8
+_FAR = 1e30
+"""Well inside of what float32 holds."""
 Places = NDArray[np.int64]
 Span = slice | Places
 """Rows by a slice without steps, or by positions that are there."""
@@ -116,6 +118,12 @@ class Scaling:
         """What records of a stored type become."""
         return np.dtype(np.uint8 if self.plain and stored in (np.uint8, np.bool_) else np.float32)
 
+    def always_finite(self, stored: np.dtype[Any]) -> bool:
+        """Whether a stored type has no value that could become anything but a finite number: bytes, as a rule."""
+        if stored.kind not in "biu" or stored.itemsize > 1:
+            return False
+        return bool((256 + np.abs(self._center).max()) / np.abs(self._scale).min() < _FAR)
+
     def applied(self, values: NDArray[Any]) -> NDArray[Any]:
         """A new array, scaled. Wide numbers are scaled before they are rounded: 1.7e9 - 1.6e9 keeps its digits."""
         target = self.dtype_of(values.dtype)
@@ -126,7 +134,8 @@ class Scaling:
         kind = np.float64 if wide else np.float32
         with np.errstate(all="ignore"):
             scaled: NDArray[Any] = np.array(values, dtype=kind, order="C")
-            np.subtract(scaled, self._center.astype(kind), out=scaled)
+            if self._center.any():
+                np.subtract(scaled, self._center.astype(kind), out=scaled)
             np.divide(scaled, self._scale.astype(kind), out=scaled)
             return scaled.astype(target, copy=False)
 
@@ -151,7 +160,7 @@ class Rows(RecordArray):
         stored, fine = self.stored(span)
         values = self._scaling.applied(stored)
         fine = np.ones(len(values), dtype=bool) if fine is None else fine
-        if values.dtype.kind == "f":
+        if values.dtype.kind == "f" and not self._scaling.always_finite(stored.dtype):
             fine = fine & finite(values)
         if not fine.all():
             refuse_if_none(fine, self._name)

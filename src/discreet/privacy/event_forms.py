@@ -13,6 +13,7 @@ from typing import Any
 
 from discreet.errors import InvalidEvent, UnsupportedEvent
 from discreet.privacy.events import (
+    Block,
     BoundedRange,
     Composed,
     DiscreteLaplace,
@@ -29,6 +30,7 @@ from discreet.privacy.events import (
 REGISTRY: dict[tuple[str, int], type[Event]] = {
     (cls.kind, cls.version): cls
     for cls in (
+        Block,
         BoundedRange,
         Composed,
         DiscreteLaplace,
@@ -80,7 +82,7 @@ def from_json(form: Any, depth: int = 0) -> Event:
 
 
 def _read_value(cls: type[Event], name: str, value: Any, depth: int) -> Any:
-    if cls in (Repeated, Composed) and name == "event":
+    if cls in (Repeated, Block) and name == "event":
         return from_json(value, depth + 1)
     if cls is Composed:
         return tuple(from_json(item, depth + 1) for item in _list_of(value))

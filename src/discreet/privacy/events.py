@@ -230,6 +230,28 @@ class Repeated(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Block(Event):
+    """All of ``event``, claimed as one: ``epsilon`` at ``delta``, fixed before any of it is done.
+
+    For what a record meets before its branch and what is not pure, such as Gaussian selections. A path pays it whole,
+    however much of it the record met (docs/proofs/apart.md). Accountants of training do not take it.
+    """
+
+    kind: ClassVar[str] = "block"
+    event: Event
+    epsilon: Decimal
+    delta: Decimal
+
+    def __init__(self, *, event: Event, epsilon: Number, delta: Number) -> None:
+        for name, value in (("event", event), ("epsilon", epsilon), ("delta", delta)):
+            object.__setattr__(self, name, value)
+        _epsilon(self, "epsilon")
+        _epsilon(self, "delta")
+        if not isinstance(event, Event) or isinstance(event, Block) or not 0 < self.delta < 1:
+            raise InvalidEvent(self.kind, "it is not of events, or its delta is no probability", "Plan it again")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Composed(Event):
     """Several events, each with parameters fixed beforehand, all touching the same record."""
 

@@ -11,10 +11,15 @@ record before its last branch, and training fixed by the branch,
 and the same with P and Q exchanged and l'. So each path is certified alone, by the PLD of its *training* at
 eps - l(path), and the claim is the worst path. A selection event is never put into a path's PLD: its outcome is
 correlated with the path, and the worst path of joint PLDs is not a bound (a test keeps the counterexample).
+
+What is not pure stands before a branch as a `Block` of (epsilon, delta) alone: its epsilon is a loss in both
+directions, and training is certified at what is left of delta (docs/proofs/apart.md). What a block says is computed
+again from its events; if they cost more, the path pays more.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,8 +30,8 @@ from discreet.errors import InvalidEvent, InvalidPlan
 from discreet.privacy.accounting.pld import FINEST_INTERVAL, PLANNING_INTERVAL, pld_epsilons
 from discreet.privacy.accounting.rdp import rdp_epsilon
 from discreet.privacy.event_forms import from_json, to_json
-from discreet.privacy.events import Composed, Event, PoissonSampledGaussian, Repeated, ThresholdResponse
-from discreet.privacy.exact import exact_sum, float_above, json_number, rounded_up
+from discreet.privacy.events import Block, Composed, Event, PoissonSampledGaussian, Repeated, ThresholdResponse
+from discreet.privacy.exact import exact_minus, exact_sum, float_above, float_below, json_number, rounded_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +47,7 @@ class Branch:
     below: bool = False
 
     def __post_init__(self) -> None:
-        if self.event.pure_epsilon() is None:
+        if self.event.pure_epsilon() is None and not isinstance(self.event, Block):
             raise InvalidEvent(
                 f"a {self.event.kind} event before a branch", "only pure losses can stand there", "Use a pure mechanism"
             )
@@ -65,7 +70,7 @@ class Branch:
 
     @property
     def _pure(self) -> Decimal:
-        pure = self.event.pure_epsilon()
+        pure = self.event.epsilon if isinstance(self.event, Block) else self.event.pure_epsilon()
         assert pure is not None  # checked in __post_init__
         return pure
 
@@ -130,18 +135,44 @@ class Trajectory:
         fine = min(left / 2000, math.sqrt(max(left, 0.0) / 1000 / max(steps, 1)))
         return min(PLANNING_INTERVAL, max(FINEST_INTERVAL, fine))
 
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What is not pure before the branch."""
+        return tuple(branch.event for branch in self.selection if isinstance(branch.event, Block))
+
+    @property
+    def block_delta(self) -> Decimal:
+        """The part of delta that blocks take."""
+        return exact_sum(block.delta for block in self.blocks)
+
     def rdp(self, delta: float) -> float:
         """Claim by RDP, both directions, rounded up."""
+        left, over = self._after_blocks(delta, by_pld=False)
         if not self.training:
-            return self.selection_loss
-        return rounded_up(float_above(max(self.forward, self.backward)) + rdp_epsilon(self.trained, delta))
+            return rounded_up(self.selection_loss + over) if over else self.selection_loss
+        if self.blocks and left <= 0:
+            return math.inf
+        return rounded_up(float_above(max(self.forward, self.backward)) + over + rdp_epsilon(self.trained, left))
 
     def pld(self, delta: float, interval: float = PLANNING_INTERVAL) -> float:
         """Claim by PLD: the worse direction, each with its own selection losses, rounded up."""
+        left, over = self._after_blocks(delta, by_pld=True)
         if not self.training:
-            return self.selection_loss
-        forward, backward = pld_epsilons(self.trained, delta, interval=interval)
-        return rounded_up(max(float_above(self.forward) + forward, float_above(self.backward) + backward))
+            return rounded_up(self.selection_loss + over) if over else self.selection_loss
+        if self.blocks and left <= 0:
+            return math.inf
+        forward, backward = pld_epsilons(self.trained, left, interval=interval)
+        return rounded_up(max(float_above(self.forward) + forward, float_above(self.backward) + backward) + over)
+
+    def _after_blocks(self, delta: float, *, by_pld: bool) -> tuple[float, float]:
+        """What blocks leave of delta, and by how much their events cost more than they say; infinite, if they take more
+        than there is.
+        """
+        if not self.blocks:
+            return delta, 0.0
+        left = float_below(exact_minus(Decimal(delta), self.block_delta))
+        over = sum(max(0.0, block_epsilon(block, by_pld=by_pld) - float_below(block.epsilon)) for block in self.blocks)
+        return left, math.inf if left < 0 else over
 
     def certified(self, delta: float, *, budget: float, pld: bool) -> Self:
         """This path with its claims filled in."""
@@ -178,6 +209,13 @@ class Trajectory:
         if [json_number(path.forward), json_number(path.backward)] != [data["forward"], data["backward"]]:
             raise InvalidPlan("a stored trajectory", "its losses do not follow from its events", "Restore the file")
         return path
+
+
+@functools.lru_cache(maxsize=256)
+def block_epsilon(block: Block, *, by_pld: bool) -> float:
+    """What a block's events cost at its delta, by one accountant, rounded up."""
+    delta = float_below(block.delta)
+    return rounded_up(max(pld_epsilons(block.event, delta)) if by_pld else rdp_epsilon(block.event, delta))
 
 
 def _epsilon_or_none(value: Any) -> bool:

@@ -12,8 +12,11 @@ import numpy as np
 from discreet.campaign.recipe import Desk
 from discreet.config import AugmentConfig, CampaignConfig
 from discreet.errors import BadInput, InvalidCheckpoint
+from discreet.noise import Source
 from discreet.pools import Pool
-from discreet.recipes.units import RowsAt
+from discreet.privacy.ledger import Receipt
+from discreet.privacy.training_phase import TrainingPhase
+from discreet.recipes.model_records import TRANSFORMER, training_rows
 from discreet.records import Value
 
 if TYPE_CHECKING:
@@ -32,18 +35,27 @@ def model_of(config: CampaignConfig, inputs: Sequence[int]) -> nn.Module:
     """The model with its first weights: drawn from a public seed, or public pre-trained ones."""
     from discreet.models import build_model
 
-    with config.pointing("model"):
+    own = ":" in config.model.name and not config.model.name.startswith("timm:")
+    with config.pointing("model.name" if own else "model"):
         module = build_model(
             config.model.name,
             inputs=tuple(inputs),
             classes=len(config.task.classes),
             dropout=config.model.dropout,
             seed=config.model.seed,
-            **config.model.options,
+            **_options(config),
         )
     if config.model.init is not None:
         _fill(module, config, config.resolve(config.model.init))
     return module
+
+
+def _options(config: CampaignConfig) -> dict[str, Any]:
+    """Of the model; a transformer is the encoder whose tokens are read, unless it says otherwise."""
+    options = dict(config.model.options)
+    if config.model.name == TRANSFORMER and config.model.encoder is not None and not {"path", "config"} & set(options):
+        options["path"] = config.resolve(config.model.encoder)
+    return options
 
 
 def _fill(module: nn.Module, config: CampaignConfig, path: Path) -> None:
@@ -109,8 +121,14 @@ def _loss(config: CampaignConfig) -> Any:
     if table.class_weights is not None:
         return WeightedCrossEntropy(table.class_weights)
     if table.loss is not None and ":" in table.loss:
-        return named_object(table.loss)
-    return table.loss or ("multilabel-bce" if config.task.kind == "multilabel" else "cross-entropy")
+        with config.pointing("trainer.loss"):
+            return named_function(table.loss)
+    return table.loss or usual_loss(config)
+
+
+def usual_loss(config: CampaignConfig) -> str:
+    """Of the task."""
+    return "multilabel-bce" if config.task.kind == "multilabel" else "cross-entropy"
 
 
 class WeightedCrossEntropy:
@@ -133,8 +151,17 @@ def named_object(place: str) -> Any:
     module, _, name = place.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError):
-        raise BadInput(place, "it cannot be imported", "Give module:name, importable from here") from None
+    except Exception as problem:  # noqa: BLE001 - whatever a module of the user's does when it is imported
+        fact = f"it cannot be imported ({type(problem).__name__})"
+        raise BadInput(place, fact, "Give module:name, importable from here") from None
+
+
+def named_function(place: str) -> Any:
+    """``module:name`` of something that can be called."""
+    found = named_object(place)
+    if not callable(found):
+        raise BadInput(place, f"it is a {type(found).__name__}, and cannot be called", "Name a function")
+    return found
 
 
 def trainer_of(config: CampaignConfig, desk: Desk, inputs: Sequence[int]) -> DPSGD:
@@ -163,7 +190,22 @@ def cohort_of(config: CampaignConfig, pool: Pool, ids: Sequence[str], labels: Ma
     if config.budget.unit == "person":
         assert pool.persons is not None
         persons = np.array([pool.persons[place] for place in places.tolist()])
-    return CohortRecords(x=RowsAt(pool.x, places), y=targets([known[one] for one in ids], config), persons=persons)
+    return CohortRecords(
+        x=training_rows(config, pool, places), y=targets([known[one] for one in ids], config), persons=persons
+    )
+
+
+def in_slots(
+    phase: TrainingPhase, cohorts: Mapping[str, CohortRecords], where: Receipt | Source
+) -> dict[str, CohortRecords]:
+    """Cohorts whose size is hidden, padded to their committed slots; the others as they are."""
+    from discreet.trainers.dp_sgd import padded
+
+    slots = dict(phase.slots)
+    return {
+        label: padded(cohort, slots[label], where=where, kind=f"slots {label}") if label in slots else cohort
+        for label, cohort in cohorts.items()
+    }
 
 
 def targets(values: Sequence[Value], config: CampaignConfig) -> Any:

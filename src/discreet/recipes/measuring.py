@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from discreet.campaign.recipe import Desk
 from discreet.config import CampaignConfig
 from discreet.noise import charge_once
-from discreet.oracles import read_labels
 from discreet.pools import Pool, open_pool
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import Why
 from discreet.privacy.ledger.ledger import request
 from discreet.privacy.ledger.plan_terms import HELD_OUT
+from discreet.recipes.known_labels import labels_in
 from discreet.recipes.learning import cohort_of
 
 if TYPE_CHECKING:
@@ -67,14 +67,12 @@ def evaluated(config: CampaignConfig, model: Any, desk: Desk, *, last: bool) -> 
 
 
 def _records(config: CampaignConfig) -> CohortRecords:
-    table, pool = config.evaluation, config.pool
+    table = config.evaluation
     assert table.path is not None
     assert table.labels is not None  # both checked with the file
     with config.pointing("evaluation.path"):
         found = pool_like(config, table.path)
-    with config.pointing("evaluation.labels"):
-        labels = read_labels(config.resolve(table.labels), multilabel=config.task.kind == "multilabel")
-    del pool
+    labels = labels_in(config, table.labels, "evaluation.labels")
     return cohort_of(config, found, found.ids, labels)
 
 

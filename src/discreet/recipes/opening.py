@@ -26,6 +26,7 @@ from discreet.privacy.ledger import Ledger
 from discreet.privacy.plan import Plan
 from discreet.privacy.plan_forms import plan_from_json
 from discreet.recipes.measuring import pool_like
+from discreet.recipes.model_records import inputs_of
 from discreet.recipes.private_pool import PrivatePool, plan_of
 from discreet.storage import CampaignStore, Storage, open_storage
 
@@ -40,6 +41,7 @@ _MAY_CHANGE = (
     "evaluation.labels",
     "initial.path",
     "model.init",
+    "model.encoder",
 )
 
 
@@ -55,7 +57,7 @@ def create(
     if config.recipe.name != "private-pool":
         raise config.error("recipe.name", "it is planned, and not there yet", "Use private-pool")
     records = _base_pool(config, pool)
-    recipe = PrivatePool(config=config, plan=plan_of(config), inputs=_inputs(config, records))
+    recipe = PrivatePool(config=config, plan=plan_of(config), inputs=inputs_of(config, records))
     recipe.check(records)
     form = {
         "format": FORMAT,
@@ -157,12 +159,6 @@ def _with_extensions(store: CampaignStore, config: CampaignConfig, pool: Pool) -
         return pool
     parts = [pool_like(config, str(cohort.facts["path"]), size=cohort.size) for cohort in further]
     return JoinedPool([pool, *parts])
-
-
-def _inputs(config: CampaignConfig, pool: Pool) -> tuple[int, ...]:
-    if pool.x is None:
-        raise config.error("pool.text", "this recipe takes numbers", "Turn texts into vectors with a public encoder")
-    return tuple(int(size) for size in pool.x.shape[1:])
 
 
 def _finish(store: CampaignStore, recipe: Recipe, pool: Pool, seed: int | None, watch: Watch) -> None:

@@ -5,7 +5,8 @@ score, for what its plan pays, and trains all cohorts with their own rates. Guar
 relation, committed mode); assumptions in docs/reference/assumptions.md.
 
 Baselines are the same recipe with other words: ``selector = "random"`` is random active learning; no queries at all is
-DP-SGD on a random subset; ``selector = "exact"`` is not private, and taken in simulations alone.
+DP-SGD on a random subset; ``selector = "exact"`` is not private, and taken in simulations alone. Noisy top-k, the
+exponential mechanism and k-centre are the DP-AL paper's selections, each at an honest price.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from typing import Any
 
 from discreet.campaign.recipe import Chosen, Desk, Trained
 from discreet.config import CampaignConfig
-from discreet.noise import OperatingSystem, SecretKey
+from discreet.noise import SecretKey
 from discreet.planning import make_plan, plan_request
 from discreet.pools import Pool
 from discreet.privacy.ledger import Terms, terms_of
 from discreet.privacy.plan import Plan
 from discreet.privacy.training_phase import TrainingPhase
-from discreet.recipes import choosing, learning, measuring
+from discreet.recipes import choosing, learning, measuring, selecting
+from discreet.recipes.known_labels import known_labels
+from discreet.recipes.model_records import reader_of
+from discreet.recipes.rehearsing import rehearse
 from discreet.recipes.units import Units
 from discreet.records import Value
 from discreet.roles import Predictor
@@ -31,6 +35,7 @@ from discreet.roles import Predictor
 def plan_of(config: CampaignConfig) -> Plan:
     """The plan that the campaign's file asks for. Touches no data."""
     table = config.plan
+    selecting.check_priced(config)
     units = config.pool.size if config.budget.unit == "record" else config.pool.persons
     with config.pointing("plan"):
         ask = plan_request(
@@ -50,9 +55,12 @@ def plan_of(config: CampaignConfig) -> Plan:
             shards=table.shards,
             individual_rates=table.individual_rates,
             high_share=table.high_share,
-            reads_training_data=table.reads_training_data,
+            # k-centre looks at labelled records, too: everybody pays every query
+            reads_training_data=table.reads_training_data or config.selector.name == "k-centre",
             whole_batches=table.whole_batches,
             pool_size=units,
+            **({} if config.selector.bins is None else {"bins": config.selector.bins}),
+            **selecting.mechanism_of(config),
         )
         ask.budget.warn_if_loose(ask.units)
         return make_plan(ask)
@@ -90,22 +98,19 @@ class PrivatePool:
         """Of the plan, and of evaluation where it is paid for."""
         return terms_of(self.plan, held_out=measuring.price_of(self.config))
 
+    def known_labels(self) -> Mapping[str, Value]:
+        """Of phase 0, where the campaign's file names some."""
+        return known_labels(self.config)
+
     def check(self, pool: Pool) -> None:
         """Everything that could be refused later is refused before a campaign begins."""
-        config = self.config
-        if pool.x is None:
-            raise config.error("pool.text", "this model takes numbers", "Turn the texts into vectors first")
-        if config.budget.unit == "person" and pool.persons is None:
-            raise config.error("pool.person", "nothing says whose records they are", "Declare the column of persons")
-        learning.model_of(config, self.inputs)
-        learning.settings_of(config)
-        for query in range(1, self.phases):
-            choosing.selector_of(config, self.plan, query, OperatingSystem())
-        measuring.check(config)
+        rehearse(self.config, self.plan, pool, self._predictor(learning.model_of(self.config, self.inputs)))
 
     def choose(self, desk: Desk) -> Chosen:
-        """The initial records by lot; later ones by score."""
+        """The initial records by lot, or those whose labels are there; later ones by score."""
         units = Units.of(desk.pool, self.config.budget.unit, self.config.budget.records_per_person)
+        if desk.phase == 0 and self.config.initial is not None:
+            return choosing.chosen_before(desk, self.config, self.plan, units)
         if desk.phase == 0:
             return choosing.chosen_at_random(desk, self.plan, units)
         return choosing.chosen_by_score(desk, self.config, self.plan, units, self.shards)
@@ -121,15 +126,24 @@ class PrivatePool:
             for label in phase.labels
         }
         start: Any = desk.model
-        trainer.check(phase=phase, cohorts=cohorts, start=start)
+        trainer.check(phase=phase, cohorts=learning.in_slots(phase, cohorts, desk.source), start=start)
         paid = charge_training(desk.charges, phase)
-        made = trainer.train(phase=phase, cohorts=cohorts, start=start, receipt=paid)
+        filled = learning.in_slots(phase, cohorts, paid[0])  # places that a redo draws again
+        made = trainer.train(phase=phase, cohorts=filled, start=start, receipt=paid)
         evaluation = measuring.evaluated(self.config, made, desk, last=desk.phase == self.phases - 1)
         return Trained(content=learning.to_bytes(made.module), evaluation=evaluation)
 
     def predictor(self, content: bytes) -> Predictor:
         """The model that `train` stored."""
+        return self._predictor(learning.from_bytes(content, learning.model_of(self.config, self.inputs)))
+
+    def _predictor(self, module: Any) -> Predictor:
         from discreet.trainers.torch_predictor import TorchPredictor
 
-        module = learning.from_bytes(content, learning.model_of(self.config, self.inputs))
-        return TorchPredictor(module, task=learning.task_of(self.config), device=self.config.trainer.device)
+        task, device, reader = learning.task_of(self.config), self.config.trainer.device, reader_of(self.config)
+        with self.config.pointing("trainer.device"):
+            if reader is None:
+                return TorchPredictor(module, task=task, device=device)
+            from discreet.recipes.texts import TextPredictor
+
+            return TextPredictor(module, reader=reader, task=task, device=device)

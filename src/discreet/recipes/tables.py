@@ -49,14 +49,10 @@ def private_pool(
             "selection_epsilon": str(selection_epsilon),
             **(plan or {}),
         },
-        "scorer": {"name": scorer or ("random" if chosen == "random" else _score(task))},
+        "scorer": {"name": scorer or ("random" if chosen == "random" else "entropy")},
         "selector": {"name": chosen} | ({} if threshold is None else {"threshold_epsilon": str(threshold)}),
         "oracle": {"name": "files", "per_question": per_question},
         "model": {"name": model, "options": dict(model_options or {})},
         "trainer": dict(trainer or {}),
     }
     return made | {name: {**made.get(name, {}), **table} for name, table in tables.items()}
-
-
-def _score(task: str) -> str:
-    return "mean-label-entropy" if task == "multilabel" else "entropy"

@@ -64,24 +64,24 @@ class Units:
 
 
 class RowsAt:
-    """Rows of ``x`` at places, in float32, read when they are asked for: a part of a pool, never copied whole."""
+    """Rows of ``x`` at places, in one type, read when they are asked for: a part of a pool, never copied whole."""
 
-    def __init__(self, x: Any, places: Places | Sequence[int]) -> None:
+    def __init__(self, x: Any, places: Places | Sequence[int], *, dtype: Any = np.float32) -> None:
         self._x, self._places = x, np.asarray(places, dtype=np.int64)
         self.shape = (len(self._places), *x.shape[1:])
-        self.dtype = np.dtype(np.float32)
+        self.dtype = np.dtype(dtype)
         self.ndim = len(self.shape)
 
     def __len__(self) -> int:
         """The number of rows."""
         return len(self._places)
 
-    def __getitem__(self, key: Any) -> NDArray[np.float32]:
+    def __getitem__(self, key: Any) -> NDArray[Any]:
         """Rows by a slice, a mask or places."""
         places = self._places[key]
         if len(places) and isinstance(key, slice) and (np.diff(places) == 1).all():
-            return np.asarray(self._x[int(places[0]) : int(places[-1]) + 1], dtype=np.float32)
-        return np.asarray(self._x[places], dtype=np.float32)
+            return np.asarray(self._x[int(places[0]) : int(places[-1]) + 1], dtype=self.dtype)
+        return np.asarray(self._x[places], dtype=self.dtype)
 
     def __repr__(self) -> str:
         """Public facts only."""

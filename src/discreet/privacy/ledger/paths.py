@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from discreet.errors import BadInput, InvalidLedger
-from discreet.privacy.events import Event, Pure, Repeated, ThresholdResponse
+from discreet.privacy.events import Block, Event, Pure, Repeated, ThresholdResponse
 from discreet.privacy.exact import exact_times
 from discreet.privacy.ledger.entries import BROKEN, MOST_PHASE, checked_count, checked_name
 from discreet.privacy.trajectories import Branch, Trajectory
@@ -125,8 +125,11 @@ def _no_dearer(name: str, committed: Event, event: Event) -> bool:
     return bool(ours >= theirs) if name == "noise_multiplier" else bool(ours == theirs)
 
 
-def trajectory_of(path: Path, lines: Iterable[Line]) -> Trajectory:
-    """``path`` as a trajectory: what these lines do to a record that takes it."""
+def trajectory_of(path: Path, lines: Iterable[Line], apart: Block | None = None) -> Trajectory:
+    """``path`` as a trajectory: what these lines do to a record that takes it.
+
+    ``apart``: the block of all lines before a branch that are not pure. A path that meets one of them pays it whole.
+    """
     known = list(lines)
     reading = Reading(path, known)
     selection: list[Branch] = []
@@ -136,8 +139,10 @@ def trajectory_of(path: Path, lines: Iterable[Line]) -> Trajectory:
             continue
         if reading.composes(line.who, line.phase):
             training[line.event] = training.get(line.event, 0) + line.count
-        else:
+        elif apart is None or line.event.pure_epsilon() is not None:
             selection += reading.branches(line)
+        elif Branch(event=apart) not in selection:
+            selection.append(Branch(event=apart))
     return Trajectory(
         name=path.name,
         selection=tuple(selection),

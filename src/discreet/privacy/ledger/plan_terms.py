@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from discreet.privacy.events import DiscreteLaplace, Event, Laplace, ThresholdResponse
+from discreet.privacy.events import DiscreteLaplace, Event, Repeated, ThresholdResponse
 from discreet.privacy.ledger.paths import Choice, Line, Path, Stay
 from discreet.privacy.ledger.terms import Terms, committed, plan_digest
 from discreet.privacy.plan import NEVER_ASKED, Cohort, Plan
@@ -39,6 +39,7 @@ def terms_of(plan: Plan, *, held_out: Event | None = None) -> Terms:
         accountant=plan.accountant,
         plan=plan_digest(plan),
         overflow=plan.selection.overflow,
+        apart=plan.selection.block(),
     )
 
 
@@ -54,8 +55,10 @@ def _selection_lines(terms: SelectionTerms) -> Iterator[Line]:
         return
     for query in range(1, terms.queries + 1):
         who = pool_of(terms, query)
-        if terms.kind == "paper":
-            yield Line(who=who, phase=query, event=Laplace(epsilon=terms.per_query()))
+        if terms.kind in ("paper", "apart"):
+            event = terms.query_event(query)
+            each, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
+            yield Line(who=who, phase=query, event=each, count=count)
             continue
         if terms.threshold_epsilon > 0:
             yield Line(who=who, phase=query, event=DiscreteLaplace(epsilon=terms.threshold_epsilon))

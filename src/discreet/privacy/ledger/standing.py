@@ -20,6 +20,7 @@ from discreet.privacy.exact import exact_minus, exact_sum, float_below, rounded_
 from discreet.privacy.ledger.entries import MOST_PHASE, Charge, Why
 from discreet.privacy.ledger.paths import Line, Path, Reading, covers
 from discreet.privacy.ledger.terms import Terms
+from discreet.privacy.trajectories import Branch
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class PathTotal:
     forward: Decimal = Decimal(0)
     backward: Decimal = Decimal(0)
     entries: int = 0
+    begun: bool = False
+    """Whether something of the block was charged: then all of it counts."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Rule:
         self.terms = terms
         self._limit = RdpLimit(terms.budget, orders=terms.orders) if terms.mode == "adaptive" else None
         self._delta = float_below(terms.accounted.delta)
+        kept = terms.apart.delta if terms.apart else Decimal(0)
+        self._apart_delta = float_below(max(Decimal(0), exact_minus(terms.accounted.delta, kept)))
         self._lines: dict[tuple[str, int], list[int]] = {}
         for number, line in enumerate(terms.lines):
             self._lines.setdefault((line.who, line.phase), []).append(number)
@@ -146,7 +151,12 @@ class Rule:
         if reading.composes(charge.who, phase):
             return replace(total, spending=total.spending.plus(charge.event, charge.count, ORDERS))
         line = Line(who=charge.who, phase=phase, event=charge.event, count=charge.count)
-        branches = list(reading.branches(line))
+        apart = self.terms.apart
+        if apart is None or charge.event.pure_epsilon() is not None:
+            branches = list(reading.branches(line))
+        else:
+            branches = [] if total.begun else [Branch(event=apart)]
+            total = replace(total, begun=True)
         return replace(
             total,
             forward=exact_sum((total.forward, *(branch.forward for branch in branches))),
@@ -157,7 +167,7 @@ class Rule:
         """An odometer: epsilon of what a path was charged so far, rounded up."""
         if self._limit:
             return self._limit.epsilon(total.spending)
-        composed = total.spending.epsilon(self._delta, ORDERS)
+        composed = total.spending.epsilon(self._apart_delta if total.begun else self._delta, ORDERS)
         return exact_sum((max(total.forward, total.backward), composed))
 
     def alone(self, event: Event, count: int) -> Decimal:

@@ -21,16 +21,16 @@ from discreet.errors import BadInput, BudgetExceeded, DiscreetError, InvalidLedg
 from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, best_order
 from discreet.privacy.accounting.rdp import ORDERS
 from discreet.privacy.budget import Budget
-from discreet.privacy.event_forms import from_json, to_json
-from discreet.privacy.events import Event, ThresholdResponse
+from discreet.privacy.event_forms import flatten, from_json, to_json
+from discreet.privacy.events import Block, Event, ThresholdResponse
 from discreet.privacy.exact import exact_decimal, exact_minus, json_number
 from discreet.privacy.ledger.entries import BROKEN, Charge, Why, canonical
-from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, trajectory_of
+from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, Reading, trajectory_of
 from discreet.privacy.plan import Accountant, Plan
 from discreet.privacy.trajectories import Trajectory
 
 Mode = Literal["committed", "adaptive"]
-OVERFLOW = "overflow"
+OVERFLOW, APART = "overflow", "apart"
 KEYS = {"mode", "budget", "accountant", "paths", "lines", "orders", "plan"}
 
 
@@ -40,6 +40,7 @@ class Terms:
 
     ``overflow``: the part of delta that a hidden selection keeps for its slots; above 0, asked sets are not released
     (docs/proofs/hidden-selection.md), and the promise is about what is.
+    ``apart``: the block that all committed lines before a branch make which are not pure (docs/proofs/apart.md).
     """
 
     mode: Mode
@@ -50,6 +51,7 @@ class Terms:
     orders: tuple[float, ...] = ()
     plan: str = ""
     overflow: Decimal = Decimal(0)
+    apart: Block | None = None
 
     def __post_init__(self) -> None:
         if self.budget.relation != "zero-out":
@@ -61,7 +63,8 @@ class Terms:
             raise BadInput("the overflow of a ledger", "it is no part of a committed delta", "Make the terms of a plan")
         if self.mode == "committed":
             self._check_lines()
-        elif self.mode == "adaptive" and not self.lines and self.accountant == "rdp":
+            self._check_apart()
+        elif self.mode == "adaptive" and not self.lines and self.accountant == "rdp" and self.apart is None:
             RdpLimit(self.budget, orders=self.orders)
         else:
             raise BadInput("the terms of a ledger", "their mode and parts do not fit", "Use committed() or adaptive()")
@@ -74,6 +77,25 @@ class Terms:
             Why(phase=line.phase, purpose="check")
             self.touched(line.who, line.phase)
         _check_outcomes(self.paths, self.lines)
+
+    def _check_apart(self) -> None:
+        """A block is of exactly the lines before a branch that are not pure: one that is left out would be free."""
+        if self.apart is None:
+            return
+        found: dict[Event, int] = {}
+        readings = [Reading(path, self.lines) for path in self.paths]
+        for line in self.lines:
+            touched = [readings[place] for place in self.touched(line.who, line.phase)]
+            before = not all(reading.composes(line.who, line.phase) for reading in touched)
+            if line.event.pure_epsilon() is None and before:
+                found[line.event] = found.get(line.event, 0) + line.count
+        claimed: dict[Event, int] = {}
+        for event, count in flatten(self.apart.event):
+            claimed[event] = claimed.get(event, 0) + count
+        if found != claimed:
+            raise BadInput(
+                "a block of a ledger", "it is not of the lines before a branch that are not pure", "Use terms_of(plan)"
+            )
 
     def touched(self, who: str, phase: int) -> tuple[int, ...]:
         """Positions of the paths that a charge to ``who`` in ``phase`` touches; refuses one that touches none."""
@@ -100,7 +122,7 @@ class Terms:
     def trajectories(self, lines: Iterable[Line] | None = None) -> tuple[Trajectory, ...]:
         """Every path under ``lines`` (the committed ones by default), not yet priced."""
         found = tuple(self.lines if lines is None else lines)
-        return tuple(trajectory_of(path, found) for path in self.paths)
+        return tuple(trajectory_of(path, found, self.apart) for path in self.paths)
 
     def check_claim(self) -> None:
         """Raise `BudgetExceeded` unless every committed path keeps the promise, by the terms' accountant."""
@@ -120,7 +142,7 @@ class Terms:
 
     def to_json(self) -> dict[str, Any]:
         """A form that reads back to an equal value."""
-        form = {
+        form: dict[str, Any] = {
             "mode": self.mode,
             "budget": self.budget.to_json(),
             "accountant": self.accountant,
@@ -129,7 +151,9 @@ class Terms:
             "orders": list(self.orders),
             "plan": self.plan,
         }
-        return form | {OVERFLOW: json_number(self.overflow)} if self.overflow else form
+        if self.overflow:
+            form[OVERFLOW] = json_number(self.overflow)
+        return form if self.apart is None else form | {APART: to_json(self.apart)}
 
     @classmethod
     def from_json(cls, form: dict[str, Any]) -> Terms:
@@ -186,10 +210,17 @@ def _outcome(path: Path, who: str, phase: int) -> str:
 
 
 def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
-    if set(form) - {OVERFLOW} != KEYS or form["accountant"] not in ("pld", "rdp") or not isinstance(form["plan"], str):
+    if (
+        set(form) - {OVERFLOW, APART} != KEYS
+        or form["accountant"] not in ("pld", "rdp")
+        or not isinstance(form["plan"], str)
+    ):
         raise InvalidLedger("reading a ledger's terms", "their keys are not the expected ones", BROKEN)
     if not all(type(order) is float for order in form["orders"]):
         raise InvalidLedger("reading a ledger's terms", "an order is not a number", BROKEN)
+    apart = from_json(form[APART]) if APART in form else None
+    if not (apart is None or isinstance(apart, Block)):
+        raise InvalidLedger("reading a ledger's terms", "what is apart is not a block", BROKEN)
     return cls(
         mode=form["mode"],
         budget=Budget.from_json(form["budget"]),
@@ -202,12 +233,13 @@ def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
         orders=tuple(form["orders"]),
         plan=form["plan"],
         overflow=exact_decimal(form.get(OVERFLOW, 0), OVERFLOW),
+        apart=apart,
     )
 
 
 def cost_of(path: Trajectory, budget: Budget, *, by_pld: bool) -> Decimal:
     """What ``path`` costs by one accountant, at the budget's delta; exactly, where it is a sum of pure losses."""
-    if not path.training:
+    if not path.training and not path.blocks:
         return max(path.forward, path.backward)
     delta = float(budget.delta)
     claim = path.pld(delta, path.interval(float(budget.epsilon))) if by_pld else path.rdp(delta)
@@ -222,6 +254,7 @@ def committed(
     accountant: Accountant = "pld",
     plan: str = "",
     overflow: Decimal = Decimal(0),
+    apart: Block | None = None,
 ) -> Terms:
     """Terms that list every charge."""
     return Terms(
@@ -232,6 +265,7 @@ def committed(
         lines=tuple(lines),
         plan=plan,
         overflow=overflow,
+        apart=apart,
     )
 
 

@@ -84,7 +84,9 @@ def _check_company(probe: nn.Module, made_up: Any) -> None:
 
 
 def _with_seed(probe: nn.Module, rows: Any, seed: int) -> torch.Tensor:
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed writes down the stack for devices that are not there
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
     return _outputs(probe, rows)
 
 

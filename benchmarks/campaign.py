@@ -1,0 +1,175 @@
+"""A campaign on a large pool: what `ask` costs beside the forward pass it needs, the size of the store, and memory.
+
+The pool: 100,000 pictures of 28 x 28, bytes in an npy file. `ask` is the whole verb of an open campaign: it checks that
+it is its turn, reads and scales the pool, scores it, charges, draws, checks the asked records, and publishes. Beside
+it, in every round, runs the forward pass of the same model: over the same file, and over floats in memory.
+Memory is that of a process of its own, which creates the campaign, asks twice and trains twice.
+
+    python benchmarks/campaign.py             # writes benchmarks/results/campaign.md; some minutes
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULT = Path(__file__).parent / "results" / "campaign.md"
+RECORDS, INITIAL, QUERY, ROUNDS, TRAINED = 100_000, 2000, 500, 5, 2
+MEGA = 1e6
+
+
+def tables(queries: int) -> dict[str, dict[str, Any]]:
+    """Of the campaign."""
+    from discreet.recipes import private_pool
+
+    return private_pool(
+        classes=[str(number) for number in range(10)],
+        initial=INITIAL,
+        queries=[QUERY] * queries,
+        batch=500,
+        epochs=1,
+        selection_epsilon="2",
+        threshold_epsilon="0.05",
+        model="small_cnn",
+        plan={"accountant": "rdp"},
+        simulation={"seed": 0},
+    )
+
+
+def opened(folder: Path, queries: int) -> Any:
+    """The campaign in ``folder``, made if it is not there."""
+    from discreet import create_campaign
+
+    pool = {"path": str(folder / "pool.npy"), "kind": "npy", "id": "position", "size": RECORDS}
+    pool |= {"shape": [1, 28, 28], "scale": 255.0}
+    budget = {"epsilon": "8", "delta": "1e-7"}
+    return create_campaign("large", storage=folder / "large.db", pool=pool, budget=budget, recipe=tables(queries))
+
+
+def write_pool(folder: Path) -> None:
+    """Pictures that are nobody's: blots at random places."""
+    luck = np.random.default_rng(0)
+    x = luck.integers(0, 60, size=(RECORDS, 28, 28), dtype=np.uint8)
+    for place, (row, column) in enumerate(luck.integers(4, 18, size=(RECORDS, 2)).tolist()):
+        x[place, row : row + 6, column : column + 6] = 200
+    np.save(folder / "pool.npy", x)
+
+
+def answer(campaign: Any) -> None:
+    """Say something to every open question."""
+    campaign.tell({one.id: str(int(one.record) % 10) for one in campaign.open()})
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds, and the result."""
+    start = time.perf_counter()
+    found = work()
+    return time.perf_counter() - start, found
+
+
+def rounds(folder: Path) -> list[dict[str, float]]:
+    """Interleaved: both forward passes and one query a round. The first round warms up and is dropped."""
+    campaign = opened(folder, ROUNDS + 1)
+    campaign.ask()
+    answer(campaign)
+    campaign.train()
+    in_memory = np.asarray(campaign.pool.x, dtype=np.float32)
+    found = []
+    for _ in range(ROUNDS + 1):
+        model = campaign.predictor()
+        from_file, _ = timed(
+            lambda model=model: [  # type: ignore[misc]
+                model.predict_proba(campaign.pool.x[start : start + 4096]) for start in range(0, RECORDS, 4096)
+            ]
+        )
+        plain, _ = timed(lambda model=model: model.predict_proba(in_memory))  # type: ignore[misc]
+        asking, questions = timed(campaign.ask)
+        repeated, again = timed(campaign.ask)
+        assert questions == again
+        found.append({"plain": plain, "file": from_file, "ask": asking, "again": repeated})
+        answer(campaign)
+        campaign.train()
+    return found[1:]
+
+
+def size_of(folder: Path) -> dict[str, float]:
+    """Megabytes of the database, and of the campaign's directory."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "pool.npy"]
+    database = sum(path.stat().st_size for path in files if path.name.startswith("large.db") and path.parent == folder)
+    return {"database": database / MEGA, "all": sum(path.stat().st_size for path in files) / MEGA}
+
+
+def alone(folder: Path) -> None:
+    """A process of its own: create, ask, train, ask, train; prints its peak memory."""
+    campaign = opened(folder, TRAINED)
+    for _ in range(TRAINED):
+        campaign.ask()
+        answer(campaign)
+        campaign.train()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEGA)
+
+
+def peak() -> float:
+    """Megabytes."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        write_pool(folder)
+        done = subprocess.run(
+            [sys.executable, __file__, "--alone", place], capture_output=True, text=True, check=True, env=os.environ
+        )
+        return float(done.stdout.split()[-1])
+
+
+def table(found: list[dict[str, float]], sizes: dict[str, float], memory: float) -> str:
+    """The committed page."""
+    import torch
+
+    middle = {name: statistics.median(one[name] for one in found) for name in found[0]}
+    ratios = {name: statistics.median(one["ask"] / one[name] for one in found) for name in ("plain", "file")}
+    return f"""# A campaign on 100,000 pictures
+
+Made by `make bench` (benchmarks/campaign.py): {len(found)} rounds, interleaved in one process with
+{torch.get_num_threads()} threads, medians. Hardware: {platform.machine()}, {os.cpu_count()} cores, no GPU.
+Python {platform.python_version()}, torch {torch.__version__}.
+Pool: {RECORDS:,} x 28 x 28 bytes in an npy file; model `small_cnn`; {QUERY} asked in a query by threshold response.
+
+| | seconds | `ask` / it | wanted |
+|---|---|---|---|
+| forward pass, floats in memory | {middle["plain"]:.2f} | {ratios["plain"]:.2f} | |
+| forward pass, bytes of the file | {middle["file"]:.2f} | {ratios["file"]:.2f} | at most 1.2 |
+| `ask`: the whole query | {middle["ask"]:.2f} | | |
+| `ask` again: the same open questions | {middle["again"]:.3f} | | |
+
+| | MB | wanted |
+|---|---|---|
+| store after {ROUNDS + 1} queries: database | {sizes["database"]:.1f} | |
+| store: with models and labels | {sizes["all"]:.1f} | under 100 |
+| peak memory of a process that creates, asks and trains | {memory:.0f} | under 1000 |
+"""
+
+
+def main() -> None:
+    """Measure, and write the page. Memory first: a process counts what the one that started it had."""
+    memory = peak()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        write_pool(folder)
+        found = rounds(folder)
+        page = table(found, size_of(folder), memory)
+    RESULT.write_text(page)
+    print(page)
+
+
+if __name__ == "__main__":
+    alone(Path(sys.argv[2])) if sys.argv[1:2] == ["--alone"] else main()

@@ -1,0 +1,67 @@
+"""Everything that could be refused later is refused before a campaign begins, at the line that says it.
+
+Nothing here reads a record: models, losses and scores are tried on made-up ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.config import CampaignConfig
+from discreet.noise import OperatingSystem
+from discreet.pools import Pool
+from discreet.privacy.plan import Plan
+from discreet.privacy.training_phase import TrainingPhase
+from discreet.recipes import learning, measuring
+from discreet.recipes.known_labels import known_units
+from discreet.recipes.model_records import inputs_of, made_up_rows
+from discreet.recipes.selecting import scorer_of, selector_of
+from discreet.recipes.units import Units
+from discreet.scorers import pool_scores
+
+if TYPE_CHECKING:
+    from discreet.roles import Predictor
+
+_ROWS = 20
+"""Enough for a way of scoring to be found, as for a pool."""
+
+
+def rehearse(config: CampaignConfig, plan: Plan, pool: Pool, predictor: Predictor) -> None:
+    """Refuse a pool, model, loss, score, selector, evaluation or file of labels that would fail."""
+    inputs = inputs_of(config, pool)
+    if config.budget.unit == "person" and pool.persons is None:
+        raise config.error("pool.person", "nothing says whose records they are", "Declare the column of persons")
+    if config.initial is not None:
+        known_units(config, pool, Units.of(pool, config.budget.unit, config.budget.records_per_person))
+    _training(config, plan, inputs)
+    for query in range(1, len(plan.phases)):
+        selector_of(config, plan, query, OperatingSystem())
+    if len(plan.phases) > 1 and config.selector.name not in ("random", "k-centre"):
+        with config.pointing("scorer.name"):
+            pool_scores(scorer_of(config), predictor, made_up_rows(config, inputs, _ROWS))
+    measuring.check(config)
+
+
+def _training(config: CampaignConfig, plan: Plan, inputs: tuple[int, ...]) -> None:
+    """Phase 0 on made-up records: with the usual loss, which tries the model, then with the one that is named."""
+    from discreet.trainers.dp_sgd import DPSGD, CohortRecords
+
+    settings = learning.settings_of(config)
+    rows: Any = made_up_rows(config, inputs, 2)
+    labels = learning.targets([None, None], config)
+    persons = np.array(["a", "b"]) if config.budget.unit == "person" else None
+    phase = TrainingPhase.of(plan, 0)
+    cohorts = {label: CohortRecords(x=rows, y=labels, persons=persons) for label in phase.labels}
+    own = config.trainer.loss is not None and ":" in config.trainer.loss
+    usual = replace(settings, loss=learning.usual_loss(config)) if own else settings
+    for place, tried in [("model.name", usual), ("trainer.loss", settings)][: 1 + own]:
+        with config.pointing(place):
+            DPSGD(
+                learning.model_of(config, inputs),
+                classes=len(config.task.classes),
+                task=learning.task_of(config),
+                settings=tried,
+            ).check(phase=phase, cohorts=cohorts)

@@ -1,0 +1,110 @@
+"""Texts as a model takes them: vectors of a public, frozen encoder, or tokens of one public length.
+
+Both are computed from a text when its row is asked for, a piece at a time, and never kept on disk: a vector is private
+like the text it came from. A query computes each text of the pool once; a training phase those of its cohorts once.
+Guarantee: a row depends on its own text and on public files alone. A text that is missing is a null: zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.models.sentences import SentenceEncoder
+from discreet.models.tokens import encode, load_tokenizer
+from discreet.pools.rows import RecordArray, Span
+from discreet.trainers.torch_predictor import TorchPredictor
+
+MAX_LENGTH = 128
+_COLUMNS = ("input_ids", "attention_mask")
+
+
+class TextReader:
+    """From texts to what the model takes. ``tokens``: ids of tokens, for a transformer; else vectors."""
+
+    def __init__(self, path: Path, *, max_length: int, tokens: bool) -> None:
+        self._encoder = SentenceEncoder(path, max_length=max_length)
+        self.tokens, self.max_length = tokens, self._encoder.max_length
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return load_tokenizer(self._encoder.path)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The shape of a row."""
+        return (self.max_length,) if self.tokens else (self._encoder.width,)
+
+    def read(self, texts: Any) -> Any:
+        """Rows of ``texts``: an array, or a table of tokens."""
+        given = [str(text) for text in texts]
+        if not self.tokens:
+            return self._encoder.embed(given) if given else np.zeros((0, *self.inputs), dtype=np.float32)
+        if not given:
+            return {name: np.zeros((0, self.max_length), dtype=np.int64) for name in _COLUMNS}
+        found = encode(self._tokenizer, given, max_length=self.max_length)
+        return {name: found[name] for name in _COLUMNS}
+
+    def rows(self, texts: Any) -> Any:
+        """All ``texts`` of a pool as rows that are read when they are asked for."""
+        if not self.tokens:
+            return VectorRows(texts, self)
+        return {name: TokenRows(texts, self, name) for name in _COLUMNS}
+
+
+class VectorRows(RecordArray):
+    """A vector a text."""
+
+    def __init__(self, texts: Any, reader: TextReader) -> None:
+        super().__init__(shape=(len(texts), *reader.inputs), dtype=np.float32)
+        self._texts, self._reader = texts, reader
+
+    def take(self, span: Span) -> NDArray[Any]:
+        """The vectors of a span; of a text that is missing, zeros."""
+        texts, fine = self._texts.readable(span)
+        found: NDArray[Any] = self._reader.read(texts)
+        found[~fine] = 0
+        return found
+
+
+class TokenRows(RecordArray):
+    """A column of tokens."""
+
+    def __init__(self, texts: Any, reader: TextReader, name: str) -> None:
+        super().__init__(shape=(len(texts), *reader.inputs), dtype=np.int64)
+        self._texts, self._reader, self._name = texts, reader, name
+
+    def take(self, span: Span) -> NDArray[Any]:
+        """The tokens of a span; a text that is missing has those of an empty one."""
+        found: NDArray[Any] = self._reader.read(self._texts.readable(span)[0])[self._name]
+        return found
+
+
+class TextPredictor(TorchPredictor):
+    """A model of texts: takes a list of them, or rows that were read already."""
+
+    def __init__(self, module: Any, *, reader: TextReader, task: Any, device: str) -> None:
+        super().__init__(module, task=task, device=device)
+        self._reader = reader
+
+    def predict_proba(self, x: Any) -> NDArray[np.float32]:
+        """(n, C)."""
+        return super().predict_proba(self._rows(x))
+
+    def sample_proba(self, x: Any, draws: int, *, seed: int = 0) -> NDArray[np.float32]:
+        """(J, n, C)."""
+        return super().sample_proba(self._rows(x), draws, seed=seed)
+
+    def embed(self, x: Any) -> NDArray[np.float32]:
+        """(n, d)."""
+        return super().embed(self._rows(x))
+
+    def _rows(self, x: Any) -> Any:
+        if isinstance(x, Mapping) or not len(x):
+            return x
+        return self._reader.read(x) if isinstance(x[0], str) else x

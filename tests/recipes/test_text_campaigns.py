@@ -1,0 +1,135 @@
+"""Pools of texts: vectors of a public encoder, or tokens of a transformer, from the first question to a prediction."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from discreet.config import config_from
+from discreet.errors import InvalidConfig
+from discreet.pools import ArrayPool
+from discreet.recipes.opening import create, load
+
+WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the a cat dog sat ran on mat home fast slowly . !"
+CAT, DOG = ("the cat sat on mat", "a cat sat slowly", "cat cat !"), ("a dog ran home", "the dog ran fast", "dog dog .")
+TOML = """format = "discreet.campaign/1"
+name = "texts"
+[pool]
+path = "pool.csv"
+kind = "csv"
+id = "id"
+text = "words"
+size = 120
+[task]
+kind = "binary"
+classes = ["cat", "dog"]
+[budget]
+epsilon = "40"
+delta = "1e-3"
+[recipe]
+name = "private-pool"
+[plan]
+initial = 60
+queries = [10]
+batch = 20
+epochs = 15
+accountant = "rdp"
+selection_epsilon = "2"
+[selector]
+name = "threshold-response"
+threshold_epsilon = "0.5"
+[scorer]
+name = "entropy"
+[oracle]
+name = "files"
+[model]
+name = "embedding_head"
+encoder = "tiny"
+max_length = 12
+[trainer]
+learning_rate = 4.0
+engine = "reference"
+[simulation]
+seed = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A tiny encoder with random weights, and 120 sentences."""
+    from transformers import BertConfig, BertModel
+
+    place = tmp_path_factory.mktemp("texts")
+    torch.manual_seed(1)
+    settings = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=18, max_position_embeddings=32, **settings)).save_pretrained(place / "tiny")
+    (place / "tiny" / "vocab.txt").write_text(WORDS.replace(" ", "\n"))
+    (place / "tiny" / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
+    rows = [f"t{n},{(CAT, DOG)[n % 2][n % 3]}" for n in range(120)]
+    (place / "pool.csv").write_text("\n".join(["id,words", *rows, ""]))
+    return place
+
+
+def config(folder, tmp_path, *changes):
+    text = TOML + f'[storage]\nurl = "sqlite:///{tmp_path}/c.db"\n'
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return config_from(text, name="texts.toml", directory=folder)
+
+
+def finish(campaign):
+    while not campaign.done:
+        questions = campaign.ask()
+        campaign.tell({one.id: ("cat", "dog")[int(one.record[1:]) % 2] for one in questions})
+        campaign.train()
+
+
+TRANSFORMER = ('name = "embedding_head"', 'name = "transformer"\noptions = { train_layers = 1 }')
+SLOWLY = ("learning_rate = 4.0", "learning_rate = 1.0")
+
+
+@pytest.mark.parametrize("changes", [(), (TRANSFORMER, SLOWLY)], ids=["vectors", "tokens"])
+def test_texts_are_asked_trained_and_predicted(changes, folder, tmp_path):
+    read = config(folder, tmp_path, *changes)
+    campaign = create(read)
+    finish(campaign)
+    sentences = [*CAT, *DOG] * 4
+    found = load(read).predict(sentences)
+    right = np.mean([guess == ("cat" if text in CAT else "dog") for guess, text in zip(found, sentences, strict=True)])
+    assert right >= (0.8 if not changes else 0.7)
+    assert campaign.recipe.inputs == ((16,) if not changes else (12,))
+    left = {path.suffix for path in campaign.store.directory.rglob("*") if path.is_file()}
+    assert not left & {".npy", ".npz"}  # vectors are not kept
+
+
+def test_a_row_is_the_vector_of_its_own_text(folder, tmp_path):
+    from discreet.models import SentenceEncoder
+    from discreet.recipes.model_records import rows_at, rows_of
+
+    read = config(folder, tmp_path)
+    pool = create(read).pool
+    alone = SentenceEncoder(folder / "tiny", max_length=12).embed([CAT[2]])
+    rows = rows_of(read, pool)
+    assert rows.shape == (120, 16)
+    np.testing.assert_allclose(rows[2:3], alone, atol=1e-6)
+    np.testing.assert_allclose(rows_at(read, pool, np.array([8, 2]))[:], rows[np.array([8, 2])], atol=1e-6)
+    gap = rows_of(read, ArrayPool(ids=["a", "b"], text=[CAT[0], None]))
+    assert gap[:].any(axis=1).tolist() == [True, False]  # a text that is missing is a null
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (('encoder = "tiny"\nmax_length = 12', ""), "nothing turns texts into numbers"),
+        (('encoder = "tiny"\n', ""), "no encoder whose tokens"),
+        (('encoder = "tiny"', 'encoder = "absent"'), "no config.json"),
+        (("max_length = 12", "max_length = 64"), "at most 32 tokens"),
+        (('text = "words"', 'columns = ["words"]'), "reads texts"),
+    ],
+)
+def test_what_cannot_read_texts_is_refused_at_its_line(change, word, folder, tmp_path):
+    with pytest.raises(InvalidConfig, match=word) as refused:
+        create(config(folder, tmp_path, change))
+    assert refused.value.line
