@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from small_campaigns import accuracy, again, finish, made, pool_and_truth
 
+from discreet.campaign.sealed_steps import ledger_of
 from discreet.errors import BadInput, BudgetExceeded, InvalidConfig
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate
@@ -56,7 +57,7 @@ def test_a_campaign_ends_with_a_model_and_a_certificate_of_its_budget(way, tmp_p
 def _refuses_more(campaign):
     """The ledger has no line left."""
     last = campaign.recipe.phases - 1
-    with campaign._ledger() as ledger:
+    with ledger_of(campaign.store, campaign._source()) as ledger:
         before, lines = len(ledger), [line for line in ledger.terms.lines if line.phase == last]
         for line in lines:
             why = Why(phase=last, purpose="once more")

@@ -5,6 +5,7 @@ import pytest
 from small_campaigns import BUDGET, finish, records, tables, truth_of
 
 from discreet.api import create_campaign
+from discreet.campaign.sealed_steps import ledger_of
 from discreet.errors import InvalidConfig
 from discreet.pools import ArrayPool
 from discreet.recipes.units import Units
@@ -57,7 +58,7 @@ def test_all_records_of_a_person_are_asked_together(changes, tmp_path):
     for label, members in campaign.store.cohort_members().items():
         others = {owner[one] for name, more in campaign.store.cohort_members().items() if name != label for one in more}
         assert not {owner[one] for one in members} & others
-    with campaign._ledger() as ledger:
+    with ledger_of(campaign.store, campaign._source()) as ledger:
         assert ledger.terms.budget.unit == "person"
     assert campaign.recipe.plan.claim <= 8
 
