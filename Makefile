@@ -47,6 +47,7 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/dp_sgd.py
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/selection.py
+	$(BIN)/python benchmarks/campaign.py
 
 clean:
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis
