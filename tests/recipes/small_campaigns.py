@@ -3,7 +3,9 @@
 import numpy as np
 
 from discreet.api import create_campaign, load_campaign
+from discreet.noise import Seeded
 from discreet.pools import ArrayPool
+from discreet.privacy.ledger import Ledger
 from discreet.recipes import private_pool
 
 SIZE, CLASSES = 300, ("a", "b", "c")
@@ -64,6 +66,10 @@ def finish(campaign, truth):
         campaign.tell({one.id: truth[one.record] for one in questions})
         campaign.train()
     return asked
+
+
+def opened_ledger(campaign):
+    return Ledger.open(campaign.store.sink(), source=Seeded(3))
 
 
 def accuracy(campaign, pool, truth):

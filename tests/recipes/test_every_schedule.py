@@ -4,9 +4,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from small_campaigns import accuracy, again, finish, made, pool_and_truth
+from small_campaigns import accuracy, again, finish, made, opened_ledger, pool_and_truth
 
-from discreet.campaign.sealed_steps import ledger_of
 from discreet.errors import BadInput, BudgetExceeded, InvalidConfig
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate
@@ -32,9 +31,11 @@ WAYS = {
     "exact": {"selector": "exact"},
     "no queries": {"queries": []},
 }
+QUICK = ("individual rates", "hidden", "gaussian")
+"""The others differ from these in a plan or a selector alone."""
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param(way, marks=() if way in QUICK else pytest.mark.long) for way in WAYS])
 def test_a_campaign_ends_with_a_model_and_a_certificate_of_its_budget(way, tmp_path):
     pool, truth = pool_and_truth()
     campaign = made(tmp_path, pool, **WAYS[way])
@@ -57,7 +58,7 @@ def test_a_campaign_ends_with_a_model_and_a_certificate_of_its_budget(way, tmp_p
 def _refuses_more(campaign):
     """The ledger has no line left."""
     last = campaign.recipe.phases - 1
-    with ledger_of(campaign.store, campaign._source()) as ledger:
+    with opened_ledger(campaign) as ledger:
         before, lines = len(ledger), [line for line in ledger.terms.lines if line.phase == last]
         for line in lines:
             why = Why(phase=last, purpose="once more")

@@ -99,7 +99,7 @@ def answer(path, truth):
         writer.writerows(rows)
 
 
-@pytest.mark.parametrize("evaluation", ["public", "paid"])
+@pytest.mark.parametrize("evaluation", ["public", pytest.param("paid", marks=pytest.mark.long)])
 def test_a_task_of_several_labels_from_the_shell(evaluation, tmp_path):
     file, truth, (test_x, test_y) = write(tmp_path, evaluation=evaluation)
     run("init", file)

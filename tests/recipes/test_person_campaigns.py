@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from small_campaigns import BUDGET, finish, records, tables, truth_of
+from small_campaigns import BUDGET, finish, opened_ledger, records, tables, truth_of
 
 from discreet.api import create_campaign
-from discreet.campaign.sealed_steps import ledger_of
 from discreet.errors import InvalidConfig
 from discreet.pools import ArrayPool
 from discreet.recipes.units import Units
@@ -36,9 +35,11 @@ def campaign_of(tmp_path, pool, persons, **changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.long),
         {"selection_epsilon": "2", "threshold_epsilon": "0.2", "plan": {"individual_rates": True}},
-        {"selection_epsilon": "2", "selector": "gaussian", "plan": {"selection": "apart"}},
+        pytest.param(
+            {"selection_epsilon": "2", "selector": "gaussian", "plan": {"selection": "apart"}}, marks=pytest.mark.long
+        ),
     ],
     ids=["random", "individual rates", "gaussian"],
 )
@@ -58,7 +59,7 @@ def test_all_records_of_a_person_are_asked_together(changes, tmp_path):
     for label, members in campaign.store.cohort_members().items():
         others = {owner[one] for name, more in campaign.store.cohort_members().items() if name != label for one in more}
         assert not {owner[one] for one in members} & others
-    with ledger_of(campaign.store, campaign._source()) as ledger:
+    with opened_ledger(campaign) as ledger:
         assert ledger.terms.budget.unit == "person"
     assert campaign.recipe.plan.claim <= 8
 

@@ -90,7 +90,9 @@ TRANSFORMER = ('name = "embedding_head"', 'name = "transformer"\noptions = { tra
 SLOWLY = ("learning_rate = 4.0", "learning_rate = 1.0")
 
 
-@pytest.mark.parametrize("changes", [(), (TRANSFORMER, SLOWLY)], ids=["vectors", "tokens"])
+@pytest.mark.parametrize(
+    "changes", [(), pytest.param((TRANSFORMER, SLOWLY), marks=pytest.mark.long)], ids=["vectors", "tokens"]
+)
 def test_texts_are_asked_trained_and_predicted(changes, folder, tmp_path):
     read = config(folder, tmp_path, *changes)
     campaign = create(read)
