@@ -141,12 +141,23 @@ def test_micro_batches_are_counted_over_the_whole_step():
         }
 
     whole = pieces((0, 1))
-    assert [(number, len(piece.targets)) for number, piece in whole.items()] == [(0, 4), (1, 4), (2, 3), (3, 4), (4, 3)]
+    assert [(number, len(piece.targets)) for number, piece in whole.items()] == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 2)]
     shared = [pieces((rank, 3)) for rank in range(3)]
     assert [list(part) for part in shared] == [[0, 3], [1, 4], [2]]
     for part in shared:
         for number, piece in part.items():
             assert torch.equal(piece.rows, whole[number].rows)
+    both = np.concatenate([TWO["a"].rows(sampled["a"]), TWO["b"].rows(sampled["b"])])
+    assert np.array_equal(torch.cat([piece.rows for piece in whole.values()]).numpy(), both)
+
+
+def test_only_cohorts_of_one_kind_share_a_micro_batch():
+    others = TWO | {"b": CohortRecords(x=TWO["b"].x.astype(np.float64), y=TWO["b"].y)}
+    sampled = {"a": np.arange(11), "b": np.arange(7)}
+    usable = {label: np.ones(len(cohort), dtype=bool) for label, cohort in others.items()}
+    options = {"by_person": False, "seed": 0, "device": torch.device("cpu")}
+    pieces = micro_batches(sampled, others, usable, Settings(micro_batch=4), **options)
+    assert [len(piece.targets) for piece in pieces] == [4, 4, 3, 4, 3]
 
 
 def test_noise_is_drawn_once_and_has_the_scale_of_one_process():
