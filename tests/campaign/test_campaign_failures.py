@@ -258,7 +258,7 @@ def test_a_record_that_was_edited(at, refused):
     place = at("train")
     (place / "pool.npz").rename(place / "kept.npz")
     write_pool(place / "pool.npz", [f"r{number}" for number in range(40)], seed=9)
-    assert "8 of them are not what they were" in refused(place, "train")
+    assert "some of them are not what they were" in refused(place, "train")
     (place / "kept.npz").rename(place / "pool.npz")
     goes_on(place, "train", "ask", "tell", "train")
 

@@ -105,7 +105,7 @@ def test_several_annotators(tmp_path):
     campaign.tell(truth(asked, "a"), annotator="ann")
     assert campaign.ask() == asked
     campaign.tell(truth(asked[:3], "b"), annotator="bob")
-    with pytest.raises(NotNow, match="1 of its questions are open"):
+    with pytest.raises(NotNow, match="some of its questions are open"):
         campaign.train()
     campaign.tell({asked[3].id: None}, annotator="bob")
     labels = campaign.labels()
@@ -123,7 +123,7 @@ def test_each_verb_at_the_wrong_time(tmp_path):
     with pytest.raises(BadInput, match="not asked"):
         campaign.tell({"0.0": "a"})
     asked = campaign.ask()
-    with pytest.raises(NotNow, match="4 of its questions are open"):
+    with pytest.raises(NotNow, match="some of its questions are open"):
         campaign.train()
     campaign.tell(truth(asked))
     campaign.train()

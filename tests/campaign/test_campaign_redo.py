@@ -86,7 +86,7 @@ def test_a_training_is_not_repeated_on_records_that_changed(tmp_path, seed):
     begun(tmp_path, stops="training", seed=seed)
     asked = campaign_in(tmp_path, seed=seed).store.questions()[0].record
     changed = campaign_in(tmp_path, seed=seed, pool=pool_of(changed=[asked]))
-    with pytest.raises(PoolChanged, match="1 of them"):
+    with pytest.raises(PoolChanged, match="some of them"):
         changed.train()
     assert changed.recipe.drawn == []
     campaign_in(tmp_path, seed=seed).train()
@@ -111,7 +111,7 @@ def test_a_changed_record_is_not_shown_and_restoring_it_is_enough(tmp_path):
     campaign.tell(truth(campaign.ask()))
     campaign.train()
     everybody = campaign_in(tmp_path, pool=pool_of(changed=[f"r{number}" for number in range(20)]))
-    with pytest.raises(PoolChanged, match="2 of them"):
+    with pytest.raises(PoolChanged, match="some of them"):
         everybody.ask()
     restored = campaign_in(tmp_path)
     assert [one.phase for one in restored.ask()] == [1, 1]

@@ -10,6 +10,7 @@ Two processes are serialised: only one at a time asks a new query or trains. Ans
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from discreet.campaign.sealed_steps import (
     naming_checkpoints,
     place_in,
 )
+from discreet.campaign.secret_keys import secret_key
 from discreet.campaign.standing import TRAINED, TRAINING, Standing, standing
 from discreet.campaign.told import (
     IMPORTED,
@@ -49,7 +51,6 @@ from discreet.privacy.ledger import Ledger
 from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, Told, Transition
-from discreet.storage.disk import disk_refusals
 
 if TYPE_CHECKING:
     from discreet.campaign.status import Status
@@ -230,7 +231,11 @@ class Campaign:
         with charging(self.store, phase, ASK, self._source()) as charges:
             found = self.recipe.choose(self._desk(phase, charges))
             self.store.publish(
-                phase, _questions(phase, found), above=found.above, cohorts=found.cohorts, facts=found.facts
+                phase,
+                _questions(phase, found, self.pool.ids),
+                above=found.above,
+                cohorts=found.cohorts,
+                facts=found.facts,
             )
 
     def _tell_known(self) -> None:
@@ -248,7 +253,7 @@ class Campaign:
         if mine and not partial:
             raise NotNow(
                 f"training phase {phase}",
-                f"{len(mine)} of its questions are open",
+                "some of its questions are open",  # how many is the owner's: see status
                 "Tell their answers (a skip is one), or train with partial=True (--partial)",
             )
 
@@ -306,11 +311,10 @@ class Campaign:
         key = ManifestKey.read(self.store.directory / MANIFEST)
         stored = self.store.macs_of(wanted)
         now = macs_at(self.pool, key, self.pool.places(wanted))
-        changed = sum(stored.get(name) != code for name, code in now)
-        if changed:
-            raise PoolChanged(
-                f"using {len(wanted)} records of {self.name}",
-                f"{changed} of them are not what they were when they were enrolled",
+        if any(stored.get(name) != code for name, code in now):
+            raise PoolChanged(  # how many are used, or changed, is the owner's
+                f"using records of {self.name}",
+                "some of them are not what they were when they were enrolled",
                 "Restore them; discreet pool check looks at all of them",
             )
 
@@ -322,26 +326,18 @@ class Campaign:
         return secret_key(self.store, "votes", self._seed)
 
 
-def secret_key(store: CampaignStore, purpose: str, seed: int | None) -> SecretKey:
-    """A key of the campaign, made when it is first needed and kept in a file for the owner alone."""
-    import hashlib
-
-    if seed is not None:
-        return SecretKey(hashlib.sha256(f"discreet {purpose} {seed}".encode()).digest())
-    place = store.directory / f"{purpose}.key"
-    if not place.exists():
-        with store.exclusive(f"{purpose}-key", wait=10.0):
-            if not place.exists():  # of whoever was faster
-                with disk_refusals(f"making a key of campaign {store.name!r}"):
-                    SecretKey.fresh().write(place)
-    return SecretKey.read(place)
-
-
-def _questions(phase: int, found: Chosen) -> list[Question]:
+def _questions(phase: int, found: Chosen, ids: Iterable[str]) -> list[Question]:
+    """Their ids say nothing of a record, and are no record's own: a label must not reach another one."""
+    prefix = ""
+    while any(_LIKE_OURS.fullmatch(one.removeprefix(prefix)) for one in ids if one.startswith(prefix)):
+        prefix += "q"
     return [
-        Question(id=f"{phase}.{place}", record=record, phase=phase, place=place)
+        Question(id=f"{prefix}{phase}.{place}", record=record, phase=phase, place=place)
         for place, record in enumerate(found.ids)
     ]
+
+
+_LIKE_OURS = re.compile(r"[0-9]+\.[0-9]+")
 
 
 def evaluations_of(transitions: list[Transition]) -> Mapping[int, Mapping[str, Any]]:

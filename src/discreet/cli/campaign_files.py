@@ -66,7 +66,7 @@ def oracle_of(config: CampaignConfig, campaign: Campaign) -> Oracle:
             return build_oracle("callable", function=table.function, **options)
         if table.name == "files":
             folder = config.resolve(table.path or f"{config.name}.questions")
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             return build_oracle("files", folder=folder, words=words, **options)
         return build_oracle(table.name)
 

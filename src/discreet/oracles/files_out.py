@@ -116,7 +116,7 @@ def _write(path: Path, columns: list[str], rows: list[list[Any]], overwrite: boo
                 "there is another file of that name, and people may have answered in it",
                 "Take another name, or overwrite it knowingly",
             )
-        write_whole(path, content)
+        write_whole(path, content, private=True)  # who is asked is for annotators, what they say for the owner
     except OSError as problem:
         raise BadInput(
             f"writing {path.name}", f"it cannot be written ({problem.strerror})", "See to the disk and the rights"

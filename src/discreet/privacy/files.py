@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Replace ``path`` by ``content`` in one step; an older file stays until then, a crash leaves either."""
+
+def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:
+    """Replace ``path`` by ``content`` in one step; an older file stays until then, a crash leaves either.
+
+    ``private``: for its owner alone.
+    """
     scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with scratch.open("wb") as file:
+        with os.fdopen(os.open(scratch, _FLAGS, 0o600 if private else 0o666), "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())

@@ -36,10 +36,35 @@ def price_of(config: CampaignConfig) -> Event | None:
         )
 
 
-def check(config: CampaignConfig) -> None:
+def check(config: CampaignConfig, pool: Pool) -> None:
     """Read the records once, before a campaign begins."""
     if config.evaluation.kind != "none":
         _records(config)
+        check_apart(config, pool)
+
+
+def check_apart(config: CampaignConfig, pool: Pool) -> None:
+    """Refuse an evaluation on records of the pool: they would be trained and measured, and pay for one of the two.
+
+    Ids are compared, and persons where they are protected; where ids are positions, the files.
+    """
+    if config.evaluation.kind == "none":
+        return
+    held_out = _held_out(config)
+    shared = 0 if config.pool.id == "position" else len(set(held_out.ids) & set(pool.ids))
+    if config.budget.unit == "person" and held_out.persons is not None and pool.persons is not None:
+        shared += len(set(held_out.persons) & set(pool.persons))
+    if shared or _same_file(config):
+        raise config.error(
+            "evaluation.path",
+            "records or persons of the pool are in it, too",
+            "Keep the records to measure on apart from the pool",
+        )
+
+
+def _same_file(config: CampaignConfig) -> bool:
+    here, there = config.resolve(config.evaluation.path or ""), config.resolve(config.pool.path)
+    return config.pool.kind != "arrays" and there.exists() and here.exists() and here.samefile(there)
 
 
 def evaluated(config: CampaignConfig, model: Any, desk: Desk, *, last: bool) -> Evaluation | None:
@@ -48,6 +73,7 @@ def evaluated(config: CampaignConfig, model: Any, desk: Desk, *, last: bool) -> 
 
     if config.evaluation.kind == "none" or (not last and desk.phase % config.evaluation.every):
         return None
+    check_apart(config, desk.pool)  # where the records are may have changed
     records, classes = _records(config), len(config.task.classes)
     if config.evaluation.kind == "public":
         return evaluate_public(model, records.x, records.y, classes=classes)
@@ -67,13 +93,16 @@ def evaluated(config: CampaignConfig, model: Any, desk: Desk, *, last: bool) -> 
 
 
 def _records(config: CampaignConfig) -> CohortRecords:
-    table = config.evaluation
-    assert table.path is not None
-    assert table.labels is not None  # both checked with the file
-    with config.pointing("evaluation.path"):
-        found = pool_like(config, table.path)
+    table, found = config.evaluation, _held_out(config)
+    assert table.labels is not None  # checked with the file
     labels = labels_in(config, table.labels, "evaluation.labels")
     return cohort_of(config, found, found.ids, labels)
+
+
+def _held_out(config: CampaignConfig) -> Pool:
+    assert config.evaluation.path is not None  # checked with the file
+    with config.pointing("evaluation.path"):
+        return pool_like(config, config.evaluation.path)
 
 
 def pool_like(config: CampaignConfig, path: str, *, size: int | None = None) -> Pool:

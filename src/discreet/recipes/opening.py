@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from discreet.campaign import Campaign
-from discreet.campaign.campaign import MANIFEST, secret_key
+from discreet.campaign.campaign import MANIFEST
 from discreet.campaign.recipe import Recipe, Watch, unwatched
+from discreet.campaign.secret_keys import make_keys, secret_key
 from discreet.campaign.standing import CREATED
 from discreet.config import CampaignConfig, config_from_json
 from discreet.errors import BadInput, CampaignExists, InvalidStore, PoolChanged
 from discreet.noise import OperatingSystem, Seeded
-from discreet.pools import JoinedPool, Pool
+from discreet.pools import Pool, extended
 from discreet.pools.manifest import ManifestKey, macs
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.plan import Plan
@@ -157,8 +158,10 @@ def _with_extensions(store: CampaignStore, config: CampaignConfig, pool: Pool) -
     further = [cohort for cohort in store.pool_cohorts()[1:] if cohort.facts.get("path")]
     if not further or len(pool) > config.pool.size:  # a pool that was given whole has them
         return pool
-    parts = [pool_like(config, str(cohort.facts["path"]), size=cohort.size) for cohort in further]
-    return JoinedPool([pool, *parts])
+    whole = pool
+    for cohort in further:
+        whole = extended(whole, config.resolve(str(cohort.facts["path"])), size=cohort.size)
+    return whole
 
 
 def _finish(store: CampaignStore, recipe: Recipe, pool: Pool, seed: int | None, watch: Watch) -> None:
@@ -176,7 +179,7 @@ def _finish(store: CampaignStore, recipe: Recipe, pool: Pool, seed: int | None, 
         if not sink.read():
             source = OperatingSystem() if seed is None else Seeded(seed)
             Ledger.create(sink, recipe.terms(), source=source).close()
-        store.record(CREATED, phase=0)
+        store.record(CREATED, phase=0, facts={"keys": make_keys(store, seed)})
 
 
 def _check_ids(store: CampaignStore, pool: Pool) -> None:

@@ -10,8 +10,8 @@ from discreet.campaign.campaign import MANIFEST
 from discreet.campaign.sealed_steps import query_begun
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, NotNow
-from discreet.pools import Differences, JoinedPool, ManifestKey, Pool, compare, macs
-from discreet.recipes.measuring import pool_like
+from discreet.pools import Differences, JoinedPool, ManifestKey, Pool, compare, extended, macs
+from discreet.recipes.measuring import check_apart, pool_like
 
 
 def extend(campaign: Campaign, config: CampaignConfig, file: Path) -> tuple[int, int]:
@@ -23,7 +23,15 @@ def extend(campaign: Campaign, config: CampaignConfig, file: Path) -> tuple[int,
     if config.pool.kind == "arrays":
         raise BadInput("extending a pool", "it was given in Python", "Call join(campaign, pool) with the new records")
     place = Path(os.path.relpath(file.absolute(), config.resolve(".").absolute()))
-    return join(campaign, pool_like(config, str(place)), path=str(place))
+    known = [one for one in campaign.store.pool_cohorts()[1:] if one.facts.get("path") == str(place)]
+    if known and config.pool.id == "position":  # its records would be taken for new ones
+        return known[0].number, known[0].size
+    if config.pool.id == "position":  # they run on from the last record
+        further = extended(campaign.pool, config.resolve(str(place))).parts[-1]
+    else:
+        further = pool_like(config, str(place))
+    check_apart(config, further)
+    return join(campaign, further, path=str(place))
 
 
 def join(campaign: Campaign, further: Pool, *, path: str | None = None) -> tuple[int, int]:

@@ -42,7 +42,7 @@ def rehearse(config: CampaignConfig, plan: Plan, pool: Pool, predictor: Predicto
     if len(plan.phases) > 1 and config.selector.name not in ("random", "k-centre"):
         with config.pointing("scorer.name"):
             pool_scores(scorer_of(config), predictor, made_up_rows(config, inputs, _ROWS))
-    measuring.check(config)
+    measuring.check(config, pool)
 
 
 def _training(config: CampaignConfig, plan: Plan, inputs: tuple[int, ...]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from discreet.campaign.campaign import MODEL
+from discreet.campaign.secret_keys import PURPOSES, secret_key
 from discreet.campaign.standing import PUBLISHED, TRAINED
 from discreet.config import CampaignConfig
 from discreet.errors import DiscreetError, InvalidStore
@@ -43,7 +44,7 @@ def verify_campaign(config: CampaignConfig) -> Verdict:
         checks = [*verdict.checks, _file_check(config, form["config"])]
         if verdict.ok:  # else there is no ledger to compare with
             checks += _against_ledger(store, Ledger.open(MemorySink(lines)), form["plan"])
-        return replace(verdict, checks=(*checks, *_kept_files(store)))
+        return replace(verdict, checks=(*checks, _keys(store, config), *_kept_files(store)))
 
 
 def _lines(store: CampaignStore) -> list[bytes]:
@@ -80,6 +81,17 @@ def _against_ledger(store: CampaignStore, ledger: Ledger, form: Any) -> Iterator
     missing = len(needed - paid)
     detail = f"{missing} queries or trainings are not in the ledger" if missing else f"{len(needed)}, each charged"
     yield Check(name="steps", ok=not missing, detail=detail)
+
+
+def _keys(store: CampaignStore, config: CampaignConfig) -> Check:
+    """The keys the campaign was created with: another one would cut the pool anew."""
+    seed = None if config.simulation is None else config.simulation.seed
+    try:
+        for purpose in PURPOSES:
+            secret_key(store, purpose, seed)
+    except DiscreetError as error:
+        return Check(name="keys", ok=False, detail=error.fact)
+    return Check(name="keys", ok=True, detail="they are those it was created with")
 
 
 def _kept_files(store: CampaignStore) -> Iterator[Check]:
