@@ -2,7 +2,7 @@
 
 import pytest
 
-from discreet.campaign.told import as_answers, labels_from_bytes, labels_of, labels_to_bytes, open_questions
+from discreet.campaign.told import IMPORTED, as_answers, labels_from_bytes, labels_of, labels_to_bytes, open_questions
 from discreet.errors import BadInput, InvalidStore
 from discreet.noise import SecretKey
 from discreet.records import Answer, Question
@@ -85,3 +85,14 @@ def test_labels_are_stored_in_one_form_and_read_back():
     for broken in (b"", b"[1]", b'"a"', b"\xff"):
         with pytest.raises(InvalidStore):
             labels_from_bytes(broken)
+
+
+def test_what_somebody_says_corrects_what_was_imported():
+    question = Question(id="0.0", record="a", phase=0, place=0)
+    imported = Answer(question_id="0.0", value="no", annotator=IMPORTED)
+    said = Answer(question_id="0.0", value="yes", annotator="ada")
+    skipped = Answer(question_id="0.0", value=None, annotator="ada")
+    for number in range(8):
+        key = SecretKey(bytes([number]) * 32)
+        assert labels_of([question], [imported, said], key) == {"a": "yes"}
+        assert labels_of([question], [imported, skipped], key) == {"a": "no"}

@@ -162,3 +162,16 @@ def test_it_keeps_the_contract(tmp_path, kind, multilabel):
         path.write_text(rows)
 
     check_oracle(make, classes=CLASSES, multilabel=multilabel, answer=people)
+
+
+def test_files_of_questions_that_are_answered_stand_in_nobodys_way(tmp_path):
+    """A later process asks what is open; the files of what was asked before are still there, and no mistake."""
+    before = Question(id="0.0", record="a", phase=0, place=0)
+    first = FileOracle(tmp_path, classes=["no", "yes"])
+    first.ask([before])
+    (path,) = tmp_path.glob("questions-*.csv")
+    path.write_text(path.read_text().replace('"",""', '"yes",""'))
+    assert [answer.value for answer in first.collect()] == ["yes"]
+    later = FileOracle(tmp_path, classes=["no", "yes"])
+    later.ask([Question(id="1.0", record="b", phase=1, place=0)])
+    assert list(later.collect()) == []

@@ -124,3 +124,23 @@ def test_questions_are_not_called_as_records_are(place, capsys):
     assert not {question for question, _ in asked} & set(ids.tolist())
     (place / "a.csv").write_text(f"question_id,label\n{asked[0][1]},yes\n")  # a record is no question
     assert run(["tell", "c.toml", "a.csv"]) == 2
+
+
+def test_answers_about_another_record_are_refused(place, capsys):
+    write(place)
+    assert run(["init", "c.toml"]) == 0
+    assert run(["ask", "c.toml", "--out", "q.csv"]) == 0
+    lines = (place / "q.csv").read_text().splitlines()
+    cells = [line.split(",") for line in lines[1:3]]
+    swapped = ",".join([cells[0][0], cells[1][1], *cells[0][2:3], '"yes"', '""'])
+    (place / "a.csv").write_text(f"{lines[0]}\n{swapped}\n")
+    capsys.readouterr()
+    assert run(["tell", "c.toml", "a.csv"]) == 2
+    assert "line 2: its question was not asked about its record" in capsys.readouterr().err
+
+
+def test_labels_of_other_records_measure_nothing(place, capsys):
+    write(place)
+    (place / "labels.csv").write_text("record,label\nsomebody,yes\n")
+    assert run(["init", "c.toml"]) == 2
+    assert "none of them is of a record in evaluation.path" in capsys.readouterr().err

@@ -48,8 +48,12 @@ def _value(value: Any) -> Value:
 
 
 def labels_of(questions: Iterable[Question], answers: Iterable[Answer], key: SecretKey) -> dict[str, Value]:
-    """By record: what its annotators say; records nobody labelled are left out."""
-    decided = majority(answers, key=key)
+    """By record: what its annotators say; records nobody labelled are left out. What was imported counts until somebody
+    says something else.
+    """
+    given = list(answers)
+    corrected = {one.question_id for one in given if one.annotator != IMPORTED and one.value is not None}
+    decided = majority((one for one in given if one.annotator != IMPORTED or one.question_id not in corrected), key=key)
     found = ((question.record, decided.get(question.id)) for question in questions)
     return {record: value for record, value in found if value is not None}
 

@@ -182,7 +182,7 @@ def _complete(names: list[str]) -> bool:
 
 
 def _answer(
-    cells: Mapping[str, Any], words: AnswerWords, multilabel: bool, by_record: Mapping[str, str] | None
+    cells: Mapping[str, Any], words: AnswerWords, multilabel: bool, by_record: _ByRecord | None
 ) -> Answer | None:
     if unanswered(cells):
         return None
@@ -210,13 +210,26 @@ def label_in(cells: Mapping[str, Any], words: AnswerWords, multilabel: bool) -> 
     return tuple(_whole(label) for label in value)
 
 
-def _question(cells: Mapping[str, Any], by_record: Mapping[str, str] | None) -> str:
+def _question(cells: Mapping[str, Any], by_record: _ByRecord | None) -> str:
     if "question_id" in cells:
-        return name_in(cells, "question_id")
+        question = name_in(cells, "question_id")
+        record = _told(cells.get("record"), "record")
+        # of another campaign, or changed by a spreadsheet (0.10 to 0.1): it would label another record
+        if record and by_record is not None and question in by_record.asked and by_record.get(record) != question:
+            raise NotReadable("its question was not asked about its record")
+        return question
     record = name_in(cells, "record")
     if by_record is None:
         raise NotReadable("it names a record and no question; give the questions that were asked")
     return by_record.get(record, NOT_ASKED)
+
+
+class _ByRecord(dict[str, str]):
+    """Questions by the record they are about, and all that were asked."""
+
+    def __init__(self, questions: Mapping[str, str]) -> None:
+        super().__init__(questions)
+        self.asked = frozenset(questions.values())
 
 
 def name_in(cells: Mapping[str, Any], column: str) -> str:
@@ -256,9 +269,9 @@ def _time(text: str) -> datetime | None:
     return at
 
 
-def _by_record(questions: Iterable[Question]) -> dict[str, str]:
+def _by_record(questions: Iterable[Question]) -> _ByRecord:
     found: dict[str, str] = {}
     for question in questions:
         if found.setdefault(question.record, question.id) != question.id:
             raise BadInput("answers by record", "a record has two questions", "Name the question in the file")
-    return found
+    return _ByRecord(found)

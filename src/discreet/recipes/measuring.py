@@ -96,6 +96,8 @@ def _records(config: CampaignConfig) -> CohortRecords:
     table, found = config.evaluation, _held_out(config)
     assert table.labels is not None  # checked with the file
     labels = labels_in(config, table.labels, "evaluation.labels")
+    if not set(found.ids) & set(labels):
+        raise config.error("evaluation.labels", "none of them is of a record in evaluation.path", "Check the ids")
     return cohort_of(config, found, found.ids, labels)
 
 

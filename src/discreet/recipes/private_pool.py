@@ -2,7 +2,7 @@
 
 Phase 0 asks initial records drawn by lot (or imports labels whose choosing was declared); every later phase asks by
 score, for what its plan pays, and trains all cohorts with their own rates. Guarantee: the plan's claim (zero-out
-relation, committed mode); assumptions in docs/reference/assumptions.md.
+relation, committed mode); assumptions in docs/proofs/trajectories.md and theirs.
 
 Baselines are the same recipe with other words: ``selector = "random"`` is random active learning; no queries at all is
 DP-SGD on a random subset; ``selector = "exact"`` is not private, and taken in simulations alone. Noisy top-k, the
