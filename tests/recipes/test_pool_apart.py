@@ -89,6 +89,7 @@ def test_records_known_by_positions_join_once_under_the_next_ones(place, capsys)
     write(place, name="position")
     (place / "labels.csv").write_text("record,label\n" + "".join(f"{number},yes\n" for number in range(100)))
     assert run(["init", "c.toml"]) == 0
+    assert run(["pool", "extend", "c.toml", "held.npz"]) == 2  # it is measured on
     for _ in range(2):
         assert run(["pool", "extend", "c.toml", "more.npz"]) == 0
     assert run(["pool", "check", "c.toml"]) == 0

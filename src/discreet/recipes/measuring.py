@@ -43,10 +43,11 @@ def check(config: CampaignConfig, pool: Pool) -> None:
         check_apart(config, pool)
 
 
-def check_apart(config: CampaignConfig, pool: Pool) -> None:
+def check_apart(config: CampaignConfig, pool: Pool, *, path: str | None = None) -> None:
     """Refuse an evaluation on records of the pool: they would be trained and measured, and pay for one of the two.
 
-    Ids are compared, and persons where they are protected; where ids are positions, the files.
+    Ids are compared, and persons where they are protected; and the files, for ids may be positions. ``path``: of the
+    records of ``pool``, if it is not the one that the campaign's file names.
     """
     if config.evaluation.kind == "none":
         return
@@ -54,7 +55,7 @@ def check_apart(config: CampaignConfig, pool: Pool) -> None:
     shared = 0 if config.pool.id == "position" else len(set(held_out.ids) & set(pool.ids))
     if config.budget.unit == "person" and held_out.persons is not None and pool.persons is not None:
         shared += len(set(held_out.persons) & set(pool.persons))
-    if shared or _same_file(config):
+    if shared or _same_file(config, path or config.pool.path):
         raise config.error(
             "evaluation.path",
             "records or persons of the pool are in it, too",
@@ -62,8 +63,8 @@ def check_apart(config: CampaignConfig, pool: Pool) -> None:
         )
 
 
-def _same_file(config: CampaignConfig) -> bool:
-    here, there = config.resolve(config.evaluation.path or ""), config.resolve(config.pool.path)
+def _same_file(config: CampaignConfig, path: str) -> bool:
+    here, there = config.resolve(config.evaluation.path or ""), config.resolve(path)
     return config.pool.kind != "arrays" and there.exists() and here.exists() and here.samefile(there)
 
 

@@ -30,7 +30,7 @@ def extend(campaign: Campaign, config: CampaignConfig, file: Path) -> tuple[int,
         further = extended(campaign.pool, config.resolve(str(place))).parts[-1]
     else:
         further = pool_like(config, str(place))
-    check_apart(config, further)
+    check_apart(config, further, path=str(place))
     return join(campaign, further, path=str(place))
 
 
