@@ -15,20 +15,32 @@ for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 THOROUGH = (
+    "bench/test_dry_runs.py",
     "campaign/test_campaign_failures.py",
     "campaign/test_campaign_redo.py",
+    "campaign/test_campaign_replan.py",
+    "campaign/test_withdrawal.py",
+    "campaign/test_withdrawing.py",
     "crash/",
+    "exports/",
     "fuzz/",
     "noise/test_distributions.py",
     "noise/test_lazy_top.py",
     "noise/test_top.py",
+    "planning/test_plan_space.py",
+    "privacy/certificate/test_verify.py",
     "privacy/ledger/test_exact_attack.py",
+    "privacy/ledger/test_replanning_attack.py",
+    "privacy/test_tuned_attack.py",
+    "report/test_campaign_report.py",
     "selectors/test_hidden_attack.py",
     "selectors/test_selection_attack.py",
     "storage/test_storage_contract.py",
     "storage/test_storage_kills.py",
     "testing/test_contracts.py",
+    "trainers/test_several_processes.py",
     "trainers/test_training_statistics.py",
+    "tuning/test_private_search.py",
 )
 
 

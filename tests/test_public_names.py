@@ -16,9 +16,12 @@ def test_the_exported_names_are_these_and_sorted():
         "__version__",
         "create_campaign",
         "create_ledger",
+        "export_model",
         "load_campaign",
+        "load_model",
         "open_ledger",
         "plan",
+        "tune",
     ]
     assert all(hasattr(discreet, name) for name in discreet.__all__)
 

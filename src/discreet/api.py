@@ -21,11 +21,21 @@ from discreet.privacy.plan import Plan
 if TYPE_CHECKING:
     from discreet.campaign import Campaign
     from discreet.campaign.recipe import Watch
+    from discreet.exports import ExportedModel
     from discreet.noise import Source
     from discreet.privacy.events import Event
     from discreet.privacy.ledger import Ledger
 
-__all__ = ["create_campaign", "create_ledger", "load_campaign", "open_ledger", "plan", "plan_request"]
+__all__ = [
+    "create_campaign",
+    "create_ledger",
+    "export_model",
+    "load_campaign",
+    "load_model",
+    "open_ledger",
+    "plan",
+    "plan_request",
+]
 
 
 def plan(
@@ -118,6 +128,7 @@ def create_campaign(
     budget    a `Budget`, or the table ``[budget]``
     recipe    the other tables: `discreet.recipes.private_pool` makes them
     """
+    from discreet.campaign.recipe import unwatched
     from discreet.config import config_from_json
     from discreet.pools import Pool
     from discreet.recipes.opening import create
@@ -134,7 +145,7 @@ def create_campaign(
         **{table: dict(keys) for table, keys in recipe.items()},
     }
     config = config_from_json(form, name=f"the campaign {name}", directory=Path())
-    return create(config, pool=given, load_if_exists=load_if_exists, **({} if watch is None else {"watch": watch}))
+    return create(config, pool=given, load_if_exists=load_if_exists, watch=watch or unwatched)
 
 
 def load_campaign(name: str, *, storage: str | Path, pool: Any | None = None, watch: Watch | None = None) -> Campaign:
@@ -145,6 +156,24 @@ def load_campaign(name: str, *, storage: str | Path, pool: Any | None = None, wa
     with open_storage(storage, must_exist=True) as opened:
         config = stored_config(opened, name, directory=Path())
     return load(config, pool=pool, **({} if watch is None else {"watch": watch}))
+
+
+def export_model(campaign: Campaign, directory: Path | str, *, phase: int | None = None, force: bool = False) -> Path:
+    """Write a trained model, its card and its certificate into a new directory that may be given away."""
+    from discreet.exports import export_model as write
+
+    return write(campaign, directory, phase=phase, force=force).directory
+
+
+def load_model(directory: Path | str, *, model: str | None = None, encoder: Path | str | None = None) -> ExportedModel:
+    """A model that was exported, from its directory alone; it has ``predict`` and ``predict_proba``.
+
+    model     of somebody's own model: its ``module:callable``, as a sign that its code may run
+    encoder   the folder of the public encoder of texts, where the export has no copy
+    """
+    from discreet.exports import load_model as load
+
+    return load(directory, model=model, encoder=encoder)
 
 
 def _budget_table(budget: Mapping[str, Any] | Budget) -> dict[str, Any]:

@@ -213,9 +213,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise BadInput(f"inputs={self.inputs}", f"records have {x.shape[1]} numbers", "Give a shape of that size")
         return moved.reshape(len(moved), *self.inputs)
 
-    def _train(self, records: Any, classes: Any, made: Plan) -> None:
+    def _trainer(self, records: Any, classes: Any) -> Any:
         from discreet.models import build_model
-        from discreet.privacy.training_phase import TrainingPhase
         from discreet.trainers.dp_sgd import DPSGD
 
         module = build_model(
@@ -224,17 +223,23 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             classes=len(classes),
             **(self.model_options or {}),
         )
-        trainer = DPSGD(
+        return DPSGD(
             module,
             classes=len(classes),
             settings=self.settings,
             checkpoints=self.checkpoints,
             watch=self.watch,
         )
+
+    def _train(self, records: Any, classes: Any, made: Plan) -> None:
+        from discreet.privacy.ledger import terms_of
+        from discreet.privacy.training_phase import TrainingPhase
+
+        trainer = self._trainer(records, classes)
         phase, cohorts = TrainingPhase.of(made, PHASE), {"initial": records}
         trainer.check(phase=phase, cohorts=cohorts)
         sink = self._sink()
-        with self._ledger_in(sink, made) as ledger:
+        with self._ledger_in(sink, terms_of(made)) as ledger:
             predictor = self._charged_and_trained(trainer, phase, cohorts, ledger)
             self.simulation_, self.account_ = ledger.simulation, sink.read()
         self.classes_, self.plan_, self.predictor_, self.n_iter_ = classes, made, predictor, phase.steps
@@ -263,12 +268,11 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise BadInput(f"ledger={self.ledger}", "its directory does not exist", "Create it first")
         return FileSink(self.ledger)
 
-    def _ledger_in(self, sink: Any, made: Plan) -> Any:
+    def _ledger_in(self, sink: Any, terms: Any) -> Any:
         from discreet.noise import OperatingSystem, Seeded
-        from discreet.privacy.ledger import Ledger, terms_of
+        from discreet.privacy.ledger import Ledger
 
         source: Any = OperatingSystem() if self.simulation_seed is None else Seeded(self.simulation_seed)
-        terms = terms_of(made)
         if not sink.read():
             return Ledger.create(sink, terms, source=source)
         ledger = Ledger.open(sink, source=source)

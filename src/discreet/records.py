@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import Any, Self
 
 Value = str | tuple[str, ...] | None
 """Of an answer: a class, several of them (or none: an empty tuple) for multi-label tasks, or None for a skip."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyHistogram:
+    """Scores counted on a fixed grid, with the noise that was paid for. Audience: world.
+
+    range     of the score: the ends of the grid
+    counts    by bin, from the bottom up; noise may bring one below 0. A score at the bottom, as a null has, is in none
+    epsilon   what it cost every record that it counted
+    every     of so many records one was counted, and stands for them
+    """
+
+    range: tuple[float, float]
+    counts: tuple[int, ...]
+    epsilon: Decimal
+    every: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """A form that reads back to an equal value."""
+        return {
+            "range": list(self.range),
+            "counts": list(self.counts),
+            "epsilon": str(self.epsilon),
+            "every": self.every,
+        }
+
+    @classmethod
+    def from_json(cls, form: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        bottom, top = form["range"]
+        return cls(
+            range=(float(bottom), float(top)),
+            counts=tuple(int(count) for count in form["counts"]),
+            epsilon=Decimal(form["epsilon"]),
+            every=int(form["every"]),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +60,7 @@ class Selection:
     threshold   the public threshold, if there was one
     above       the ids that were asked from above it: their own rate of training is lower. Owner only
     dropped     how many more were drawn than asked for, where that may be told
+    histogram   in which a private threshold was found, as it was paid for and released: public
 
     With ``mechanism="hidden-threshold"`` the promise is that ids, and how many there are, stay with owner and
     annotators: they must never be shown to the world, in any later record of the campaign either.
@@ -35,6 +74,7 @@ class Selection:
     threshold: float | None = None
     above: frozenset[str] | None = field(default=None, repr=False)
     dropped: int | None = None
+    histogram: NoisyHistogram | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)

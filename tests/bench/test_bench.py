@@ -14,7 +14,8 @@ import pytest
 
 from discreet.bench import EXPERIMENTS, Method, Problem, experiment_named
 from discreet.bench.cases import Case
-from discreet.bench.pricing import priced, strict_caps
+from discreet.bench.plans import strict_caps
+from discreet.bench.pricing import priced
 from discreet.bench.problems import pool_of
 from discreet.bench.results import Store
 from discreet.bench.running import run_cases
@@ -43,7 +44,7 @@ def quiet(done, of):
     pass
 
 
-def fake(case, data):
+def fake(case, data, plans=None):
     """A case that takes no time; the runner is tried, not the campaign."""
     gain = {"random": 0.0, "exact (not private)": 0.1, "response": 0.06}[case.method.name]
     return [{"phase": 0, "test_accuracy": 0.5}, {"phase": 1, "test_accuracy": 0.6 + gain + 0.001 * case.seed}]
@@ -53,7 +54,7 @@ def fake(case, data):
 def faked(monkeypatch):
     ran = []
 
-    def once(case, data):
+    def once(case, data, plans=None):
         ran.append(case)
         return fake(case, data)
 
@@ -104,7 +105,7 @@ def test_another_setting_is_another_case(tmp_path, faked):
 
 
 def test_a_failing_case_is_told_and_the_others_are_kept(tmp_path, monkeypatch):
-    def sometimes(case, data):
+    def sometimes(case, data, plans=None):
         if case.method is EXACT:
             raise BadInput("this case", "it cannot be", "Leave it")
         return fake(case, data)
@@ -132,7 +133,7 @@ sys.path.insert(0, {tests!r})
 import discreet.bench.campaigns
 import test_bench
 
-def slowly(case, data):
+def slowly(case, data, plans=None):
     time.sleep(0.2)
     return test_bench.fake(case, data)
 
@@ -200,7 +201,7 @@ def test_experiments_are_listed(capsys):
     assert run(["bench", "list", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {one["name"] for one in told["experiments"]} == set(EXPERIMENTS)
-    assert experiment_named("try-out").cases(2)[0].seed == 0
+    assert experiment_named("try-out").cases([0, 1])[0].seed == 0
 
 
 def test_a_pool_is_imbalanced_and_the_same_for_a_seed():

@@ -12,7 +12,7 @@ from discreet.pools import ArrayPool
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Laplace
 from discreet.privacy.ledger import Why, adaptive
-from discreet.privacy.ledger.ledger import request
+from discreet.privacy.ledger.requests import request
 from discreet.recipes.opening import _finish
 from discreet.selectors import RandomSelector
 from discreet.storage import open_storage

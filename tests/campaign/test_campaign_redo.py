@@ -1,5 +1,6 @@
 """A step that was cut off is repeated: the same charge, the same noise, on the same values, or not at all."""
 
+import errno
 import os
 import signal
 
@@ -7,7 +8,7 @@ import pytest
 from loop_parts import Counting, Stopped, campaign_in, pool_of, truth
 
 from discreet.campaign.sealed_steps import ledger_of, leftovers
-from discreet.errors import LedgerUnavailable, NotNow, PoolChanged, StoreUnavailable
+from discreet.errors import BudgetExceeded, InvalidStore, LedgerUnavailable, NotNow, PoolChanged, StoreUnavailable
 from discreet.pools import ArrayPool
 from discreet.recipes.pool_changes import join
 
@@ -53,6 +54,20 @@ def test_a_training_that_was_cut_off_is_charged_once_and_drawn_the_same(tmp_path
     assert again.recipe.drawn == [drawn]
     assert again.predictor().counts == drawn[2]
     assert charges(again) == [(0, "training"), (1, "choosing"), (1, "training")]
+
+
+def test_a_full_disk_in_the_middle_of_a_step_is_said_in_words(tmp_path, monkeypatch):
+    begun(tmp_path, stops="choosing")
+    again = campaign_in(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("discreet.noise.sealed.DrawnBefore._write", _no_space)
+        with pytest.raises(StoreUnavailable, match="the disk is full.*found again"):
+            again.ask()
+    assert len(again.ask()) == 2
+
+
+def _no_space(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/a/path/of/ours")
 
 
 def test_corrections_after_a_training_began_do_not_enter_it(tmp_path, seed):
@@ -164,6 +179,25 @@ def test_a_lost_key_never_gives_second_noise_for_the_same_charge(tmp_path):
     again.train()
     assert again.recipe.drawn[0] != drawn
     assert charges(again).count((1, "training")) == 2, "other noise is another charge, and stands in the ledger"
+
+
+@pytest.mark.parametrize("stops", ["choosing", "training"])
+def test_a_lost_key_is_named_where_a_second_charge_does_not_fit(tmp_path, stops, monkeypatch):
+    """Not a lack of budget: what the owner can do is to look for the key."""
+    begun(tmp_path, stops=stops)
+    again = campaign_in(tmp_path)
+    for key in again.store.directory.glob("keys-*/*.key"):
+        key.unlink()
+    before = charges(again)
+
+    def spent(*_, **__):
+        raise BudgetExceeded("charging", requested=1, remaining=0, total=1, reason="spent")
+
+    monkeypatch.setattr("discreet.privacy.ledger.Ledger.charge_all", spent)
+    with pytest.raises(InvalidStore, match="is missing"):
+        (again.ask if stops == "choosing" else again.train)()
+    assert charges(again) == before
+    assert again.recipe.drawn == []
 
 
 def test_what_a_dead_process_left_is_removed_when_the_campaign_is_opened(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """Creating and opening: a campaign keeps its terms; where things are may change."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_campaign import TOML, changed, write_pool, written
@@ -7,7 +9,7 @@ from small_campaign import TOML, changed, write_pool, written
 from discreet.api import load_campaign
 from discreet.campaign.sealed_steps import ledger_of
 from discreet.config import read_config
-from discreet.errors import BadInput, CampaignExists, NoSuchCampaign, PoolChanged
+from discreet.errors import BadInput, CampaignExists, InvalidConfig, NoSuchCampaign, PoolChanged
 from discreet.pools import ArrayPool
 from discreet.recipes import opening
 from discreet.recipes.opening import create, differences, load
@@ -123,6 +125,20 @@ def test_a_pool_is_extended_once_however_often_it_is_tried(config, tmp_path):
     assert len(load(config).pool) == 45
 
 
+def test_a_file_that_joined_and_moved_is_found_where_the_campaign_file_says(config, tmp_path):
+    write_pool(tmp_path / "more.npz", [f"n{number}" for number in range(5)], seed=2)
+    extend(create(config), config, tmp_path / "more.npz")
+    (tmp_path / "more.npz").rename(tmp_path / "moved.npz")
+    with pytest.raises(InvalidConfig, match="more.npz, which joined the pool later, is not there") as refused:
+        load(config)
+    assert "[pool] further" in str(refused.value)
+    moved = replace(config, pool=replace(config.pool, further=("moved.npz",)))
+    assert len(load(moved).pool) == 45
+    assert not changes(load(moved))
+    with pytest.raises(InvalidConfig, match="2 files are named, and 1 joined"):
+        load(replace(config, pool=replace(config.pool, further=("moved.npz", "pool.npz"))))
+
+
 def test_a_pool_given_in_python_is_extended_in_python(tmp_path):
     text = TOML.replace('path = "pool.npz"\nkind = "npz"\nid = "id"\narray = "x"', 'path = "here"\nkind = "arrays"')
     config = read_config(written(tmp_path, text))
@@ -135,6 +151,8 @@ def test_a_pool_given_in_python_is_extended_in_python(tmp_path):
     whole = load(config, pool=ArrayPool(ids=names, x=numbers))
     assert len(whole.pool) == 43
     assert len(whole.ask()) == 8
+    longer = replace(config, pool=replace(config.pool, size=43))  # as create_campaign declares the pool it is given
+    assert len(create(longer, pool=ArrayPool(ids=names, x=numbers)).pool) == 43
     with pytest.raises(PoolChanged):
         load(config, pool=ArrayPool(ids=names[:40], x=numbers[:40]))
     with pytest.raises(BadInput, match="given in Python"):

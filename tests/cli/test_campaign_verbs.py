@@ -306,6 +306,11 @@ def change(place, statement):
         ("UPDATE ledger_lines SET line = replace(line, 'training', 'trainins') WHERE position = 1", ["lines"]),
         ("UPDATE ledger_lines SET line = CAST(replace(line, ',', ', ') AS BLOB) WHERE position = 1", ["lines"]),
         ("DELETE FROM ledger_lines WHERE position = 1", ["steps"]),
+        (
+            "UPDATE transitions SET facts = json_set(facts, '$.evaluation', json('{\"kind\": \"paid\"}')) "
+            "WHERE kind = 'trained'",
+            ["steps"],
+        ),
         ("UPDATE campaigns SET config = replace(config, '\"epochs\": 2', '\"epochs\": 3')", ["file", "plan"]),
         ("UPDATE files SET sha256 = '00' WHERE kind = 'model'", ["files"]),
     ],

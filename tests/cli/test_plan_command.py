@@ -161,6 +161,10 @@ BAD = [
     "--whole-batches",
     "--pool-size 10",
     "--reads-training-data --selection-epsilon 1",
+    "--mechanism none --selection paper --selection-epsilon 1",
+    "--mechanism gaussian --selection paper --selection-epsilon 1",
+    "--mechanism laplace --selection apart --selection-epsilon 1",
+    "--subsample 0.5 --selection-epsilon 1",
 ]
 
 
@@ -222,3 +226,19 @@ def test_interrupting_is_clean(capsys, monkeypatch):
     code, _, err = call(capsys, *EXAMPLE)
     assert code == 130
     assert "nothing was charged" in err
+
+
+@pytest.mark.parametrize(
+    ("selection", "mechanism", "kind"),
+    [
+        ("apart", None, "gaussian"),
+        ("apart", "subsampled-gaussian", "poisson-sampled-gaussian"),
+        ("paper", "exponential", "pure"),
+        ("paper", "k-centre", "bounded-range"),
+    ],
+)
+def test_what_a_query_is_may_be_said(capsys, selection, mechanism, kind):
+    words = ["--selection", selection, "--selection-epsilon", "2", "--accountant", "rdp", "--json"]
+    code, out, _ = call(capsys, *EXAMPLE, *words, *(["--mechanism", mechanism] if mechanism else []))
+    assert code == 0
+    assert kind in json.dumps(json.loads(out)["selection"])

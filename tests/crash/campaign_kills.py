@@ -28,6 +28,7 @@ from discreet.config import config_from_json
 from discreet.noise.sealed import SealedKey
 from discreet.pools import Pool
 from discreet.recipes import opening
+from discreet.recipes.verifying import verify_campaign
 from discreet.storage.sqlite import WRITES
 from discreet.trainers.dp_sgd import trainer
 
@@ -329,6 +330,53 @@ def at_random_moments(data, seed, most):
     return kills
 
 
+def while_replanning(data, seed):
+    """Re-planning killed before each of its writes: old plan or new, in ledger and store alike; then made."""
+    before, kills = reference(data / f"replan-{seed}", seed)[3][0], 0  # phase 0 is trained
+
+    def replanning(place, kill_at):
+        def work(say):
+            kill_before(kill_at, every=True)
+            opened(place, seed).replan(because="outside", queries=(4, 4), note="killed")
+
+        return in_child(work)
+
+    def after(place):
+        def work(say):
+            campaign = opened(place, seed)
+            say("found", *replanned_in(campaign))
+            campaign.replan(because="outside", queries=(4, 4), note="killed")
+            campaign.replan(because="outside", queries=(4, 4), note="killed")
+            say("then", *replanned_in(campaign))
+            all_verbs(opened(place, seed), lambda *words: None)
+            verdict = verify_campaign(config_in(place, seed))
+            say("end", opened(place, seed).standing.phase, [one.name for one in verdict.checks if not one.ok])
+
+        said, killed = in_child(work)
+        assert not killed
+        return {one[0]: one[1:] for one in said}
+
+    killed = True
+    while killed:
+        kills += 1
+        place = data / f"replanned-{seed}"
+        shutil.copytree(before, place)
+        _, killed = replanning(place, kills)
+        said = after(place)
+        assert said["found"] in ([0, 0, 2], [1, 1, 3]), "ledger, store and plan disagree"
+        assert said["then"] == [1, 1, 3]
+        assert said["end"] == [2, []]
+        shutil.rmtree(place)
+    return kills - 1
+
+
+def replanned_in(campaign):
+    """Re-plannings in the store and in the ledger, and the phases the campaign has."""
+    with ledger_of(campaign.store) as ledger:
+        steps = [one for one in campaign.store.transitions() if one.kind.startswith("replanned")]
+        return len(steps), len(ledger.amendments), campaign.recipe.phases
+
+
 def run(scenario, directory, kills):
     data = directory / "data"
     write_data(data)
@@ -341,7 +389,9 @@ def run(scenario, directory, kills):
     gc.freeze()  # a child that looks for garbage among what it was born with copies every page of it
     done = 0
     for seed in (11, None):
-        if scenario == "writes":
+        if scenario == "replan":
+            done += while_replanning(data, seed)
+        elif scenario == "writes":
             done += before_writes(data, seed, every=bool(kills))
         else:
             done += at_random_moments(data, seed, kills // 2)

@@ -27,6 +27,10 @@ def test_before_every_write_by_which_something_comes_to_be():
     assert killed("writes", 0) >= 100
 
 
+def test_before_every_write_of_a_replanning():
+    assert killed("replan", 0) == 2  # one write, in a simulation and in production
+
+
 def test_at_random_moments():
     assert killed("random", 84) == 84
 

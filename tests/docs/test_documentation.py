@@ -17,7 +17,11 @@ from discreet.cli.app import app, run
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-STORIES = [ROOT / "docs/tutorial/first-campaign.md", ROOT / "docs/howto/run-a-campaign.md"]
+STORIES = [
+    ROOT / "docs/tutorial/first-campaign.md",
+    ROOT / "docs/howto/run-a-campaign.md",
+    ROOT / "docs/howto/re-plan-a-campaign.md",
+]
 BLOCK = re.compile(r"^( *)```(\w+)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 
 
@@ -175,10 +179,35 @@ def certificates():
     rare = PmfFamily(present=((1 - 1e-6, 1e-6),), absent=((1.0, 0.0),))
     terms = committed(Budget(epsilon=1, delta="1e-5"), [Line(who="pool", event=rare)])
     yield certify(Ledger.create(MemorySink(), terms))
+    yield certify(replanned_ledger(made))
     ledger = Ledger.create(MemorySink(), adaptive(Budget(epsilon=1, delta=0)))
     ledger.charge(event=Laplace(epsilon="0.1"), who="pool", why="count")
     signature = {"algorithm": "ed25519", "public_key": "00" * 32, "value": "00" * 64}
     yield certify(ledger) | {"signature": signature}
+
+
+def replanned_ledger(made):
+    """Committed to a plan, and left after its first phase because of what was released."""
+    from discreet.planning.continuing import Rest, continued_plan
+    from discreet.privacy.ledger import Ledger, MemorySink, Why, terms_of
+    from discreet.privacy.ledger.amendments import filter_order
+    from discreet.privacy.ledger.continued import Continued, continued_budget
+
+    ledger = Ledger.create(MemorySink(), terms_of(made))
+    line = ledger.terms.lines[0]
+    ledger.charge(event=line.event, count=line.count, who=line.who, why=Why(purpose="training"))
+    budget, kept = continued_budget(made.budget, made.budget.epsilon, "released", first=True)
+    rest = Rest(
+        plan=made,
+        done=1,
+        queries=(),
+        budget=budget,
+        orders=(filter_order(ledger.terms, budget.epsilon),),
+        continued=Continued(because="released", kept=kept),
+        entries=ledger.entries,
+    )
+    ledger.amend(continued_plan(rest)[1], phase=1)
+    return ledger
 
 
 def test_the_schema_of_certificates_is_the_one_on_the_page_and_fits_what_we_write():

@@ -5,7 +5,7 @@ import pytest
 from small_campaigns import BUDGET, finish, opened_ledger, records, tables, truth_of
 
 from discreet.api import create_campaign
-from discreet.errors import InvalidConfig
+from discreet.errors import BadInput, InvalidConfig
 from discreet.pools import ArrayPool
 from discreet.recipes.units import Units
 
@@ -103,3 +103,95 @@ def test_k_centre_is_for_records(tmp_path):
     changes = {"selector": "k-centre", "scorer": "random", "selection_epsilon": "2", "plan": {"selection": "paper"}}
     with pytest.raises(InvalidConfig, match="one record a unit"):
         campaign_of(tmp_path, pool, persons, **changes)
+
+
+def test_labels_are_counted_by_records_and_not_by_persons(tmp_path):
+    pool, _, persons = people()
+    campaign = campaign_of(tmp_path, pool, persons)
+    assert [campaign.recipe.labels_planned(phase) for phase in range(3)] == [40 * MOST, 20 * MOST, 20 * MOST]
+    declared = {"path": "none", "kind": "arrays", "size": len(pool), "person": "p", "persons": persons}
+    budget = {**BUDGET, "unit": "person", "records_per_person": MOST, "labels": 239}
+    with pytest.raises(InvalidConfig, match="asks 240 questions.*people answer 239"):
+        create_campaign(
+            "few",
+            storage=tmp_path / "c.db",
+            pool=pool,
+            budget=budget,
+            recipe=tables(initial=40, queries=[20, 20], batch=20) | {"pool": declared},
+        )
+
+
+@pytest.mark.thorough
+def test_a_person_withdraws_with_all_records_and_one_whose_first_record_is_gone_is_not_asked_again(tmp_path):
+    pool, truth, persons = people()
+    campaign = campaign_of(tmp_path, pool, persons)
+    owner = dict(zip(pool.ids, pool.persons, strict=True))
+    first = campaign.ask()
+    asked = owner[first[0].record]
+    mine = [one for one in pool.ids if owner[one] == asked]
+    campaign.tell({one.id: truth[one.record] for one in first})
+    waiting = next(name for name in sorted(set(pool.persons)) if name not in {owner[one.record] for one in first})
+    campaign.withdraw(persons=[waiting])
+    campaign.withdraw(mine[:1])
+    campaign.train()
+    left = [place for place, one in enumerate(pool.ids) if one != mine[0] and owner[one] != waiting]  # of the owner's
+    shorter = ArrayPool(
+        ids=[pool.ids[p] for p in left], x=np.asarray(pool.x)[left], persons=[pool.persons[p] for p in left]
+    )
+    again = campaign_of(tmp_path, shorter, persons)
+    assert len(again.pool) == len(pool)
+    met = []
+    while not again.done:
+        questions = again.ask()
+        met += [owner[one.record] for one in questions]
+        again.tell({one.id: truth[one.record] for one in questions})
+        again.train()
+    assert len(met) >= 20
+    assert asked not in met
+    assert waiting not in met
+    assert sum(one.erased for one in again.store.withdrawn()) == 1 + sum(name == waiting for name in pool.persons)
+
+
+@pytest.mark.thorough
+def test_of_a_person_nobody_knows_any_more_a_record_is_not_withdrawn_blindly(tmp_path):
+    from discreet.campaign.withdrawing import mark
+    from discreet.errors import NotNow
+
+    pool, _, persons = people()
+    campaign = campaign_of(tmp_path, pool, persons)
+    mark(campaign.store, [pool.ids[5]])
+    left = [place for place in range(len(pool)) if place != 5]
+    shorter = ArrayPool(
+        ids=[pool.ids[p] for p in left], x=np.asarray(pool.x)[left], persons=[pool.persons[p] for p in left]
+    )
+    again = campaign_of(tmp_path, shorter, persons)
+    with pytest.raises(NotNow, match="whose it was"):
+        again.ask()
+    whole = campaign_of(tmp_path, pool, persons)  # its row restored
+    assert whole.store.withdrawn()[0].done
+
+
+def test_a_re_planning_counts_persons_as_the_plan_does(tmp_path):
+    pool, truth, persons = people()
+    campaign = campaign_of(tmp_path, pool, persons)
+    campaign.tell({one.id: truth[one.record] for one in campaign.ask()})
+    campaign.train()
+
+    def asked(**wish):
+        made = campaign.replan(because="outside", epsilon="9", dry_run=True, **wish)
+        return [phase["labels"] for phase in made.figures["after"]["phases"][-2:]]
+
+    assert asked() == [20, 20], "persons, and not three times as many"
+    assert asked(labels=30 * MOST) == [15, 15]
+
+
+def test_records_and_persons_are_not_withdrawn_in_one_command(tmp_path):
+    from discreet.config import config_from_json
+    from discreet.recipes.withdrawing import withdraw
+
+    pool, _, persons = people()
+    campaign = campaign_of(tmp_path, pool, persons)
+    config = config_from_json(campaign.store.config["config"], directory=tmp_path)
+    with pytest.raises(BadInput, match="both records and persons"):
+        withdraw(config, [pool.ids[0]], persons=["nobody"])
+    assert campaign.store.withdrawn() == []

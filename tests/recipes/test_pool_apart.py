@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from small_campaigns import CLASSES, finish, ids_of, made, pool_and_truth, records
 
+from discreet.campaign.campaign import evaluations_of
 from discreet.cli.app import run
+from discreet.errors import InvalidConfig
 
 TOML = """
 format = "discreet.campaign/1"
@@ -145,3 +148,25 @@ def test_labels_of_other_records_measure_nothing(place, capsys):
     (place / "labels.csv").write_text("record,label\nsomebody,yes\n")
     assert run(["init", "c.toml"]) == 2
     assert "none of them is of a record in evaluation.path" in capsys.readouterr().err
+
+
+def test_a_pool_given_in_python_is_measured_on_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, y = records(100, seed=5)
+    np.savez("held.npz", id=np.array([f"h{number}" for number in range(100)]), x=x)
+    rows = "".join(f"h{number},{CLASSES[label]}\n" for number, label in enumerate(y))
+    (tmp_path / "held.csv").write_text("record,label\n" + rows)
+    pool, truth = pool_and_truth()
+    table = {"kind": "paid", "path": "held.npz", "labels": "held.csv", "epsilon": "2"}
+    campaign = made(tmp_path, pool, evaluation=table)
+    finish(campaign, truth)
+    measured = evaluations_of(campaign.store.transitions())
+    assert measured[2]["kind"] == "paid"
+    assert 0.5 < measured[2]["accuracy"] <= 1
+    np.savez("held.npz", id=np.array(ids_of(100)), x=x)
+    (tmp_path / "held.csv").write_text(("record,label\n" + rows).replace("\nh", "\nr"))
+    with pytest.raises(InvalidConfig, match="records or persons of the pool are in it"):
+        made(tmp_path, pool, name="again", evaluation=table)
+    (tmp_path / "held.parquet").write_bytes(b"")
+    with pytest.raises(InvalidConfig, match="Save an npz"):
+        made(tmp_path, pool, name="again", evaluation=table | {"path": "held.parquet"})

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from discreet.config import config_from
-from discreet.errors import InvalidConfig
+from discreet.errors import BadInput, InvalidConfig
 from discreet.pools import ArrayPool
 from discreet.recipes.opening import create, load
 
@@ -106,6 +106,31 @@ def test_texts_are_asked_trained_and_predicted(changes, folder, tmp_path):
     assert not left & {".npy", ".npz"}  # vectors are not kept
 
 
+CENTRES = (
+    ('selection_epsilon = "2"', 'selection_epsilon = "2"\nselection = "paper"'),
+    ('name = "threshold-response"\nthreshold_epsilon = "0.5"', 'name = "k-centre"'),
+    ('name = "entropy"', 'name = "random"'),
+)
+
+
+def test_k_centre_places_texts(folder, tmp_path):
+    campaign = create(config(folder, tmp_path, *CENTRES))
+    finish(campaign)
+    assert len(campaign.store.questions(1)) == 10
+
+
+def test_k_centre_is_tried_before_a_campaign_begins(folder, tmp_path, monkeypatch):
+    from discreet.recipes.texts import TextPredictor
+
+    def broken(*_):
+        raise BadInput("vectors of texts", "this model has none", "Choose a score")
+
+    monkeypatch.setattr(TextPredictor, "embed", broken)
+    with pytest.raises(InvalidConfig, match="this model has none") as refused:
+        create(config(folder, tmp_path, *CENTRES))
+    assert refused.value.line
+
+
 def test_a_row_is_the_vector_of_its_own_text(folder, tmp_path):
     from discreet.models import SentenceEncoder
     from discreet.recipes.model_records import rows_at, rows_of
@@ -135,3 +160,28 @@ def test_what_cannot_read_texts_is_refused_at_its_line(change, word, folder, tmp
     with pytest.raises(InvalidConfig, match=word) as refused:
         create(config(folder, tmp_path, change))
     assert refused.value.line
+
+
+@pytest.mark.thorough
+def test_texts_are_withdrawn_and_their_models_exported(folder, tmp_path):
+    """From the directory alone, with a copy of the encoder; a withdrawn text is a null, wherever it is asked for."""
+    from discreet import export_model, load_model
+    from discreet.recipes.model_records import rows_of
+
+    campaign = create(config(folder, tmp_path))
+    questions = campaign.ask()
+    campaign.tell({one.id: ("cat", "dog")[int(one.record[1:]) % 2] for one in questions})
+    gone = questions[0].record
+    campaign.withdraw([gone])
+    campaign.train()
+    again = load(config(folder, tmp_path))
+    assert again.pool.withdrew(gone)
+    place = int(gone[1:])
+    assert again.pool.text[place] == ""
+    vectors = rows_of(again.recipe.config, again.pool)[place - 1 if place else 0 : place + 2]
+    assert (~vectors.any(axis=1)).sum() == 1
+    export_model(again, tmp_path / "model")
+    model, sentences = load_model(tmp_path / "model"), [*CAT, *DOG]
+    assert (tmp_path / "model" / "encoder" / "vocab.txt").is_file()
+    np.testing.assert_allclose(model.predict_proba(sentences), again.predict_proba(sentences), atol=1e-6)
+    assert model.predict(sentences) == again.predict(sentences)

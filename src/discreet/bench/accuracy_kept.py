@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from discreet.bench.charts import Chart, Panel, Series
 from discreet.bench.intervals import Interval, mean_interval, share_interval
 from discreet.bench.methods import Method
-from discreet.bench.problems import Data, Problem
+from discreet.bench.problems import Problem
 from discreet.bench.results import Row, values_in
+from discreet.bench.sets import Data
 from discreet.bench.tables import Table, percent
 
 RANDOM, EXACT = "random", "exact (not private)"

@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.bench.cases import Case
+from discreet.bench.far_apart import projected
+from discreet.bench.learning import drawing, model_of, settings_of
+from discreet.bench.plans import campaign_of, gradients_of
 from discreet.bench.pricing import Priced, priced
-from discreet.bench.problems import CLASSES, Pool, pool_of
+from discreet.bench.problems import Pool, pool_of
 from discreet.noise import Seeded
 from discreet.privacy.ledger import Receipt, Why
 from discreet.privacy.training_phase import TrainingPhase
@@ -30,18 +33,24 @@ BINS = 40
 _ROWS = 8192
 
 
-def run_case(case: Case, data: Path | None) -> list[dict[str, Any]]:
-    """Rows of phases 1, 2 ...; phase 0 has the accuracy before anything was chosen."""
+def run_case(case: Case, data: Path | None, plans: Path | None = None) -> list[dict[str, Any]]:
+    """Rows of phases 1, 2 ...; phase 0 has the accuracy before anything was chosen. ``plans``: where plans are kept."""
     pool = pool_of(case.problem, case.seed, data)
-    books = priced(case.problem, case.method, len(pool.y), case.seed)
+    books = priced(case.problem, case.method, len(pool.y), case.seed, plans)
     run = _Campaign(case, pool, books)
     rows = [run.train(0)]
-    for number, k in enumerate(case.problem.queries, start=1):
+    for number, k in enumerate(run.problem.queries, start=1):
         asked = run.ask(number, k)
         rows.append(asked if case.problem.first_only else asked | run.train(number))
         if case.problem.first_only:
             break
-    told = {"claimed_epsilon": books.claimed, "selection_epsilon": books.selection_claimed, "pool_size": len(pool.y)}
+    told = {
+        "claimed_epsilon": books.claimed,
+        "selection_epsilon": books.selection_claimed,
+        "pool_size": len(pool.y),
+        "gradients": gradients_of(books.plan),
+        "made_of": pool.made_of,
+    }
     return [row | told for row in rows]
 
 
@@ -50,9 +59,10 @@ class _Campaign:
 
     def __init__(self, case: Case, pool: Pool, books: Priced) -> None:
         self.case, self.pool, self.books = case, pool, books
+        self.problem = campaign_of(case.problem, case.method)
         self.ids = pool.ids
         self.place_of = {name: place for place, name in enumerate(self.ids)}
-        first = RandomSelector(source=Seeded(case.seed)).select(ids=self.ids, k=case.problem.initial)
+        first = RandomSelector(source=Seeded(case.seed)).select(ids=self.ids, k=self.problem.initial)
         labels = [cohort.label for cohort in books.plan.cohorts]
         self.cohorts: dict[str, list[int]] = {label: [] for label in labels}
         self.cohorts[labels[0]] = self._places(first.ids)
@@ -63,8 +73,8 @@ class _Campaign:
         """Query ``number``: charged, drawn, entered into its cohort, measured."""
         left = self._left()
         names = [self.ids[place] for place in left.tolist()]
-        scores = pool_scores(self.books.scorer, self.model, self.pool.x[left], rows=_ROWS)
         selector = self.books.selectors[number - 1]
+        scores, further = self._values(left)
         earlier = {self.ids[place] for mine in self.cohorts.values() for place in mine}
         if self.hidden:
             scores = without_asked(names, scores, earlier, range=self.books.scorer.range)
@@ -76,10 +86,21 @@ class _Campaign:
             who=self.books.pool_at(number),
             why=Why(phase=number, purpose="selection"),
         )
-        found = selector.select(ids=names, scores=scores, k=k, receipt=paid, phase=number)
+        found = selector.select(ids=names, scores=scores, k=k, receipt=paid, phase=number, **further)
         self._enter(number, found, paid)
+        if further:
+            return {"phase": number, "k": k, "asked": len(found.ids), "left": len(names)}
         still = [place for place, name in enumerate(names) if name not in earlier]
         return {"phase": number} | self._measured([names[place] for place in still], scores[still], found, k)
+
+    def _values(self, left: NDArray[np.int64]) -> tuple[Any, dict[str, Any]]:
+        """A score a record that is left; for k-centre where it lies, and where the labelled ones lie."""
+        if self.case.method.mechanism.endswith("k-centre"):
+            labelled = sorted(place for mine in self.cohorts.values() for place in mine)
+            centres = projected(self.model.embed(self.pool.x[labelled]))
+            return projected(self.model.embed(self.pool.x[left])), {"centres": centres}
+        model = drawing(self.model) if self.books.scorer.needs == "draws" else self.model
+        return pool_scores(self.books.scorer, model, self.pool.x[left], rows=_ROWS), {}
 
     @property
     def hidden(self) -> bool:
@@ -95,18 +116,19 @@ class _Campaign:
 
     def train(self, number: int) -> dict[str, Any]:
         """Train phase ``number`` and measure the model on the test set."""
-        from discreet.trainers.dp_sgd import DPSGD, Settings, charge_training
+        from discreet.trainers.dp_sgd import DPSGD, charge_training
 
         phase = TrainingPhase.of(self.books.plan, number)
-        problem = self.case.problem
-        steps = sum(phase.steps for phase in self.books.plan.phases)  # public, as all of a plan is
-        settings = Settings(learning_rate=problem.travel / steps, ema=problem.ema, micro_batch=_ROWS)
-        trainer = DPSGD(_linear(problem.features), classes=CLASSES, settings=settings)
+        steps = sum(phase.steps for phase in self.books.plan.phases)
+        model = model_of(self.problem, self.pool.x.shape[1:], self.case.seed)
+        trainer = DPSGD(model, classes=self.problem.classes, settings=settings_of(self.problem, steps))
         cohorts = {label: self.padded.get(label) or self._records(label) for label in phase.labels}
         paid = charge_training(self.books.ledger, phase)
         self.model = trainer.train(phase=phase, cohorts=cohorts, start=self.model, receipt=paid)
         guesses = self.model.predict_proba(self.pool.test_x).argmax(axis=1)
-        return {"phase": number, "test_accuracy": float((guesses == self.pool.test_y).mean())}
+        right = guesses == self.pool.test_y
+        shares = [right[self.pool.test_y == one].mean() for one in np.unique(self.pool.test_y)]
+        return {"phase": number, "test_accuracy": float(right.mean()), "mean_recall": float(np.mean(shares))}
 
     def _enter(self, number: int, found: Selection, paid: list[Receipt]) -> None:
         """Asked records into their cohorts; where how many there are is hidden, into slots."""
@@ -172,15 +194,3 @@ def coin_ceiling(scores: NDArray[np.float64], k: int, epsilon: float) -> float:
 
 def _counts(scores: NDArray[np.float64], limits: tuple[float, float]) -> list[int]:
     return [int(count) for count in np.histogram(scores, bins=BINS, range=limits)[0]]
-
-
-def _linear(features: int) -> Any:
-    """A linear model that starts at 0."""
-    from torch import nn
-
-    def make() -> nn.Module:
-        model = nn.Linear(features, CLASSES, bias=False)
-        nn.init.zeros_(model.weight)
-        return model
-
-    return make

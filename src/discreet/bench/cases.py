@@ -5,9 +5,36 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 from discreet.bench.methods import Method
 from discreet.bench.problems import Problem
+
+
+class Runnable(Protocol):
+    """What a bench runs and stores: named by its digest, and by words in the columns of its rows."""
+
+    @property
+    def digest(self) -> str:
+        """Names the case: another setting anywhere is another case."""
+        ...
+
+    def names(self) -> dict[str, Any]:
+        """Columns that every row of it has."""
+        ...
+
+    def plan_name(self) -> str | None:
+        """The same for cases that wait for the same plan; None: its plan is there."""
+        ...
+
+    def make_plan(self, data: Path | None, plans: Path) -> None:
+        """Make that plan, and keep it in the directory ``plans``."""
+        ...
+
+    def run(self, data: Path | None, plans: Path | None = None) -> list[dict[str, Any]]:
+        """Its rows."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +50,29 @@ class Case:
         """Names the case: another setting anywhere is another case, and its old results are left aside."""
         told = {"problem": self.problem.settings(), "method": self.method.settings(), "seed": self.seed}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+    def names(self) -> dict[str, Any]:
+        """Of the problem and the method, and the seed."""
+        return {"problem": self.problem.name, "method": self.method.name, "seed": self.seed}
+
+    def plan_name(self) -> str | None:
+        """By what a plan depends on."""
+        from discreet.bench.plans import same_plan
+
+        return same_plan(self.problem, self.method)
+
+    def make_plan(self, data: Path | None, plans: Path) -> None:
+        """By privacy loss distributions, once."""
+        from discreet.bench.plans import plan_of
+        from discreet.bench.problems import pool_size
+
+        plan_of(self.problem, self.method, pool_size(self.problem, data), plans)
+
+    def run(self, data: Path | None, plans: Path | None = None) -> list[dict[str, Any]]:
+        """A row a phase."""
+        from discreet.bench.campaigns import run_case
+
+        return run_case(self, data, plans)
 
     def __str__(self) -> str:
         return f"{self.problem.name}, {self.method.name}, seed {self.seed}"

@@ -9,6 +9,22 @@ from discreet.bench.accuracy_kept import ACCURACY_BLOCKS, accuracy_charts, accur
 from discreet.bench.cases import Case
 from discreet.bench.charts import Chart
 from discreet.bench.methods import Method
+from discreet.bench.paper_tables import (
+    FIG_7,
+    FIG_8,
+    TABLE_1,
+    TABLE_2,
+    TABLE_4,
+    fig_7,
+    fig_7_charts,
+    fig_8,
+    fig_8_charts,
+    no_charts,
+    table_1,
+    table_2,
+    table_2_charts,
+    table_4,
+)
 from discreet.bench.problems import Problem
 from discreet.bench.results import Row
 from discreet.bench.selection_kept import (
@@ -39,11 +55,11 @@ class Experiment:
     tables: Callable[[Sequence[Row]], list[Table]]
     charts: Callable[[Sequence[Row]], list[Chart]]
 
-    def cases(self, seeds: int | None = None) -> list[Case]:
+    def cases(self, seeds: Sequence[int] | None = None) -> list[Case]:
         """The grid, seed by seed, so that a run that is cut short has whole seeds."""
         return [
             Case(problem=problem, method=method, seed=seed)
-            for seed in range(self.seeds if seeds is None else seeds)
+            for seed in (range(self.seeds) if seeds is None else seeds)
             for problems, methods in self.blocks
             for problem in problems
             for method in methods
@@ -113,6 +129,46 @@ EXPERIMENTS = {
             seeds=10,
             tables=accuracy_tables,
             charts=accuracy_charts,
+        ),
+        Experiment(
+            name="table-1",
+            about="every score, chosen in every way, beside random asking (DP-AL, Table 1)",
+            blocks=TABLE_1,
+            seeds=5,
+            tables=table_1,
+            charts=no_charts,
+        ),
+        Experiment(
+            name="table-2",
+            about="entropy at epsilon 3, 5, 8 and 16 (DP-AL, Table 2)",
+            blocks=TABLE_2,
+            seeds=5,
+            tables=table_2,
+            charts=table_2_charts,
+        ),
+        Experiment(
+            name="table-4",
+            about="how later records catch up: three schedules (DP-AL, Table 4)",
+            blocks=TABLE_4,
+            seeds=5,
+            tables=table_4,
+            charts=no_charts,
+        ),
+        Experiment(
+            name="fig-7",
+            about="entropy by what selection may cost (DP-AL, Fig. 7)",
+            blocks=FIG_7,
+            seeds=5,
+            tables=fig_7,
+            charts=fig_7_charts,
+        ),
+        Experiment(
+            name="fig-8",
+            about="entropy by the labelling budget (DP-AL, Fig. 8)",
+            blocks=FIG_8,
+            seeds=5,
+            tables=fig_8,
+            charts=fig_8_charts,
         ),
     )
 }

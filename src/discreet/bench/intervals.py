@@ -9,7 +9,7 @@ what may be nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,14 +27,23 @@ class Interval:
     high: float
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:
     """The mean, by Student's t; the mean alone for one value."""
+    return _around_mean(values, lambda n: math.sqrt(1 / n), confidence)
+
+
+def next_interval(values: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:
+    """Where one further value of the same kind is, by Student's t: wider than where their mean is."""
+    return _around_mean(values, lambda n: math.sqrt(1 + 1 / n), confidence)
+
+
+def _around_mean(values: Sequence[float], reach: Callable[[int], float], confidence: float) -> Interval:
     sample = np.asarray(values, dtype=np.float64)
     mean = float(sample.mean())
     if sample.size < 2:
         return Interval(value=mean, low=-math.inf, high=math.inf)
-    reach = _student(sample.size) * float(sample.std(ddof=1)) / math.sqrt(sample.size)
-    return Interval(value=mean, low=mean - reach, high=mean + reach)
+    half = _student(sample.size, confidence) * float(sample.std(ddof=1)) * reach(sample.size)
+    return Interval(value=mean, low=mean - half, high=mean + half)
 
 
 def share_interval(gains: Sequence[float], full: Sequence[float]) -> Interval | None:
@@ -47,7 +56,7 @@ def share_interval(gains: Sequence[float], full: Sequence[float]) -> Interval | 
     top, bottom = float(one.mean()), float(whole.mean())
     if bottom <= LEAST_ERRORS * math.sqrt(spread[1, 1]):
         return None
-    t = _student(n)
+    t = _student(n, CONFIDENCE)
     a = bottom**2 - t**2 * spread[1, 1]
     b = top * bottom - t**2 * spread[0, 1]
     c = top**2 - t**2 * spread[0, 0]
@@ -57,7 +66,7 @@ def share_interval(gains: Sequence[float], full: Sequence[float]) -> Interval | 
     return Interval(value=top / bottom, low=(b - root) / a, high=(b + root) / a)
 
 
-def _student(n: int) -> float:
+def _student(n: int, confidence: float) -> float:
     from scipy import stats
 
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
+    return float(stats.t.ppf((1 + confidence) / 2, n - 1))

@@ -1,7 +1,8 @@
 """How records are chosen, and how that is paid for.
 
 free        random; or exact, which is not private: both train with the whole budget
-paper       the DP-AL paper's price: every query costs selection_epsilon / T, and training gets the rest
+paper       the DP-AL paper's price: every query costs selection_epsilon / T, and training gets the rest; k-centre reads
+            labelled records too, so there everybody pays all queries
 one-sided   our price (docs/proofs/one-sided-selection.md): asked once, caps on misses, thresholds
 hidden      asked sets are not released (docs/proofs/hidden-selection.md): only threshold_epsilon is paid, a query, and
             cohorts are padded
@@ -16,19 +17,24 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from discreet.errors import BadInput
+from discreet.privacy.plan import Schedule
 
 Pricing = Literal["free", "paper", "one-sided", "hidden", "apart"]
 PRICING: dict[str, Pricing] = {
     "random": "free",
     "exact": "free",
+    "exact-k-centre": "free",
     "laplace": "paper",
     "clipped-laplace": "paper",
     "gaussian": "apart",
     "subsampled-gaussian": "apart",
     "exponential": "apart",
+    "k-centre": "paper",
     "threshold-response": "one-sided",
     "hidden-threshold": "hidden",
 }
+_LATER = {"score": "", "schedule": "step-amplification", "passive": False}
+"""Settings that came later: left out where they are as they always were, so that older results keep their names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +45,9 @@ class Method:
     strict      caps keep every path's selection within it; otherwise a record that is never asked may lose more, since
                 it never trains
     above       the share of the pool that shall be above the threshold; None: what makes the mean score highest
+    score       what is worth asking; empty: the problem's
+    schedule    how later records catch up with earlier ones
+    passive     no queries: as many records, drawn at random, are labelled before training begins
     """
 
     name: str
@@ -48,12 +57,17 @@ class Method:
     individual_rates: bool = False
     strict: bool = False
     above: float | None = None
+    score: str = ""
+    schedule: Schedule = "step-amplification"
+    passive: bool = False
 
     def __post_init__(self) -> None:
         if self.mechanism not in PRICING:
             raise BadInput(f"the method {self.mechanism}", "there is none", f"Choose one of {', '.join(PRICING)}")
         if (self.pricing in ("free", "hidden")) != (Decimal(self.selection_epsilon) == 0):
             raise BadInput(f"the method {self.name}", "its selection is free or paid for, not both", "Set its epsilon")
+        if self.passive and self.mechanism != "random":
+            raise BadInput(f"the method {self.name}", "without queries nothing is chosen", "Let it be random")
 
     @property
     def pricing(self) -> Pricing:
@@ -62,4 +76,9 @@ class Method:
 
     def settings(self) -> dict[str, Any]:
         """All that distinguishes it from another."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
+
+    @property
+    def private(self) -> bool:
+        """Whether what it asks may be shown, for its price."""
+        return self.mechanism not in ("exact", "exact-k-centre")

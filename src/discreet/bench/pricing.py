@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, Decimal
+from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from pathlib import Path as Place
 
-from discreet.api import plan_request
+from discreet.bench.far_apart import ExactKCentre
 from discreet.bench.methods import Method
-from discreet.bench.problems import CLASSES, Problem
+from discreet.bench.plans import plan_of
+from discreet.bench.problems import Problem
 from discreet.noise import Seeded
-from discreet.planning import make_plan
 from discreet.planning.search import least_noise
-from discreet.planning.selection import response_probabilities
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Event, Gaussian, PoissonSampledGaussian, Pure, Repeated
 from discreet.privacy.exact import exact_decimal, share_of
@@ -30,6 +28,7 @@ from discreet.selectors import (
     ExponentialSelector,
     GaussianTopK,
     HiddenThresholdSelector,
+    KCentreSelector,
     LaplaceTopK,
     RandomSelector,
     ThresholdSelector,
@@ -57,12 +56,12 @@ class Priced:
         return POOL if self.selection is not self.ledger else pool_of(self.plan.selection, query)
 
 
-def priced(problem: Problem, method: Method, pool_size: int, seed: int) -> Priced:
-    """Plan it, and open its books."""
-    plan = _plan(problem, method, pool_size)
+def priced(problem: Problem, method: Method, pool_size: int, seed: int, shelf: Place | None = None) -> Priced:
+    """Plan it (or take the plan from its shelf), and open its books."""
+    plan = plan_of(problem, method, pool_size, shelf)
     source = Seeded(seed)
     ledger = Ledger.create(MemorySink(), terms_of(plan), source=source)
-    scorer = build_scorer(problem.score, classes=CLASSES)
+    scorer = build_scorer(method.score or problem.score, classes=problem.classes)
     claimed, selection = plan.claim, ledger
     if method.pricing == "apart":
         events = [_apart(problem, method, k) for k in problem.queries]
@@ -71,9 +70,7 @@ def priced(problem: Problem, method: Method, pool_size: int, seed: int) -> Price
         spent = float(method.selection_epsilon)
         claimed += spent
     else:
-        selectors = tuple(
-            _selector(problem, method, plan, query, scorer, source) for query in range(1, 1 + len(problem.queries))
-        )
+        selectors = tuple(_selector(method, plan, query, scorer, source) for query in range(1, len(plan.phases)))
         spent = max((float(max(path.forward, path.backward)) for path in plan.trajectories), default=0.0)
     return Priced(
         plan=plan,
@@ -86,63 +83,18 @@ def priced(problem: Problem, method: Method, pool_size: int, seed: int) -> Price
     )
 
 
-@lru_cache(maxsize=64)
-def _plan(problem: Problem, method: Method, pool_size: int) -> Plan:
-    """The same for every seed: plans are public."""
-    epsilon, delta = Decimal(problem.epsilon), Decimal(problem.delta)
-    options: dict[str, Any] = {}
-    if method.pricing == "apart":
-        epsilon, delta = epsilon - Decimal(method.selection_epsilon), delta / 2
-    elif method.pricing == "paper":
-        options = {"selection": "paper", "selection_epsilon": method.selection_epsilon}
-    elif method.pricing == "one-sided":
-        tau = Decimal(method.threshold_epsilon)
-        asked = Decimal(method.selection_epsilon) - tau * len(problem.queries)
-        options = {
-            "selection_epsilon": asked,
-            "threshold_epsilon": tau,
-            "individual_rates": method.individual_rates,
-        }
-        if method.strict:
-            options["missed"] = strict_caps(problem, pool_size, asked)
-    elif method.pricing == "hidden":
-        options = {"selection": "hidden", "threshold_epsilon": method.threshold_epsilon}
-    return make_plan(
-        plan_request(
-            epsilon=epsilon,
-            delta=delta,
-            initial=problem.initial,
-            queries=problem.queries,
-            batch=problem.batch,
-            epochs=problem.epochs,
-            pool_size=pool_size,
-            accountant=problem.accountant,
-            **options,
-        )
-    )
-
-
-def strict_caps(problem: Problem, pool_size: int, asked: Decimal) -> tuple[Decimal, ...]:
-    """Caps on misses that together stay within ``asked``: then selection alone costs that on every path."""
-    left, needs = pool_size - problem.initial, []
-    for k in problem.queries:
-        high, low = response_probabilities(k, left, min(2 * k, left), float(asked))
-        needs.append(math.log((1 - low) / (1 - high)) if high < 1 else float(asked))
-        left -= k
-    scale = min(1.2, float(asked) / sum(needs))
-    return tuple(Decimal(repr(need * scale)).quantize(Decimal("1e-6"), rounding=ROUND_DOWN) for need in needs)
-
-
-def _selector(
-    problem: Problem, method: Method, plan: Plan, query: int, scorer: Score | RandomScore, source: Seeded
-) -> Selector:
+def _selector(method: Method, plan: Plan, query: int, scorer: Score | RandomScore, source: Seeded) -> Selector:
     terms, limits = plan.selection, scorer.range
     if method.mechanism == "random":
         return RandomSelector(source=source)
     if method.mechanism == "exact":
         return ExactTopK(range=limits, source=source)
+    if method.mechanism == "exact-k-centre":
+        return ExactKCentre(source=source)
+    if method.mechanism == "k-centre":
+        return KCentreSelector(epsilon=terms.per_query(), radius=1.0)
     if method.pricing == "paper":
-        clip = PAPER_CLIPS.get(problem.score, PAPER_CLIP) if method.mechanism == "clipped-laplace" else 1.0
+        clip = PAPER_CLIPS.get(scorer.name, PAPER_CLIP) if method.mechanism == "clipped-laplace" else 1.0
         bottom, top = limits
         reach = (bottom, bottom + clip * (top - bottom))
         return LaplaceTopK(epsilon=terms.per_query(), range=reach, name=method.mechanism)

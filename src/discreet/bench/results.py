@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet._version import __version__
-from discreet.bench.cases import Case
+from discreet.bench.cases import Runnable
 from discreet.errors import BadInput
 
 FORMAT = "discreet.bench/1"
@@ -31,6 +31,11 @@ class Store:
     def whole(self) -> Path:
         """All finished cases, once a run is complete."""
         return self.place / f"{self.name}.parquet"
+
+    @property
+    def plans(self) -> Path:
+        """Plans, which all seeds share."""
+        return self.place / f"{self.name}.plans"
 
     @property
     def pieces(self) -> Path:
@@ -52,25 +57,43 @@ class Store:
     def _files(self) -> list[Path]:
         return [*sorted(self.pieces.glob("*.parquet")), *([self.whole] if self.whole.exists() else [])]
 
-    def keep(self, case: Case, rows: Sequence[Row]) -> None:
+    def keep(self, case: Runnable, rows: Sequence[Row]) -> None:
         """Write a finished case."""
+        self._keep(case.digest, [{"case": case.digest, **case.names()} | row for row in rows])
+
+    def _keep(self, digest: str, rows: Sequence[Row]) -> None:
         self.pieces.mkdir(parents=True, exist_ok=True)
-        named = [
-            {"case": case.digest, "problem": case.problem.name, "method": case.method.name, "seed": case.seed} | row
-            for row in rows
-        ]
-        _write(named, self.pieces / f"{case.digest}.parquet")
+        _write(rows, self.pieces / f"{digest}.parquet")
+
+    def take(self, others: Iterable[Store], cases: Iterable[Runnable]) -> int:
+        """Take over those of ``cases`` that others have finished and this one has not; how many they were.
+
+        A case is named by all its settings, so that one which two experiments share is the same. Records of a problem
+        must be the same everywhere: another set of files is refused.
+        """
+        found, mine = self._by_case(), 0
+        wanted = {case.digest for case in cases if case.digest not in found}
+        made_of = {(row["problem"], row.get("made_of")) for rows in found.values() for row in rows}
+        for other in others:
+            for digest, rows in other._by_case().items():
+                if digest not in wanted:
+                    continue
+                _same_records(made_of, rows)
+                wanted.remove(digest)
+                self._keep(digest, rows)
+                mine += 1
+        return mine
 
     def gather(self) -> None:
         """One file of all finished cases, whatever run they are of; the pieces go."""
         if not self.pieces.is_dir():
             return
         _write([row for mine in self._by_case().values() for row in mine], self.whole)
-        for path in self.pieces.iterdir():  # also what a killed run was writing
+        for path in self.pieces.iterdir():  # also what a killed run was writing; a run has its lock
             path.unlink()
         self.pieces.rmdir()
 
-    def rows(self, cases: Iterable[Case]) -> list[Row]:
+    def rows(self, cases: Iterable[Runnable]) -> list[Row]:
         """Rows of those of ``cases`` that are finished, in their order."""
         found = self._by_case()
         return [row for case in cases for row in found.get(case.digest, [])]
@@ -83,6 +106,18 @@ class Store:
                 if row["case"] not in seen:
                     found.setdefault(row["case"], []).append(row)
         return found
+
+
+def _same_records(seen: set[tuple[Any, Any]], rows: Sequence[Row]) -> None:
+    """Refuse rows of a problem that others were made of other files of; older rows do not say."""
+    for row in rows:
+        told = (row["problem"], row.get("made_of"))
+        others = {made for problem, made in seen if problem == told[0] and None not in (made, told[1])}
+        if others - {told[1]}:
+            raise BadInput(
+                f"joining results of {told[0]}", "they were made of other files of the data", "Join those of one set"
+            )
+        seen.add(told)
 
 
 def values_in(rows: Sequence[Row], column: str) -> list[Any]:

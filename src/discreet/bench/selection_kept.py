@@ -17,8 +17,9 @@ from discreet.bench.accuracy_kept import RANDOM
 from discreet.bench.charts import Chart, Panel, Series
 from discreet.bench.intervals import mean_interval
 from discreet.bench.methods import Method
-from discreet.bench.problems import Data, Problem
+from discreet.bench.problems import Problem
 from discreet.bench.results import Row, values_in
+from discreet.bench.sets import Data
 from discreet.bench.tables import Table, percent
 
 SELECTION_EPSILON = "2"

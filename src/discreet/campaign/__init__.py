@@ -2,6 +2,7 @@
 
 from discreet.campaign.campaign import Campaign
 from discreet.campaign.recipe import Chosen, Desk, Recipe, Trained
+from discreet.campaign.replanning import Proposal, Wish
 from discreet.campaign.standing import Standing, standing
 from discreet.campaign.stopping import (
     AllOf,
@@ -15,6 +16,7 @@ from discreet.campaign.stopping import (
 )
 from discreet.campaign.stopping_progress import Progress
 from discreet.campaign.stopping_record import Stop, check_stop, progress_of
+from discreet.campaign.withdrawing import Withdrawal
 
 __all__ = [
     "AllOf",
@@ -27,12 +29,15 @@ __all__ = [
     "Phases",
     "Plateau",
     "Progress",
+    "Proposal",
     "Recipe",
     "Rule",
     "SpentBudget",
     "Standing",
     "Stop",
     "Trained",
+    "Wish",
+    "Withdrawal",
     "check_stop",
     "progress_of",
     "standing",

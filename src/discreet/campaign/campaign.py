@@ -10,17 +10,20 @@ Two processes are serialised: only one at a time asks a new query or trains. Ans
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from discreet.campaign.recipe import Chosen, Desk, Recipe, Watch, unwatched
+from discreet.campaign.journal import Asked, Journal, Trained, TrainingBegun, unlogged
+from discreet.campaign.question_names import named_questions, question_of
+from discreet.campaign.recipe import Desk, Recipe, Watch, unwatched
+from discreet.campaign.replanning import Proposal, propose, replan, replannings, wish_of
 from discreet.campaign.sealed_steps import (
     ASK,
     CHECKPOINTS,
@@ -31,6 +34,7 @@ from discreet.campaign.sealed_steps import (
     leftovers,
     naming_checkpoints,
     place_in,
+    step_begun,
 )
 from discreet.campaign.secret_keys import secret_key
 from discreet.campaign.standing import TRAINED, TRAINING, Standing, standing
@@ -43,11 +47,23 @@ from discreet.campaign.told import (
     labels_to_bytes,
     open_questions,
 )
+from discreet.campaign.withdrawing import (
+    LABELS,
+    Withdrawal,
+    erase,
+    manifest_key,
+    mark,
+    nulled,
+    questions_of,
+    records_of,
+    waiting,
+)
 from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
 from discreet.noise import OperatingSystem, SealedPhase, SecretKey, Seeded, Source
 from discreet.oracles import check_answers
-from discreet.pools import ManifestKey, Pool, macs_at
+from discreet.pools import Pool, macs_at
 from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger.terms import Mode
 from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, Told, Transition
@@ -56,7 +72,7 @@ if TYPE_CHECKING:
     from discreet.campaign.status import Status
 
 _WORK = "working"
-MODEL, LABELS, MANIFEST = "model", "labels", "manifest.key"
+MODEL = "model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +82,14 @@ class Gauge:
     epsilon: Decimal
     delta: Decimal
     spent: Decimal
+    mode: Mode = "committed"
 
 
 class Campaign:
     """One campaign of a store, with its pool and recipe. Made by `create_campaign` and `load_campaign`.
 
-    ``per_question``: how many people answer a question before it is closed. ``seed``: of a simulation.
+    ``per_question``: how many people answer a question before it is closed. ``seed``: of a simulation. ``folder``: of
+    files with questions, for rows about withdrawn records to be removed from them.
     """
 
     def __init__(
@@ -83,6 +101,7 @@ class Campaign:
         per_question: int = 1,
         seed: int | None = None,
         watch: Watch = unwatched,
+        folder: Path | None = None,
     ) -> None:
         if store.simulation != (seed is not None):
             raise BadInput(
@@ -91,7 +110,9 @@ class Campaign:
                 "Give what it was created with",
             )
         self.store, self.recipe, self.pool, self.watch = store, recipe, pool, watch
-        self._per_question, self._seed = per_question, seed
+        self._per_question, self._seed, self._folder = per_question, seed, folder
+        self.journal: Journal = unlogged
+        self._replanned = len(replannings(store.transitions()))
 
     # -- what is public
 
@@ -127,7 +148,8 @@ class Campaign:
         with ledger_of(self.store) as ledger:
             budget, spent = ledger.terms.budget, max(total.epsilon for total in ledger.totals())
             # the odometer reads RDP, which is loose; the whole plan is certified within the budget
-            return Gauge(epsilon=budget.epsilon, delta=budget.delta, spent=min(spent, budget.epsilon))
+            spent, mode = min(spent, budget.epsilon), ledger.terms.mode
+            return Gauge(epsilon=budget.epsilon, delta=budget.delta, spent=spent, mode=mode)
 
     def status(self, audience: Literal["world", "owner"] = "world") -> Status:
         """Where the campaign stands, for an audience."""
@@ -148,9 +170,13 @@ class Campaign:
             raise BadInput(f"asking for {n} questions", "it is not a whole number from 1", "Leave it out for all")
         if self.standing.step == "ask":
             with self.store.exclusive(_WORK):
+                self._check_plan()
                 now = self.standing  # of whoever was faster
                 if now.step == "ask":
+                    self._erase_marked()
                     self._publish(now.phase)
+                    self._erase_marked()  # withdrawn meanwhile
+        self._follow()
         self._tell_known()
         shown = self.open()[:n]
         # after publishing: refusing a query that was drawn would leave noise that fits neither the changed records
@@ -162,10 +188,14 @@ class Campaign:
         """Record answers: `Answer`s, or labels by the id of the question or of the record; None is a skip.
 
         All of them or, with an error, none. What was said before is not said twice; something else is a correction, and
-        the former answer stays in the history. Late answers count from the next training on.
+        the former answer stays in the history. Late answers count from the next training on. Answers about withdrawn
+        records are passed over.
         """
-        questions = self.store.questions()
-        given = as_answers(answers, questions, annotator=annotator)
+        self._follow()
+        gone, questions = self.withdrawn_questions(), self.store.questions()
+        if isinstance(answers, Mapping):
+            answers = {name: value for name, value in answers.items() if not self.pool.withdrew(name)}
+        given = [one for one in as_answers(answers, questions, annotator=annotator) if question_of(one) not in gone]
         checked = check_answers(
             given, questions=questions, classes=self.recipe.classes, multilabel=self.recipe.multilabel
         )
@@ -178,6 +208,7 @@ class Campaign:
         stays as it is, and what it promises too.
         """
         with self.store.exclusive(_WORK):
+            self._check_plan()
             now = self.standing
             if now.step in ("ask", "done"):
                 raise NotNow(
@@ -186,13 +217,40 @@ class Campaign:
                     "Ask first" if now.step == "ask" else "Nothing is left to do",
                 )
             if now.step == "answer":
+                self._erase_marked()
                 self._tell_known()
                 self._check_answered(now.phase, partial=partial)
+            self._follow()
             self._check_records(question.record for question in self.store.questions())
             if now.step == "answer":
                 self._fix_labels(now.phase)
             self._train(now.phase)
+            with suppress(StoreUnavailable):  # the model is there; the next process that opens the campaign goes on
+                self._erase_marked()
         return self.predictor(now.phase)
+
+    def replan(self, *, dry_run: bool = False, shown: str | None = None, **wish: Any) -> Proposal:
+        """Go on otherwise than planned, from the next phase on; with ``dry_run``, only say what that would mean.
+
+        because      "outside": it would have been decided whatever the records are and whatever came out;
+                     "released": because of what was released. Nothing else is covered, answers least of all
+        epsilon      a larger promise; only "outside"
+        queries      sizes of the queries to come; none at all: one last training
+        labels       instead: so many further labels, shared out
+        add_phases   sizes of further queries
+        note         public words
+        shown        the digest of the proposal that was agreed to: refused if it would be another one now
+
+        From then on the ledger is adaptive, and so is the claim (docs/proofs/replanning.md). Audience: world.
+        """
+        wanted = wish_of(**wish)
+        with self.store.exclusive(_WORK):
+            self._check_plan()
+            if dry_run:
+                return propose(self, wanted)
+            made, self.recipe = replan(self, wanted, shown=shown)
+            self._replanned = len(replannings(self.store.transitions()))
+        return made
 
     def predictor(self, phase: int | None = None) -> Predictor:
         """The model after ``phase``; the newest, without one."""
@@ -213,11 +271,42 @@ class Campaign:
             return [tuple(name for name, one in zip(names, row, strict=True) if one > 0.5) for row in found.tolist()]
         return [names[number] for number in found.argmax(axis=1).tolist()]
 
+    def withdraw(self, ids: Iterable[str] = (), *, persons: Iterable[str] = (), later: bool = False) -> Withdrawal:
+        """Take back records, by their ids, or all of some persons: nobody is asked about them, no later phase trains on
+        them, and nothing of them stays in the store. Repeating it is safe. Audience: owner.
+
+        A query or training that was begun with them is finished first, as it was begun; with ``later`` they are only
+        marked then, and erased when somebody has finished it. While another process works: the same.
+        """
+        named = [*ids, *(records_of(self.pool, persons) if (persons := list(persons)) else ())]
+        new, known = mark(self.store, named) if named or not persons else (0, 0)
+        left = self.erase_withdrawn(later=later)
+        return Withdrawal(new=new, known=known, waiting=left, standing=self.standing)
+
+    def erase_withdrawn(self, *, later: bool = False) -> int:
+        """Erase records that are marked as withdrawn; how many must wait for a step that is under way."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(self.store.exclusive(_WORK))
+            except StoreUnavailable:  # whoever works now erases them when it is over
+                return waiting(self.store)
+            self._follow()
+            if not later and waiting(self.store):
+                self._finish_begun()
+            self._erase_marked()
+        return waiting(self.store)
+
     # -- what the owner sees
 
     def open(self) -> list[Question]:
         """Questions that fewer people than wanted have answered. Audience: annotator."""
-        return open_questions(self.store.questions(), self.store.answers(), self._per_question)
+        gone = self.withdrawn_questions()
+        found = open_questions(self.store.questions(), self.store.answers(), self._per_question)
+        return [one for one in found if one.id not in gone]
+
+    def withdrawn_questions(self) -> frozenset[str]:
+        """Ids of questions whose records were withdrawn, or are about to be. Audience: owner."""
+        return questions_of(self.store)
 
     def labels(self) -> dict[str, Value]:
         """What the annotators say, by record: the vote, where several answered. Audience: owner."""
@@ -232,11 +321,12 @@ class Campaign:
             found = self.recipe.choose(self._desk(phase, charges))
             self.store.publish(
                 phase,
-                _questions(phase, found, self.pool.ids),
+                named_questions(phase, found, self.pool.ids),
                 above=found.above,
                 cohorts=found.cohorts,
                 facts=found.facts,
             )
+        self.journal(Asked(phase=phase, labels_planned=self.recipe.labels_planned(phase)))
 
     def _tell_known(self) -> None:
         """Labels that were there before the campaign. After a crash, those that are not told yet."""
@@ -265,6 +355,7 @@ class Campaign:
     def _train(self, phase: int) -> None:
         labels = labels_from_bytes(self.store.file(LABELS, phase).read_bytes())
         forget(self.store)
+        self.journal(TrainingBegun(phase=phase))
         with charging(self.store, phase, TRAIN, self._source()) as charges:
             desk = self._desk(phase, charges)
             with naming_checkpoints(self.store):
@@ -272,6 +363,7 @@ class Campaign:
             name = self.store.keep_file(MODEL, phase=phase, data=made.content, replace=True)
             evaluation = None if made.evaluation is None else made.evaluation.to_json()
             self.store.record(TRAINED, phase=phase, facts={"model": name, "evaluation": evaluation})
+        self.journal(Trained.of(phase, name, evaluation))
         forget(self.store)
 
     def _desk(self, phase: int, charges: Ledger | SealedPhase) -> Desk:
@@ -291,9 +383,35 @@ class Campaign:
 
         Opening a campaign does it, so that the key of the last phase goes, too. While another process works: nothing.
         """
-        if leftovers(self.store):  # looked for first: whoever only looks must not stand in the way of a worker
-            with suppress(StoreUnavailable), self.store.exclusive(_WORK):
+        if leftovers(self.store) or waiting(self.store):  # first: whoever only looks must not stand in a worker's way
+            with suppress(StoreUnavailable, NotNow), self.store.exclusive(_WORK):
                 forget(self.store)
+                self._erase_marked()
+
+    def _finish_begun(self) -> None:
+        now = self.standing
+        if now.step == "train":
+            self._check_records(question.record for question in self.store.questions())
+            self._train(now.phase)
+        elif step_begun(self.store, now):
+            self._publish(now.phase)
+
+    def _erase_marked(self) -> None:
+        """For whoever holds the campaign: erase withdrawn records, unless a step is under way."""
+        if waiting(self.store) and not step_begun(self.store, self.standing):
+            erase(self.store, self.pool, self._folder)
+            self._follow()
+
+    def _follow(self) -> None:
+        """The pool as other processes left it: with nulls for what was withdrawn meanwhile."""
+        erased = {one.id for one in self.store.withdrawn() if one.erased and one.place < len(self.pool)}
+        if erased != self.pool.withdrawn:
+            self.pool = nulled(self.store, self.pool, most=len(self.pool))
+
+    def _check_plan(self) -> None:
+        """A process that has the old plan in hand must not go on by it."""
+        if len(replannings(self.store.transitions())) != self._replanned:
+            raise NotNow(f"going on with {self.name}", "another process re-planned it", "Load the campaign again")
 
     def _check_whole(self) -> None:
         """A query that is begun without the newest records could not be gone on with by a process that has them."""
@@ -307,8 +425,8 @@ class Campaign:
 
     def _check_records(self, ids: Iterable[str]) -> None:
         """Refuse records that are not what they were when they were enrolled."""
-        wanted = list(ids)
-        key = ManifestKey.read(self.store.directory / MANIFEST)
+        wanted = [one for one in ids if one not in self.pool.withdrawn]
+        key = manifest_key(self.store)
         stored = self.store.macs_of(wanted)
         now = macs_at(self.pool, key, self.pool.places(wanted))
         if any(stored.get(name) != code for name, code in now):
@@ -324,20 +442,6 @@ class Campaign:
     def _votes(self) -> SecretKey:
         """Decides ties, each by a coin of its own question."""
         return secret_key(self.store, "votes", self._seed)
-
-
-def _questions(phase: int, found: Chosen, ids: Iterable[str]) -> list[Question]:
-    """Their ids say nothing of a record, and are no record's own: a label must not reach another one."""
-    prefix = ""
-    while any(_LIKE_OURS.fullmatch(one.removeprefix(prefix)) for one in ids if one.startswith(prefix)):
-        prefix += "q"
-    return [
-        Question(id=f"{prefix}{phase}.{place}", record=record, phase=phase, place=place)
-        for place, record in enumerate(found.ids)
-    ]
-
-
-_LIKE_OURS = re.compile(r"[0-9]+\.[0-9]+")
 
 
 def evaluations_of(transitions: list[Transition]) -> Mapping[int, Mapping[str, Any]]:

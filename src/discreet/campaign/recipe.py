@@ -18,6 +18,7 @@ from discreet.records import Value
 from discreet.roles import Predictor
 
 if TYPE_CHECKING:
+    from discreet.campaign.replanning import Continuation, Wish
     from discreet.trainers.evaluation import Evaluation
 
 Watch = Callable[[str, int, int], None]
@@ -62,7 +63,7 @@ class Chosen:
     cohorts: Mapping[str, str] = field(repr=False)
     above: frozenset[str] | None = field(default=None, repr=False)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Public: the mechanism, the threshold that was paid for."""
+    """Public: the mechanism, the threshold and the noisy counts that were paid for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +106,9 @@ class Recipe(Protocol):
 
     def train(self, desk: Desk, labels: Mapping[str, Value]) -> Trained:
         """Charge the training of the phase, then train on the labels of the records asked so far."""
+
+    def continued(self, wish: Wish, *, ledger: Ledger, done: int) -> Continuation:
+        """This recipe with another plan behind its ``done`` phases, or a refusal that names the nearest one."""
 
     def predictor(self, content: bytes) -> Predictor:
         """The model that `train` stored."""

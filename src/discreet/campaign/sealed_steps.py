@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from discreet.campaign.standing import PUBLISHED, TRAINED
-from discreet.errors import InvalidCheckpoint
+from discreet.campaign.standing import PUBLISHED, TRAINED, Standing
+from discreet.errors import BudgetExceeded, InvalidCheckpoint, InvalidStore
 from discreet.noise import SealedPhase, Source
 from discreet.noise.key_files import destroy
 from discreet.privacy.ledger import Ledger
@@ -38,14 +38,45 @@ def charging(store: CampaignStore, phase: int, part: str, source: Source) -> Ite
         if store.simulation:
             yield ledger
             return
-        with SealedPhase(ledger, phase=phase, directory=place_in(store, _keys(part))) as sealed:
-            yield sealed
+        place = place_in(store, _keys(part))
+        lost = _lost_key(ledger, phase, part, place)
+        kept = "what was charged is found again"
+        try:
+            with (
+                disk_refusals(f"{part} in campaign {store.name!r}", kept=kept),
+                SealedPhase(ledger, phase=phase, directory=place) as sealed,
+            ):
+                yield sealed
+        except BudgetExceeded:
+            if not lost:
+                raise
+            raise InvalidStore(
+                f"{part} in phase {phase} of {store.name}",
+                f"it was charged and cut off, the key in {place.name}, which repeats its draws, is missing, and "
+                "other draws cannot be paid for",
+                "Restore the key from a backup",
+            ) from None
+
+
+def _lost_key(ledger: Ledger, phase: int, part: str, place: Path) -> bool:
+    """Whether a step was charged and not finished, and its key is gone. Other draws are another charge."""
+    charged = any(entry.why.phase == phase and _part(entry.why.purpose) == part for entry in ledger.entries)
+    return charged and not any(place.glob(f"phase-{phase}-*.key"))
+
+
+def _part(words: str) -> str:
+    return TRAIN if words.split(maxsplit=1)[0] in ("training", "evaluation") else ASK
 
 
 def query_begun(store: CampaignStore, phase: int) -> bool:
     """Whether something of a phase that asked nobody yet was charged: a query that was cut off, and will be redone."""
     with ledger_of(store) as ledger:
-        return any(entry.why.phase == phase for entry in ledger.entries)
+        return any(entry.why.phase == phase and entry.charges for entry in ledger.entries)
+
+
+def step_begun(store: CampaignStore, now: Standing) -> bool:
+    """Whether a query or a training was begun: it goes on with the records it was begun with, or never."""
+    return now.step == "train" or (now.step == "ask" and query_begun(store, now.phase))
 
 
 def leftovers(store: CampaignStore) -> list[Path]:

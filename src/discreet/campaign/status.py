@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
 from discreet.campaign.campaign import Campaign, evaluations_of
+from discreet.campaign.replanning import replannings
 from discreet.campaign.standing import PUBLISHED, Step
 from discreet.errors import BadInput
 from discreet.privacy.exact import json_number
+from discreet.storage import Transition
 
 FORMAT = "discreet.status/1"
 Audience = Literal["world", "owner"]
@@ -22,7 +25,9 @@ class Status:
     asked          labels asked for so far, as planned; the number that fell by chance is the owner's
     spent          the gauge of the path that spent most; what is promised is ``epsilon``, however much is spent
     evaluations    by phase, public or paid for
-    answers        owner: asked, answered, skipped and open questions
+    answers        owner: asked, answered, skipped and open questions; withdrawn records, if there are any
+    mode           of the claim: committed, or adaptive after a re-planning
+    replanned      every re-planning: from which phase on, why, and what was promised before and after
     imported       how the records of labels that were there before were chosen, as declared; None: people were asked
     """
 
@@ -41,6 +46,8 @@ class Status:
     evaluations: dict[int, Any] = field(default_factory=dict)
     answers: dict[str, int] | None = None
     imported: str | None = None
+    mode: str = "committed"
+    replanned: tuple[dict[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For ``--json`` and reports."""
@@ -57,8 +64,11 @@ class Status:
             "labels_asked": self.asked,
             "budget": {"epsilon": json_number(self.epsilon), "delta": json_number(self.delta)},
             "spent_epsilon": json_number(self.spent),
+            "mode": self.mode,
             "evaluations": {str(phase): found for phase, found in self.evaluations.items()},
         }
+        if self.replanned:
+            form["replanned"] = list(self.replanned)
         if self.imported is not None:
             form["labels_imported"] = self.imported
         return form if self.answers is None else form | {"answers": self.answers}
@@ -86,17 +96,38 @@ def status_of(campaign: Campaign, audience: Audience = "world") -> Status:
         spent=ledger.spent,
         evaluations=dict(evaluations_of(steps)),
         answers=_answers(campaign) if audience == "owner" else None,
+        mode=ledger.mode,
+        replanned=tuple(replanned_form(one) for one in replannings(steps)),
         imported=next((one.facts["chosen"] for one in asked if "chosen" in one.facts), None),
     )
+
+
+def replanned_form(one: Transition) -> dict[str, Any]:
+    """Public: what was wished for, and the promise before and after."""
+    promises = {name: {key: one.facts["figures"][name][key] for key in ("mode", "epsilon", "delta")} for name in _SIDES}
+    return {"phase": one.phase, "because": one.facts["wish"]["because"], "note": one.facts["wish"]["note"], **promises}
+
+
+_SIDES = ("before", "after")
+
+
+def replanned_words(one: Mapping[str, Any]) -> str:
+    """A re-planning in words."""
+    note = f" ({one['note']})" if one["note"] else ""
+    old, new = (f"epsilon {one[side]['epsilon']} at delta {one[side]['delta']}" for side in _SIDES)
+    return f"replanned from phase {one['phase']} on, because: {one['because']}{note}; {new}, was {old}"
 
 
 def _answers(campaign: Campaign) -> dict[str, int]:
     labels, questions = campaign.labels(), campaign.store.questions()
     open_now = {question.id for question in campaign.open()}
     closed = [question for question in questions if question.id not in open_now]
-    return {
+    gone = campaign.withdrawn_questions()
+    found = {
         "asked": len(questions),
         "labelled": len(labels),
-        "skipped": sum(question.record not in labels for question in closed),
+        "skipped": sum(question.record not in labels and question.id not in gone for question in closed),
         "open": len(open_now),
     }
+    withdrawn = len(campaign.store.withdrawn())  # of the whole pool, asked or not
+    return found | ({"withdrawn": withdrawn} if withdrawn else {})

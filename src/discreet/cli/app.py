@@ -14,17 +14,24 @@ import typer
 from discreet._version import __version__
 from discreet.cli.ask import ask_command
 from discreet.cli.bench import bench_app
+from discreet.cli.export import export_command
 from discreet.cli.init import init_command
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
 from discreet.cli.pool import pool_app
+from discreet.cli.predict import predict_command
 from discreet.cli.progress import InterruptedAfterCharge, InterruptedBetweenCases, InterruptedCampaign
+from discreet.cli.replan import replan_command
+from discreet.cli.report import report_command
 from discreet.cli.run import run_command
 from discreet.cli.select import select_command
+from discreet.cli.simulate import simulate_command
 from discreet.cli.status import status_command
 from discreet.cli.tell import tell_command
 from discreet.cli.train import train_command
+from discreet.cli.tune_price import tune_price_command
 from discreet.cli.verify import verify_command
+from discreet.cli.withdraw import withdraw_command
 from discreet.errors import DiscreetError
 
 INTERRUPTED = 130
@@ -39,14 +46,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Active learning on data that must stay private: plan, select, label, train, and prove it.",
 )
+app.command("simulate")(simulate_command)
 app.command("init")(init_command)
 app.command("ask")(ask_command)
 app.command("tell")(tell_command)
 app.command("train")(train_command)
 app.command("run")(run_command)
 app.command("status")(status_command)
+app.command("report")(report_command)
+app.command("replan")(replan_command)
 app.add_typer(pool_app)
+app.command("withdraw")(withdraw_command)
+app.command("export")(export_command)
+app.command("predict")(predict_command)
 app.command("plan")(plan_command)
+app.command("tune-price")(tune_price_command)
 app.add_typer(ledger_app)
 app.command("select")(select_command)
 app.command("verify")(verify_command)
@@ -69,6 +83,7 @@ def _root(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     warnings.simplefilter("ignore", RuntimeWarning)
+    warnings.showwarning = _warn
     try:
         code = app(args=list(arguments) if arguments is not None else None, prog_name="discreet", standalone_mode=False)
     except DiscreetError as error:
@@ -93,6 +108,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:  # typer's own word for the same thing
         return _refuse("Interrupted: nothing was charged.", code=INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning is a sentence: where in the code it was said helps nobody at a command line."""
+    print(f"discreet: warning: {message}", file=sys.stderr)  # noqa: T201
 
 
 def _refuse(message: str, code: int = 2) -> int:

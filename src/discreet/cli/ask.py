@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, where
+from discreet.cli.log_json import LogOption, logged
 from discreet.cli.progress import going_on
 from discreet.errors import BadInput
 
@@ -19,6 +20,7 @@ def ask_command(
     n: Annotated[int | None, typer.Option("--n", help="At most so many.", min=1)] = None,
     out: Annotated[Path | None, typer.Option(help="Write them into a CSV or JSONL file with a column to fill.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace that file, and what people wrote into it.")] = False,
+    log_json: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the open questions, one a line: id of the question, a tab, id of the record. Audience: annotator.
@@ -29,7 +31,7 @@ def ask_command(
     """
     from discreet.oracles import write_questions
 
-    with opened(config) as campaign, going_on():
+    with logged(log_json, "ask") as log, opened(config, log) as campaign, going_on():
         if out is not None:
             _check_out(out, new=campaign.standing.step == "ask" and not overwrite)
         questions = campaign.ask(n)

@@ -9,14 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.cli.bench_options import (
+    FORMAT,
+    RESULTS,
+    Data,
+    Json,
+    Methods,
+    Name,
+    Problems,
+    Results,
+    Seeds,
+    check_data,
+)
+from discreet.cli.bench_parts import cost_command, join_command
 from discreet.errors import BadInput
 
 if TYPE_CHECKING:
     from discreet.bench import Experiment
     from discreet.bench.results import Row
-
-FORMAT = "discreet.bench/1"
-RESULTS = Path("bench-results")
 
 bench_app = typer.Typer(
     name="bench",
@@ -24,9 +34,8 @@ bench_app = typer.Typer(
     help="Experiments on public data: run them, resume them, and make tables of what came out.",
 )
 
-Name = Annotated[str, typer.Argument(help="An experiment; see discreet bench list.", show_default=False)]
-Results = Annotated[Path, typer.Option("--results", help="Where results are kept.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+bench_app.command("cost")(cost_command)
+bench_app.command("join")(join_command)
 
 
 @bench_app.command("list")
@@ -48,33 +57,42 @@ def list_command(as_json: Json = False) -> None:
 @bench_app.command("run")
 def run_command(
     name: Name,
-    data: Annotated[
-        Path | None, typer.Option(help="A directory with fashion-mnist/ and mnist/ (IDX files); digits need none.")
-    ] = None,
+    data: Data = None,
     results: Results = RESULTS,
-    seeds: Annotated[int | None, typer.Option(help="How many seeds; default: the experiment's own.", min=1)] = None,
+    problem: Problems = None,
+    method: Methods = None,
+    seeds: Seeds = None,
     processes: Annotated[
         int | None, typer.Option(help="How many at once; default: one a core.", min=1, max=256)
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run the cases of an experiment that are not finished yet. Stop it when you like; called again, it goes on.
+    """Run the cases of an experiment, or of a part of it, that are not finished yet. Stop it when you like; called
+    again, it goes on.
 
     Example: discreet bench run try-out --results bench-results
     """
     from discreet.bench import experiment_named
+    from discreet.bench.parts import part_of, sharing
     from discreet.bench.results import Store
     from discreet.bench.running import run_cases
     from discreet.cli.progress import InterruptedBetweenCases, counting
 
     chosen = experiment_named(name)
-    if data is not None and not data.is_dir():
-        raise BadInput(f"--data {data.name}", "there is no such directory", "Check the path")
-    store, cases = Store(results, name), chosen.cases(seeds)
+    check_data(data)
+    cases = part_of(chosen, problems=problem or (), methods=method or (), seeds=seeds)
+    store = Store(results, name)
     before = len({case.digest for case in cases} & store.done())
     try:
         with counting(name, len(cases)) as progress:
-            failures = run_cases(store, cases, data=data, processes=processes or os.cpu_count() or 1, progress=progress)
+            failures = run_cases(
+                store,
+                cases,
+                data=data,
+                processes=processes or os.cpu_count() or 1,
+                progress=progress,
+                others=[Store(results, other) for other in sharing(chosen)],
+            )
     except KeyboardInterrupt:
         raise InterruptedBetweenCases from None
     form = {
@@ -147,7 +165,7 @@ def _rows(chosen: Experiment, results: Path) -> tuple[list[Row], int]:
             f"{results} has no results of it",
             f"Run discreet bench run {chosen.name} --results {results}",
         )
-    cases = chosen.cases(seeds)
+    cases = chosen.cases(range(seeds))
     rows = store.rows(cases)
     if not rows:
         raise BadInput(

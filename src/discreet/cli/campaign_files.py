@@ -14,6 +14,7 @@ from discreet.cli.progress import watching
 
 if TYPE_CHECKING:
     from discreet.campaign import Campaign
+    from discreet.cli.log_json import Log
     from discreet.config import CampaignConfig
     from discreet.roles import Oracle
 
@@ -35,19 +36,23 @@ def lines_of(path: Path) -> list[bytes]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Campaign]:
-    """The campaign of a file, with progress where somebody watches."""
+def opened(path: Path, log: Log | None = None) -> Iterator[Campaign]:
+    """The campaign of a file, with progress where somebody watches, and a log for those who keep one."""
     from discreet.config import read_config
     from discreet.recipes.opening import load
 
     config = read_config(path)
     with watching() as watch:
-        yield load(config, watch=watch)
+        campaign = load(config, watch=watch if log is None else log.beside(watch))
+        if log is not None:
+            log.follow(campaign)
+        yield campaign
 
 
 def oracle_of(config: CampaignConfig, campaign: Campaign) -> Oracle:
     """Who answers, as the file says."""
     from discreet.oracles import build_oracle, read_labels
+    from discreet.recipes.opening import question_folder
 
     table, several = config.oracle, config.task.kind == "multilabel"
     words = answer_words(config)
@@ -65,7 +70,8 @@ def oracle_of(config: CampaignConfig, campaign: Campaign) -> Oracle:
         if table.name == "callable":
             return build_oracle("callable", function=table.function, **options)
         if table.name == "files":
-            folder = config.resolve(table.path or f"{config.name}.questions")
+            folder = question_folder(config)
+            assert folder is not None
             folder.mkdir(mode=0o700, exist_ok=True)
             return build_oracle("files", folder=folder, words=words, **options)
         return build_oracle(table.name)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, show, where
+from discreet.cli.log_json import LogOption, logged
 from discreet.errors import BadInput
 
 FORMAT = "discreet.created/1"
@@ -18,6 +19,7 @@ def init_command(
     example: Annotated[
         str | None, typer.Option(help="Write a commented file of this recipe (private-pool) instead.")
     ] = None,
+    log_json: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan, enrol the pool and open the ledger. Nothing is charged. Doing it again finds the campaign there.
@@ -34,8 +36,9 @@ def init_command(
     from discreet.recipes.opening import create
 
     read = read_config(config)
-    with working("planning"), watching() as watch:
-        campaign = create(read, watch=watch)
+    with logged(log_json, "init") as log, working("planning"), watching() as watch:
+        campaign = create(read, watch=log.beside(watch))
+        log.follow(campaign)
     gauge = campaign.gauge()
     form = {
         "format": FORMAT,

@@ -60,6 +60,10 @@ def _entries(entries: Sequence[Entry], of: int) -> Table:
     for name in ("#", "when", "phase", "purpose", "who", "what"):
         table.add_column(name, justify="right" if name in ("#", "phase") else "left")
     for entry in entries:
+        if entry.terms is not None:
+            when, promise = entry.at[:19].replace("T", " "), entry.terms.budget
+            what = f"from here on adaptive: epsilon {promise.epsilon} at delta {promise.delta}"
+            table.add_row(str(entry.sequence), when, str(entry.why.phase), entry.why.purpose, "everyone", what)
         for place, charge in enumerate(entry.charges):
             first = place == 0
             table.add_row(
@@ -115,7 +119,8 @@ def ledger_form(ledger: Ledger, entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _entry_form(entry: Entry) -> dict[str, Any]:
-    return {
+    form = {} if entry.terms is None else {"terms": entry.terms.to_json()}
+    return form | {
         "sequence": entry.sequence,
         "at": entry.at,
         "phase": entry.why.phase,

@@ -38,7 +38,17 @@ def plan_command(
         str | None, typer.Option(help="What being asked may cost (0: records are asked at random).")
     ] = None,
     selection: Annotated[
-        str | None, typer.Option(help="How asking is priced: one-sided (default), shards, paper, or hidden.")
+        str | None, typer.Option(help="How asking is priced: one-sided (default), shards, paper, apart, or hidden.")
+    ] = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(help="With paper: laplace, exponential, k-centre; apart: gaussian, subsampled-gaussian."),
+    ] = None,
+    subsample: Annotated[
+        float | None, typer.Option(help="Share of the pool that a subsampled-gaussian query looks at.")
+    ] = None,
+    selection_delta: Annotated[
+        str | None, typer.Option(help="With apart: the part of delta for queries; half of it by default.")
     ] = None,
     shards: Annotated[
         str | None, typer.Option(help="Shares of the pool each query sees: even, or 0.6,0.2,.. summing to 1.")
@@ -88,7 +98,7 @@ def plan_command(
             "epsilon": epsilon,
             "delta": delta,
             "initial": initial,
-            "queries": None if queries is None else _sizes(queries),
+            "queries": None if queries is None else parse_sizes(queries),
             "batch": batch,
             "epochs": epochs,
             "selection_epsilon": selection_epsilon,
@@ -97,11 +107,16 @@ def plan_command(
         schedule=schedule,
         selection=_selection(selection, shards),
         shards=_shares(shards),
+        **_mechanism(
+            mechanism or ("gaussian" if selection == "apart" else None),
+            subsample=subsample,
+            selection_delta=selection_delta,
+        ),
         threshold_epsilon=threshold_epsilon,
         missed=None if missed is None else tuple(missed.split(",")),
         individual_rates=individual_rates,
         high_share=high_share,
-        reads_training_data=reads_training_data,
+        reads_training_data=reads_training_data or mechanism == "k-centre",  # it looks at labelled records, too
         unit=unit,
         accountant=accountant,
         whole_batches=whole_batches,
@@ -136,7 +151,7 @@ def _request(*, preset: str | None, options: dict[str, Any], **choices: Any) -> 
     return plan_request(**filled, **choices)
 
 
-def _sizes(text: str) -> tuple[int, ...]:
+def parse_sizes(text: str) -> tuple[int, ...]:
     """Query sizes: '3750,3750' or '3750x2', 'none' for none."""
     if text.strip() in ("none", "0"):
         return ()
@@ -156,26 +171,41 @@ def _selection(selection: str | None, shards: str | None) -> str:
     return selection or ("shards" if shards is not None else "one-sided")
 
 
+def _mechanism(mechanism: str | None, **options: Any) -> dict[str, Any]:
+    """What a query is, where a plan must know it."""
+    return {name: value for name, value in {"mechanism": mechanism, **options}.items() if value is not None}
+
+
 def _shares(shards: str | None) -> str | tuple[str, ...]:
     return "even" if shards in (None, "even") else tuple(part.strip() for part in str(shards).split(","))
 
 
 def _check_files(plot: Path | None, out: Path | None, *, compare: bool) -> None:
     """Bad file names are refused before the work, not after it."""
-    for path, endings in ((plot, (".png", ".svg", ".pdf")), (out, (".json", ".toml"))):
-        if path is None:
-            continue
-        if path.suffix not in endings or path.is_dir():
-            asked = f"writing {path.name}"
-            raise BadInput(asked, "it is a directory, or of no known form", f"Use a file in {', '.join(endings)}")
-        if not path.absolute().parent.is_dir():
-            raise BadInput(f"writing {path.name}", "its directory does not exist", "Create the directory first")
+    check_file(out, (".json", ".toml"))
     if compare and (plot or out):
         raise BadInput("--compare with --plot or --out", "a comparison is not a plan", "Leave --compare out")
-    if plot:
+    check_plot(plot)
+
+
+def check_plot(plot: Path | None) -> None:
+    """Refuse a picture that could not be drawn."""
+    check_file(plot, (".png", ".svg", ".pdf"))
+    if plot is not None:
         from discreet.report.draw import require_matplotlib
 
         require_matplotlib()
+
+
+def check_file(path: Path | None, endings: tuple[str, ...]) -> None:
+    """Refuse a file that could not be written."""
+    if path is None:
+        return
+    if path.suffix not in endings or path.is_dir():
+        asked = f"writing {path.name}"
+        raise BadInput(asked, "it is a directory, or of no known form", f"Use a file in {', '.join(endings)}")
+    if not path.absolute().parent.is_dir():
+        raise BadInput(f"writing {path.name}", "its directory does not exist", "Create the directory first")
 
 
 def _print_plan(ask: PlanRequest, *, as_json: bool, plot: Path | None, out: Path | None) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, oracle_of, show, where
+from discreet.cli.log_json import LogOption, logged
 from discreet.cli.progress import going_on
 from discreet.cli.train import accuracy
 
@@ -16,6 +17,7 @@ FORMAT = "discreet.run/1"
 def run_command(
     config: ConfigArgument,
     partial: Annotated[bool, typer.Option(help="Train although questions are open that nobody answers now.")] = False,
+    log_json: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Ask, hand over to who answers, tell, train; until it is done, or people are waited for. Run it again then.
@@ -27,7 +29,7 @@ def run_command(
     from discreet.config import read_config
 
     read = read_config(config)
-    with opened(config) as campaign, going_on():
+    with logged(log_json, "run") as log, opened(config, log) as campaign, going_on():
         ran = run(campaign, oracle_of(read, campaign), partial=partial)
         found = evaluations_of(campaign.store.transitions())
     form = {

@@ -37,6 +37,9 @@ def _lines(found: Status) -> list[str]:
         f"labels    {found.asked} asked of {found.planned} planned",
         f"budget    epsilon {found.epsilon} at delta {found.delta}; the path that spent most: {found.spent:.4g}",
     ]
+    from discreet.campaign.status import replanned_words
+
+    lines += [replanned_words(one) for one in found.replanned]
     if found.imported is not None:
         lines.append(f"imported  labels of phase 0; their records were chosen {found.imported}, as declared")
     if found.answers is not None:

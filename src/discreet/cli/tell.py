@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,13 +28,21 @@ def tell_command(
     from dataclasses import replace
 
     from discreet.config import read_config
-    from discreet.oracles import check_answers, read_answer_rows
+    from discreet.oracles import about, check_answers, read_answer_rows
 
     read = read_config(config)
     several = read.task.kind == "multilabel"
     with opened(config) as campaign:
         questions = campaign.store.questions()
-        rows = read_answer_rows(answers, multilabel=several, words=answer_words(read), questions=questions)
+        gone, passed = campaign.withdrawn_questions(), []
+
+        def withdrawn(cells: Mapping[str, Any]) -> bool:
+            passed.append(about(cells, gone, campaign.pool.withdrew))
+            return passed[-1]
+
+        rows = read_answer_rows(
+            answers, multilabel=several, words=answer_words(read), questions=questions, passed_over=withdrawn
+        )
         given = [replace(row.answer, annotator=row.answer.annotator or annotator) for row in rows]
         check_answers(
             given,
@@ -47,4 +56,7 @@ def tell_command(
     left = len(campaign.open())
     form = {"format": FORMAT, "simulation": campaign.simulation, "audience": "owner", **counts, "open": left}
     text = f"{told.new} new answers, {told.repeated} known, {told.corrected} corrected; {left} questions are open"
+    if any(passed):
+        form["withdrawn"] = sum(passed)
+        text += f"\n{sum(passed)} rows about withdrawn records were passed over; remove them from the file"
     show(form, f"{text}\n{where(campaign, answered=not left)}", as_json=as_json)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, where
+from discreet.cli.log_json import LogOption, logged
 from discreet.cli.progress import going_on
 
 FORMAT = "discreet.trained/1"
@@ -15,6 +16,7 @@ FORMAT = "discreet.trained/1"
 def train_command(
     config: ConfigArgument,
     partial: Annotated[bool, typer.Option(help="Train although questions are open; the promise stays.")] = False,
+    log_json: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Charge and train; after a crash or an interrupt, go on where it was.
@@ -23,7 +25,7 @@ def train_command(
     """
     from discreet.campaign.campaign import evaluations_of
 
-    with opened(config) as campaign:
+    with logged(log_json, "train") as log, opened(config, log) as campaign:
         phase = campaign.standing.phase
         with going_on():
             campaign.train(partial=partial)

@@ -40,6 +40,7 @@ class PoolConfig:
     person          the column (array) that says whose record it is
     persons         how many persons there are, where they are protected
     shape           of one record
+    further         where the files are now that joined the pool later, in their order, if they were moved
     center, scale   public numbers: a value v is used as (v - center) / scale; one for all, or one a column
     """
 
@@ -53,6 +54,7 @@ class PoolConfig:
     person: str | None = key(_WORD, None)
     persons: int | None = key(whole(), None)
     shape: tuple[int, ...] | None = key(listed(whole(most=10**6), least=1, most=4, such_as="[1, 28, 28]"), None)
+    further: tuple[str, ...] | None = key(listed(_PATH, least=1, such_as="['july.parquet']"), None)
     center: float | tuple[float, ...] = key(either(listed(_CENTER, least=1), _MANY, _CENTER), 0.0)
     scale: float | tuple[float, ...] = key(either(listed(_SCALE, least=1), _MANY, _SCALE), 1.0)
 

@@ -69,8 +69,10 @@ def _within_the_budget(plan: PlanConfig, budget: BudgetConfig, initial: InitialC
         fact = f"it leaves nothing of epsilon {budget.epsilon} for training"
         yield _at("selection_epsilon", fact, "Give a part of it, about a quarter")
     asked = sum(plan.queries) + (0 if initial else plan.initial)
-    if budget.labels is not None and asked > budget.labels:
-        fact = f"the plan asks {asked} questions, and people answer {budget.labels}"
+    each = budget.records_per_person if budget.unit == "person" else 1
+    if budget.labels is not None and asked * each > budget.labels:
+        persons = f" about {asked} persons, each with {each} records at most" if each > 1 else ""
+        fact = f"the plan asks {asked * each} questions{persons}, and people answer {budget.labels}"
         yield _at("labels", fact, "Ask fewer in [plan], or raise it", table="budget")
 
 

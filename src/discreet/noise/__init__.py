@@ -11,6 +11,7 @@ from discreet.noise.sealed import SealedPhase
 from discreet.noise.seeds import remembers_inputs, same_inputs, shared_secret, step_seal, step_seed
 from discreet.noise.sources import OperatingSystem, Recording, Replaying, Seeded, Source
 from discreet.noise.top import gaussian_top, laplace_top
+from discreet.noise.tuned import TunedRuns, tuned_runs
 
 __all__ = [
     "OperatingSystem",
@@ -21,6 +22,7 @@ __all__ = [
     "Seeded",
     "Source",
     "SparseVector",
+    "TunedRuns",
     "charge_once",
     "coins",
     "discrete_laplace",
@@ -43,4 +45,5 @@ __all__ = [
     "step_seed",
     "threshold_coins",
     "threshold_places",
+    "tuned_runs",
 ]

@@ -29,7 +29,7 @@ from discreet.noise.stream import Floats, Stream, Words
 from discreet.privacy.events import Event
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Entry, Ledger, Receipt, Why
-from discreet.privacy.ledger.ledger import request
+from discreet.privacy.ledger.requests import request
 
 T = TypeVar("T")
 

@@ -10,6 +10,7 @@ from discreet.oracles.file_oracle import FileOracle
 from discreet.oracles.files_in import AnswerRow, read_answer_rows, read_answers
 from discreet.oracles.files_out import write_answers, write_questions
 from discreet.oracles.label_files import read_labels
+from discreet.oracles.removing import about, remove_rows
 from discreet.oracles.simulated import SimulatedOracle
 from discreet.oracles.voting import current_answers, majority
 
@@ -23,6 +24,7 @@ __all__ = [
     "DawidSkene",
     "FileOracle",
     "SimulatedOracle",
+    "about",
     "annotator_matrices",
     "build_oracle",
     "check_answers",
@@ -32,6 +34,7 @@ __all__ = [
     "read_answer_rows",
     "read_answers",
     "read_labels",
+    "remove_rows",
     "weighted_vote",
     "write_answers",
     "write_questions",

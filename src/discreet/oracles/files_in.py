@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -60,13 +60,19 @@ def read_answer_rows(
     multilabel: bool = False,
     words: AnswerWords | None = None,
     questions: Iterable[Question] | None = None,
+    passed_over: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> list[AnswerRow]:
-    """As `read_answers`, with the line of each, for `check_answers` to point at."""
+    """As `read_answers`, with the line of each, for `check_answers` to point at.
+
+    ``passed_over``: of the cells of a row, whether it is not looked at: its record was withdrawn.
+    """
     place, said = Path(path), words or AnswerWords()
     by_record = None if questions is None else _by_record(questions)
     found: list[AnswerRow] = []
     unnamed: dict[str, Value] = {}
     for line, cells in rows_of(place):
+        if passed_over is not None and passed_over(cells):
+            continue
         try:
             answer = _answer(cells, said, multilabel, by_record)
             if answer is not None:
@@ -97,6 +103,17 @@ def rows_of(path: Path) -> Iterator[Row]:
         raise BadInput(f"reading {path.name}", f"it cannot be read ({problem.strerror})", "See to its rights") from None
     text = _text(path, data)
     return _csv_rows(path, text) if kind == "csv" else _jsonl_rows(path, text)
+
+
+def lines_of_rows(path: Path) -> Iterator[tuple[tuple[int, int | None], dict[str, Any]]]:
+    """Rows that are not blank, each with the line it begins in and the first line after it; None after the last."""
+    pending: Row | None = None
+    for line, cells in rows_of(path):
+        if pending is not None:
+            yield (pending[0], line), pending[1]
+        pending = line, cells
+    if pending is not None:
+        yield (pending[0], None), pending[1]
 
 
 def refused(path: Path, fact: str) -> BadInput:

@@ -10,6 +10,7 @@ history; here every cohort has its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -40,13 +41,28 @@ def equalised_phases(ask: PlanRequest, credit: Array | None = None) -> tuple[Pha
         if i == 0:
             stage = Stage(steps=ask.naive_steps(0), noise_multiplier=sigma, rates=(ask.naive_rate(0),))
         else:
-            stage = _stage(ask, spending, i, target, sigma, amplify=amplify)
+            stage = balanced_stage(ask, spending, i, target, sigma, amplify=amplify)
         spending.spend(stage)
         phases.append(Phase(size=ask.sizes[i], stages=(stage,)))
     return tuple(phases)
 
 
-def _stage(ask: PlanRequest, spending: Spending, i: int, target: float, sigma: float, *, amplify: bool) -> Stage:
+class Batches(Protocol):
+    """What a stage needs to know of a request: the expected batch, and the naive way to reach it in a phase."""
+
+    @property
+    def batch(self) -> int:
+        """b."""
+
+    def naive_rate(self, phase: int) -> float:
+        """q_i."""
+
+    def naive_steps(self, phase: int) -> int:
+        """n_i."""
+
+
+def balanced_stage(ask: Batches, spending: Spending, i: int, target: float, sigma: float, *, amplify: bool) -> Stage:
+    """The stage of phase ``i`` that leaves every cohort at ``target`` or below, with an expected batch of b."""
     sizes = spending.sizes(i)
     rates_at = _rate_finder(spending, target, i, np.full(sizes.size, ask.naive_rate(i)))
     steps = _amplified(ask, rates_at, sizes, i, sigma) if amplify else ask.naive_steps(i)
@@ -72,7 +88,7 @@ def _rate_finder(spending: Spending, target: float, i: int, start: Array) -> Rat
     return rates_at
 
 
-def _amplified(ask: PlanRequest, rates_at: RateFinder, sizes: Array, i: int, sigma: float) -> int:
+def _amplified(ask: Batches, rates_at: RateFinder, sizes: Array, i: int, sigma: float) -> int:
     """The whole number of steps nearest to the one that keeps b at this sigma."""
     steps = least_noise(
         lambda n: float(rates_at(n, sigma) @ sizes),
@@ -85,7 +101,7 @@ def _amplified(ask: PlanRequest, rates_at: RateFinder, sizes: Array, i: int, sig
     return max(1, round(steps)) if steps is not None else MOST_AMPLIFICATION * ask.naive_steps(i)
 
 
-def _balanced_sigma(ask: PlanRequest, rates_at: RateFinder, sizes: Array, steps: int, sigma: float) -> float:
+def _balanced_sigma(ask: Batches, rates_at: RateFinder, sizes: Array, steps: int, sigma: float) -> float:
     """sigma at which the cohorts' rates add up to b, from below."""
     # the expected batch grows with sigma; search x = 1 / sigma, in which it falls
     least, most = 1 / MOST_SIGMA, 1 / LEAST_SIGMA

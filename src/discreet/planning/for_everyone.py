@@ -60,7 +60,9 @@ def terms_for_everyone(
 
 
 def _check(kind: SelectionKind, mechanism: Mechanism, subsample: float | None, selection_delta: Number | None) -> None:
-    if (kind == "apart") != (mechanism in GAUSSIAN) or mechanism not in get_args(Mechanism):
+    if mechanism not in (known := get_args(Mechanism)):
+        raise BadInput(f"selection by {mechanism}", "there is no such mechanism", f"Choose one of {', '.join(known)}")
+    if (kind == "apart") != (mechanism in GAUSSIAN):
         raise BadInput(
             f"{mechanism} selection priced as {kind}",
             "Gaussian ones are priced apart, pure ones the paper's way",

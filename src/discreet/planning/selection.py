@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import ROUND_UP, Decimal
 
 from discreet.errors import BadInput
@@ -99,7 +100,7 @@ def selection_terms(
         threshold_epsilon=tau,
         missed=caps,
         shards=shares,
-        high_shares=_high_shares(queries, pools, asked, high_share) if individual_rates else (),
+        high_shares=high_shares(queries, pools, asked, high_share) if individual_rates else (),
         reads_training_data=reads_training_data,
     )
 
@@ -142,6 +143,22 @@ def _free_caps(asked: Decimal, tau: Decimal, total: Decimal, needs: list[float])
     return (*before, min(asked, exact_minus(most, exact_sum(before))))
 
 
+def coming_caps(
+    queries: tuple[int, ...], pools: Sequence[int | None], *, asked: Decimal, lost: Decimal, most: Decimal
+) -> tuple[Decimal, ...]:
+    """Caps of queries that follow others, which have taken ``lost`` of the ``most`` that a record may lose to misses.
+
+    As `_free_caps`, as far as that goes; where the earlier ones left less, what each query needs and a fifth more.
+    """
+    if not queries or asked == 0:
+        return ()
+    needs = [_need(k, m, asked) for k, m in zip(queries, pools, strict=True)]
+    free = _free_caps(max(Decimal(0), exact_minus(asked, lost)), Decimal(0), exact_minus(most, lost), needs)
+    caps = [min(asked, max(_with_headroom(need), cap)) for need, cap in zip(needs, free, strict=True)]
+    left = exact_minus(exact_minus(most, lost), exact_sum(caps[:-1]))
+    return (*caps[:-1], max(Decimal(0), min(asked, left)))
+
+
 def _with_headroom(need: float) -> Decimal:
     return Decimal(repr(need * 1.2)).quantize(Decimal("1e-6"), rounding=ROUND_UP)
 
@@ -170,9 +187,10 @@ def response_probabilities(size: int, pool: int, above: int, asked: float) -> tu
     return high(least), least
 
 
-def _high_shares(
+def high_shares(
     queries: tuple[int, ...], pools: list[int | None], asked: Decimal, given: float | None
 ) -> tuple[float, ...]:
+    """Shares of the cohorts that are expected from above the threshold."""
     if given is not None and not 0 < given < 1:
         raise BadInput(f"a high share of {given}", "it must be between 0 and 1", "Give the expected share, such as 0.5")
     shares = []

@@ -5,6 +5,7 @@ from discreet.pools.joined import JoinedPool
 from discreet.pools.manifest import Differences, ManifestKey, compare, macs, macs_at
 from discreet.pools.opening import extended, open_pool
 from discreet.pools.pool import ArrayPool, Pool
+from discreet.pools.withdrawn import with_withdrawn
 
 __all__ = [
     "ArrayPool",
@@ -18,4 +19,5 @@ __all__ = [
     "macs",
     "macs_at",
     "open_pool",
+    "with_withdrawn",
 ]

@@ -86,12 +86,17 @@ class JoinedTexts(Sequence[str]):
         """One text, or a list of those of a slice, of positions or of a mask."""
         if isinstance(key, int | np.integer) and not isinstance(key, bool):
             return self[[key]][0]
-        span = places_of(span_of(key, len(self)))
-        found = [""] * len(span)
-        for number, chosen, local in shared_out(span, self._starts):
-            for place, text in zip(chosen.tolist(), self._parts[number][local], strict=True):
+        return self.readable(span_of(key, len(self)))[0]
+
+    def readable(self, span: Span) -> tuple[list[str], Mask]:
+        """The texts of a span and which of them could be read. Audience: owner."""
+        places = places_of(span)
+        found, fine = [""] * len(places), np.zeros(len(places), dtype=bool)
+        for number, chosen, local in shared_out(places, self._starts):
+            texts, fine[chosen] = self._parts[number].readable(local)
+            for place, text in zip(chosen.tolist(), texts, strict=True):
                 found[place] = text
-        return found
+        return found, fine
 
     def __repr__(self) -> str:
         """Public facts only."""

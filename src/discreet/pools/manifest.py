@@ -63,6 +63,18 @@ class ManifestKey:
         """Names the key without giving it away; kept beside a manifest, it tells a wrong key from a changed pool."""
         return hashlib.blake2b(b"", key=self._bytes, digest_size=8, person=b"fingerprint").hexdigest()
 
+    def withdrawn_id(self, name: str) -> str:
+        """What takes the place of a withdrawn record's id: knows it again, and gives it to nobody without the key."""
+        return f"withdrawn-{self._code(name, b'withdrawn id').hex()}"
+
+    def person_code(self, name: str) -> bytes:
+        """The same for the person of a withdrawn record."""
+        return self._code(name, b"withdrawn person")
+
+    def _code(self, name: str, use: bytes) -> bytes:
+        text = name.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, key=self._bytes, digest_size=MAC_BYTES, person=use).digest()
+
     def hasher(self) -> Any:
         """A keyed hash to be copied for each record."""
         return hashlib.blake2b(key=self._bytes, digest_size=MAC_BYTES, person=_PURPOSE.encode())
@@ -139,10 +151,12 @@ def compare(
     *,
     progress: Progress | None = None,
 ) -> Differences:
-    """What became of the records of a stored manifest."""
+    """What became of the records of a stored manifest. Withdrawn ones are not looked at."""
     known = dict(stored)
     changed, added, seen = [], [], set()
     for name, code in macs(pool, key, progress=progress):
+        if name in pool.withdrawn:
+            continue
         if name not in known:
             added.append(name)
             continue

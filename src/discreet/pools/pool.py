@@ -63,6 +63,15 @@ class Pool:
         span = span_of(places, len(self))
         return self._unreadable(self.x, span) | self._unreadable(self.text, span)
 
+    @property
+    def withdrawn(self) -> frozenset[str]:
+        """Ids of records that were withdrawn: codes, at the places where they were (`discreet.pools.withdrawn`)."""
+        return frozenset()
+
+    def withdrew(self, name: str) -> bool:
+        """Whether the record of this id was withdrawn."""
+        return False
+
     def places(self, ids: Iterable[str]) -> Places:
         """The positions of ``ids``, in that order."""
         if not self._positions:

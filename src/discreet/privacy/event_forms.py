@@ -26,6 +26,7 @@ from discreet.privacy.events import (
     Repeated,
     ThresholdResponse,
 )
+from discreet.privacy.tuned import RunLaw, Tuned, law_from_json
 
 REGISTRY: dict[tuple[str, int], type[Event]] = {
     (cls.kind, cls.version): cls
@@ -41,6 +42,7 @@ REGISTRY: dict[tuple[str, int], type[Event]] = {
         Pure,
         Repeated,
         ThresholdResponse,
+        Tuned,
     )
 }
 MAX_DEPTH = 16
@@ -60,6 +62,8 @@ def _value_form(value: Any) -> Any:
         return to_json(value)
     if isinstance(value, Decimal):
         return str(value)
+    if isinstance(value, RunLaw):
+        return value.to_json()
     if isinstance(value, tuple):
         return [_value_form(item) for item in value]
     return value
@@ -84,7 +88,9 @@ def from_json(form: Any, depth: int = 0) -> Event:
 def _read_value(cls: type[Event], name: str, value: Any, depth: int) -> Any:
     if cls in (Repeated, Block) and name == "event":
         return from_json(value, depth + 1)
-    if cls is Composed:
+    if cls is Tuned and name == "runs":
+        return law_from_json(value)
+    if cls in (Composed, Tuned):
         return tuple(from_json(item, depth + 1) for item in _list_of(value))
     if cls is PmfFamily:
         return tuple(tuple(_list_of(row)) for row in _list_of(value))

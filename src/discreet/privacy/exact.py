@@ -53,6 +53,11 @@ def exact_times(value: Decimal, count: int) -> Decimal:
     return _EXACT.multiply(value, Decimal(count))
 
 
+def exact_product(left: Decimal, right: Decimal) -> Decimal:
+    """The product without rounding."""
+    return _EXACT.multiply(left, right)
+
+
 def exact_minus(left: Decimal, right: Decimal) -> Decimal:
     """The difference without rounding."""
     return _EXACT.subtract(left, right)

@@ -1,8 +1,9 @@
 """The plan as a value: phases, cohorts, rates, steps, noise, and the trajectories that vouch for it.
 
-Guarantee: a `Plan` is made from public numbers alone, before data is touched (*committed* mode). Training executes
-it as it stands; fewer labels than planned mean smaller batches, never a new rate, sigma or batch normaliser. Its
-trajectories are rebuilt from its phases whenever it is read, so a stored plan cannot claim what it does not do.
+Guarantee: a `Plan` is made from public numbers alone, before data is touched (*committed* mode; else `Plan.mode`
+says so). Training executes it as it stands; fewer labels than planned mean smaller batches, never a new rate, sigma or
+batch normaliser. Its trajectories are rebuilt from its phases whenever it is read, so a stored plan cannot claim what
+it does not do.
 
 Symbols: phase i trains |D_i| = ``size`` records for n_i = ``steps`` with rate q_{c,i} = ``rates[c]`` for cohort c and
 noise multiplier sigma_i, so that sum_c q_{c,i} k_c = b = ``batch``.
@@ -15,11 +16,13 @@ from typing import Any, Literal
 
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import PoissonSampledGaussian, Repeated
+from discreet.privacy.exact import float_above
 from discreet.privacy.selection_terms import Part, SelectionTerms
 from discreet.privacy.trajectories import Trajectory
 
 Schedule = Literal["naive", "step-amplification", "noise-reduction", "continual"]
 Accountant = Literal["pld", "rdp"]
+PlanMode = Literal["committed", "adaptive"]
 FORMAT = "discreet.plan/1"
 NEVER_ASKED = "never-asked"
 
@@ -72,7 +75,12 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A committed campaign: what will be trained, with what noise, and what every path costs."""
+    """A campaign: what will be trained, with what noise, and what every path costs.
+
+    *adaptive*: the rest of a campaign that was re-planned, behind the phases that are done (docs/proofs/replanning.md).
+    Its claim is its budget, guarded by the ledger's filter, and its paths are not certified by themselves. Its last
+    phases may have no query.
+    """
 
     budget: Budget
     schedule: Schedule
@@ -83,7 +91,7 @@ class Plan:
     cohorts: tuple[Cohort, ...]
     phases: tuple[Phase, ...]
     trajectories: tuple[Trajectory, ...] = ()
-    mode: Literal["committed"] = "committed"
+    mode: PlanMode = "committed"
 
     @property
     def accounted(self) -> Budget:
@@ -97,7 +105,9 @@ class Plan:
 
     @property
     def claim(self) -> float:
-        """The worst trajectory by the plan's accountant."""
+        """The worst trajectory by the plan's accountant; of a plan that goes on adaptively, the budget."""
+        if self.mode == "adaptive":
+            return float_above(self.budget.epsilon)
         return max(self.claim_of(path) for path in self.trajectories)
 
     def claim_of(self, path: Trajectory) -> float:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from discreet.errors import BadInput, InvalidPlan
 from discreet.privacy.budget import Budget
 from discreet.privacy.files import write_whole
-from discreet.privacy.plan import FORMAT, Accountant, Cohort, Phase, Plan, Schedule, Stage
+from discreet.privacy.plan import FORMAT, Accountant, Cohort, Phase, Plan, PlanMode, Schedule, Stage
 from discreet.privacy.selection_terms import Part, SelectionTerms
 from discreet.privacy.trajectories import Trajectory
 
@@ -98,6 +98,10 @@ def plan_from_json(data: Any, *, certify: bool = True) -> Plan:
 def _check_claims(plan: Plan, *, certify: bool) -> None:
     if plan.budget.relation != "zero-out":
         raise InvalidPlan("reading a plan", "plans are proven under zero-out only", _BROKEN)
+    if plan.mode == "adaptive":  # the ledger's filter makes the claim
+        if any(path.epsilon_pld is not None or path.epsilon_rdp is not None for path in plan.trajectories):
+            raise InvalidPlan("reading a plan", "paths of an adaptive plan have claims of their own", _BROKEN)
+        return
     by_pld = plan.accountant == "pld"
     for path in plan.trajectories:
         claims = [path.epsilon_rdp] + ([path.epsilon_pld] if by_pld else [])
@@ -125,14 +129,16 @@ def _with_nulls(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(data: dict[str, Any]) -> Plan:
-    if data["mode"] != "committed" or data["simulation"] is not False:
-        raise InvalidPlan("reading a plan", "a plan is committed and never a simulation", _BROKEN)
+    if data["mode"] not in get_args(PlanMode) or data["simulation"] is not False:
+        raise InvalidPlan("reading a plan", "a plan is committed or adaptive, and never a simulation", _BROKEN)
     if data["schedule"] not in get_args(Schedule) or data["accountant"] not in get_args(Accountant):
         raise InvalidPlan("reading a plan", "its schedule or accountant is unknown", _BROKEN)
     cohorts = tuple(_read_cohort(form) for form in data["cohorts"])
     phases = tuple(_read_phase(form) for form in data["phases"])
     selection = SelectionTerms.from_json(data["selection"])
-    _check_cohorts(cohorts, selection, len(phases))
+    if data["mode"] == "adaptive" and not 0 <= selection.queries < len(phases):
+        raise InvalidPlan("reading a plan", "its queries and phases do not fit together", _BROKEN)
+    _check_cohorts(cohorts, selection, selection.queries + 1 if data["mode"] == "adaptive" else len(phases))
     for number, phase in enumerate(phases):
         entered = sum(cohort.size for cohort in cohorts if cohort.phase <= number)
         if round(entered) != phase.size:
@@ -146,6 +152,7 @@ def _read(data: dict[str, Any]) -> Plan:
         selection=selection,
         cohorts=cohorts,
         phases=phases,
+        mode=data["mode"],
     )
 
 

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 def chosen_at_random(desk: Desk, plan: Plan, units: Units) -> Chosen:
     """The initial units: all equally likely, at no price."""
-    k = int(plan.cohorts[0].size)
-    found = RandomSelector(source=desk.source).select(ids=units.names, k=k, phase=0)
+    k, gone = int(plan.cohorts[0].size), units.gone(desk.pool)
+    names = [name for name in units.names if name not in gone] if gone else units.names
+    found = RandomSelector(source=desk.source).select(ids=names, k=k, phase=0)
     return _entered(desk, plan, units, found)
 
 
@@ -48,7 +49,8 @@ def chosen_by_score(desk: Desk, config: CampaignConfig, plan: Plan, units: Units
     k = round(sum(cohort.size for cohort in plan.cohorts if cohort.phase == number))
     # where asked sets are hidden all but the initial ones keep their places: how many are left would tell
     gone = frozenset(desk.members.get(plan.cohorts[0].label, ())) if hidden else desk.asked
-    left = np.array(_left(desk, units, gone), dtype=np.int64)
+    lost = units.gone(desk.pool)  # where asked sets are hidden, they keep their places, too
+    left = np.array(_left(desk, units, gone, frozenset() if hidden else lost), dtype=np.int64)
     if key is not None:  # shards: a unit meets one query
         names = [units.names[place] for place in left.tolist()]
         left = left[key.shards(names, plan.selection.shards) == number - 1]
@@ -58,11 +60,11 @@ def chosen_by_score(desk: Desk, config: CampaignConfig, plan: Plan, units: Units
     scores = None
     if isinstance(selector, KCentreSelector):
         scores = _embedded(desk, config, units.places(left))
-        further["centres"] = _embedded(desk, config, desk.pool.places(sorted(desk.asked)))
+        further["centres"] = _embedded(desk, config, desk.pool.places(sorted(desk.asked - desk.pool.withdrawn)))
     elif selector.name != RandomSelector.name:
         scores = _scores(desk, config, units, left)
     if hidden:
-        scores = without_asked(names, scores, desk.asked, range=scorer_of(config).range)
+        scores = without_asked(names, scores, desk.asked | lost, range=scorer_of(config).range)
     paid = charge_selection(
         desk.charges,
         selector,
@@ -75,12 +77,14 @@ def chosen_by_score(desk: Desk, config: CampaignConfig, plan: Plan, units: Units
     return _entered(desk, plan, units, found)
 
 
-def _left(desk: Desk, units: Units, gone: frozenset[str]) -> list[int]:
-    """Numbers of the units that are still in the pool."""
+def _left(desk: Desk, units: Units, gone: frozenset[str], lost: frozenset[str]) -> list[int]:
+    """Numbers of the units that are still in the pool. ``gone``: asked records. ``lost``: units that were withdrawn."""
     if units.records is None:
-        return [number for number, name in enumerate(units.names) if name not in gone]
+        return [number for number, name in enumerate(units.names) if name not in gone and name not in lost]
     ids = desk.pool.ids
-    return [number for number, name in enumerate(units.names) if ids[units.records[name][0]] not in gone]
+    return [
+        number for number, name in enumerate(units.names) if ids[units.first[name]] not in gone and name not in lost
+    ]
 
 
 def _scores(desk: Desk, config: CampaignConfig, units: Units, left: Places) -> Any:
@@ -103,4 +107,6 @@ def _entered(desk: Desk, plan: Plan, units: Units, found: Selection, **facts: An
     cohorts = {one: label for label, names in by_label.items() for one in units.record_ids(desk.pool, names)}
     above = None if found.above is None else frozenset(units.record_ids(desk.pool, found.above))
     facts |= {"mechanism": found.mechanism, "private": found.private, "threshold": found.threshold}
+    if found.histogram is not None:  # paid for and released, so that anybody may see it: kept for reports
+        facts["histogram"] = found.histogram.to_json()
     return Chosen(ids=tuple(units.record_ids(desk.pool, found.ids)), cohorts=cohorts, above=above, facts=facts)

@@ -46,7 +46,8 @@ def known_units(config: CampaignConfig, pool: Pool, units: Units) -> list[str]:
     """The units whose labels are known, in the pool's order: exactly as many as the plan begins with."""
     found = known_labels(config)
     there = set(pool.ids)
-    strange = sum(one not in there for one in found)
+    lost = {one for one in found if one not in there and pool.withdrew(one)}
+    strange = sum(one not in there for one in found) - len(lost)
     if strange:
         raise config.error(
             "initial.path", f"{strange} of its {len(found)} records are not in the pool", "Use the pool's own ids"
@@ -56,7 +57,7 @@ def known_units(config: CampaignConfig, pool: Pool, units: Units) -> list[str]:
     else:
         places = {place for place, one in enumerate(pool.ids) if one in found}
         mine = [name for name in units.names if not places.isdisjoint(units.records[name])]
-    if len(mine) != config.plan.initial:
+    if len(mine) != config.plan.initial and not lost:  # fewer than planned: smaller batches, and the same promise
         raise config.error(
             "initial.path",
             f"it has labels of {len(mine)} {config.budget.unit}s, and plan.initial = {config.plan.initial}",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.campaign.recipe import Desk
 from discreet.config import CampaignConfig
+from discreet.errors import BadInput
 from discreet.noise import charge_once
 from discreet.pools import Pool, open_pool
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import Why
-from discreet.privacy.ledger.ledger import request
 from discreet.privacy.ledger.plan_terms import HELD_OUT
+from discreet.privacy.ledger.requests import request
 from discreet.recipes.known_labels import labels_in
 from discreet.recipes.learning import cohort_of
 
@@ -105,7 +107,17 @@ def _records(config: CampaignConfig) -> CohortRecords:
 def _held_out(config: CampaignConfig) -> Pool:
     assert config.evaluation.path is not None  # checked with the file
     with config.pointing("evaluation.path"):
+        if config.pool.kind == "arrays":
+            return _beside_arrays(config, config.resolve(config.evaluation.path))
         return pool_like(config, config.evaluation.path)
+
+
+def _beside_arrays(config: CampaignConfig, path: Path) -> Pool:
+    """Where the pool was given in Python nothing declares a file: its arrays have fixed names."""
+    if path.suffix != ".npz":
+        raise BadInput(f"measuring on {path.name}", "the pool was given in Python", "Save an npz of arrays id and x")
+    persons = "person" if config.budget.unit == "person" else None
+    return open_pool(path, kind="npz", id="id", array="x", person=persons)
 
 
 def pool_like(config: CampaignConfig, path: str, *, size: int | None = None) -> Pool:

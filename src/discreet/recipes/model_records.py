@@ -62,7 +62,11 @@ def rows_of(config: CampaignConfig, pool: Pool) -> Any:
 
 def rows_at(config: CampaignConfig, pool: Pool, places: Places) -> Any:
     """Some records, in float32 where they are numbers; never copied whole."""
-    rows = rows_of(config, pool)
+    return rows_among(rows_of(config, pool), places)
+
+
+def rows_among(rows: Any, places: Places) -> Any:
+    """Some of ``rows``, an array or a table of tokens; never copied whole."""
     if isinstance(rows, Mapping):
         return {name: RowsAt(part, places, dtype=np.int64) for name, part in rows.items()}
     return RowsAt(rows, places)

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from discreet.campaign import Campaign
-from discreet.campaign.campaign import MANIFEST
 from discreet.campaign.recipe import Recipe, Watch, unwatched
+from discreet.campaign.replanning import replannings
 from discreet.campaign.secret_keys import make_keys, secret_key
 from discreet.campaign.standing import CREATED
+from discreet.campaign.withdrawing import MANIFEST, nulled
 from discreet.config import CampaignConfig, config_from_json
-from discreet.errors import BadInput, CampaignExists, InvalidStore, PoolChanged
+from discreet.errors import BadInput, CampaignExists, InvalidStore
 from discreet.noise import OperatingSystem, Seeded
 from discreet.pools import Pool, extended
 from discreet.pools.manifest import ManifestKey, macs
@@ -34,6 +35,7 @@ from discreet.storage import CampaignStore, Storage, open_storage
 FORMAT = "discreet.campaign-state/1"
 _MAY_CHANGE = (
     "pool.path",
+    "pool.further",
     "oracle",
     "storage",
     "trainer.device",
@@ -47,9 +49,17 @@ _MAY_CHANGE = (
 
 
 def create(
-    config: CampaignConfig, *, pool: Pool | None = None, load_if_exists: bool = True, watch: Watch = unwatched
+    config: CampaignConfig,
+    *,
+    pool: Pool | None = None,
+    plan: Plan | None = None,
+    load_if_exists: bool = True,
+    watch: Watch = unwatched,
 ) -> Campaign:
-    """A new campaign, or the one of that name. ``pool``: instead of the file that the configuration names."""
+    """A new campaign, or the one of that name. ``pool``: instead of the file that the configuration names.
+
+    ``plan``: the one that `plan_of` made of this configuration before, for simulations that repeat one.
+    """
     storage = open_storage(config.storage_url())
     if config.name in storage.campaigns():
         if not load_if_exists:
@@ -58,7 +68,9 @@ def create(
     if config.recipe.name != "private-pool":
         raise config.error("recipe.name", "it is planned, and not there yet", "Use private-pool")
     records = _base_pool(config, pool)
-    recipe = PrivatePool(config=config, plan=plan_of(config), inputs=inputs_of(config, records))
+    if plan is not None and config.simulation is None:
+        raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
+    recipe = PrivatePool(config=config, plan=plan or plan_of(config), inputs=inputs_of(config, records))
     recipe.check(records)
     form = {
         "format": FORMAT,
@@ -91,15 +103,25 @@ def stored_config(storage: Storage, name: str, *, directory: Path) -> CampaignCo
 
 
 def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, watch: Watch) -> Campaign:
+    withdrawn = len(store.withdrawn())
+    if config.pool.kind == "arrays":
+        config = _as_created(store, config, withdrawn)
     plan, inputs = _kept(store, config)
-    records = _with_extensions(store, config, _base_pool(config, pool))
+    records = _with_extensions(store, config, _base_pool(config, pool, withdrawn=withdrawn))
     seed = None if config.simulation is None else config.simulation.seed
     recipe = PrivatePool(config=config, plan=plan, inputs=inputs)
     _finish(store, recipe, records, seed, watch)
     if plan.selection.kind == "shards":
         recipe = replace(recipe, shards=secret_key(store, "shards", seed))
-    _check_ids(store, records)
-    made = Campaign(store, recipe=recipe, pool=records, per_question=config.oracle.per_question, seed=seed, watch=watch)
+    made = Campaign(
+        store,
+        recipe=recipe,
+        pool=nulled(store, records),  # ids are compared here; contents, of the records that are used
+        per_question=config.oracle.per_question,
+        seed=seed,
+        watch=watch,
+        folder=question_folder(config),
+    )
     made.tidy()
     return made
 
@@ -114,7 +136,21 @@ def _kept(store: CampaignStore, config: CampaignConfig) -> tuple[Plan, tuple[int
             f"the campaign was created with something else here{_others(changed[1:])}",
             "A campaign keeps its terms: put it back, or give the new one another name",
         )
-    return plan_from_json(form["plan"], certify=False), tuple(form["inputs"])
+    return plan_from_json(newest_plan(store), certify=False), tuple(form["inputs"])
+
+
+def newest_plan(store: CampaignStore) -> Any:
+    """The stored form of the plan the campaign goes by: the first one, or that of its last re-planning."""
+    later = replannings(store.transitions())
+    return later[-1].facts["plan"] if later else _form_of(store)["plan"]
+
+
+def _as_created(store: CampaignStore, config: CampaignConfig, withdrawn: int) -> CampaignConfig:
+    """A pool given in Python says its own length: longer by what joined later, shorter by what was withdrawn."""
+    first = int(_form_of(store)["config"]["pool"]["size"])
+    whole = sum(cohort.size for cohort in store.pool_cohorts()) or first
+    fits = any(most - withdrawn <= config.pool.size <= most for most in (first, whole))
+    return replace(config, pool=replace(config.pool, size=first)) if fits else config
 
 
 def _form_of(store: CampaignStore) -> dict[str, Any]:
@@ -143,24 +179,46 @@ def _flat(form: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return found
 
 
-def _base_pool(config: CampaignConfig, pool: Pool | None) -> Pool:
+def question_folder(config: CampaignConfig) -> Path | None:
+    """Where questions lie in files, if they do."""
+    if config.oracle.name != "files":
+        return None
+    return config.resolve(config.oracle.path or f"{config.name}.questions")
+
+
+def _base_pool(config: CampaignConfig, pool: Pool | None, *, withdrawn: int = 0) -> Pool:
+    """The records that the campaign began with. Of withdrawn ones some may be gone; `nulled` knows which."""
     if pool is not None:
-        if len(pool) < config.pool.size:
+        if len(pool) < config.pool.size - withdrawn:
             raise config.error("pool.size", f"the pool has {len(pool)} records", "Declare as many")
         return pool
     if config.pool.kind == "arrays":
         raise BadInput(f"the campaign {config.name}", "its pool was given in Python", "Give pool=ArrayPool(...)")
     with config.pointing("pool"):
-        return pool_like(config, config.pool.path, size=config.pool.size)
+        return pool_like(config, config.pool.path, size=None if withdrawn else config.pool.size)
 
 
 def _with_extensions(store: CampaignStore, config: CampaignConfig, pool: Pool) -> Pool:
-    further = [cohort for cohort in store.pool_cohorts()[1:] if cohort.facts.get("path")]
-    if not further or len(pool) > config.pool.size:  # a pool that was given whole has them
+    joined = [cohort for cohort in store.pool_cohorts()[1:] if cohort.facts.get("path")]
+    moved = config.pool.further
+    if moved is not None and len(moved) != len(joined):
+        raise config.error(
+            "pool.further",
+            f"{len(moved)} files are named, and {len(joined)} joined",
+            "Name each file that joined, in their order; new ones join with discreet pool extend",
+        )
+    if not joined or len(pool) > config.pool.size:  # a pool that was given whole has them
         return pool
-    whole = pool
-    for cohort in further:
-        whole = extended(whole, config.resolve(str(cohort.facts["path"])), size=cohort.size)
+    whole, withdrawn = pool, bool(store.withdrawn())
+    for cohort, path in zip(joined, moved or [str(cohort.facts["path"]) for cohort in joined], strict=True):
+        place = config.resolve(path)
+        if not place.exists():
+            raise config.error(
+                "pool.further",
+                f"{place.name}, which joined the pool later, is not there",
+                "Put it back, or say where the files that joined are now: further = ['...']",
+            )
+        whole = extended(whole, place, size=None if withdrawn else cohort.size)
     return whole
 
 
@@ -180,17 +238,3 @@ def _finish(store: CampaignStore, recipe: Recipe, pool: Pool, seed: int | None, 
             source = OperatingSystem() if seed is None else Seeded(seed)
             Ledger.create(sink, recipe.terms(), source=source).close()
         store.record(CREATED, phase=0, facts={"keys": make_keys(store, seed)})
-
-
-def _check_ids(store: CampaignStore, pool: Pool) -> None:
-    """Ids are compared whenever a campaign is opened; contents, of the records that are used."""
-    enrolled = store.ids()
-    if enrolled == pool.ids:
-        return
-    missing = len(set(enrolled) - set(pool.ids))
-    added = len(set(pool.ids) - set(enrolled))
-    raise PoolChanged(
-        f"the pool of {store.name}",
-        f"{missing} enrolled records are missing, {added} are not enrolled, or their order is another",
-        "Restore the pool; new records join with discreet pool extend",
-    )

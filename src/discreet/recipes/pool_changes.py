@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 
 from discreet.campaign import Campaign
-from discreet.campaign.campaign import MANIFEST
 from discreet.campaign.sealed_steps import query_begun
+from discreet.campaign.withdrawing import manifest_key
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, NotNow
-from discreet.pools import Differences, JoinedPool, ManifestKey, Pool, compare, extended, macs
+from discreet.pools import Differences, JoinedPool, Pool, compare, extended, macs
 from discreet.recipes.measuring import check_apart, pool_like
+from discreet.storage import CampaignStore
 
 
 def extend(campaign: Campaign, config: CampaignConfig, file: Path) -> tuple[int, int]:
@@ -39,17 +40,41 @@ def join(campaign: Campaign, further: Pool, *, path: str | None = None) -> tuple
     longer pool.
     """
     store = campaign.store
+    known = [_enrolled(campaign.pool, name, store) for name in further.ids] if campaign.pool.withdrawn else further.ids
     for cohort in store.pool_cohorts()[1:]:
-        if store.ids(cohort.number) == further.ids:
+        if store.ids(cohort.number) == known:
             return cohort.number, cohort.size
+    _check_withdrawn(campaign, further)
     JoinedPool([campaign.pool, further])  # ids are new, shapes fit
-    key = ManifestKey.read(store.directory / MANIFEST)
+    key = manifest_key(store)
     with store.exclusive("working"):
         _check_between_queries(campaign)
         codes = list(macs(further, key, progress=lambda done, whole: campaign.watch("enrolling", done, whole)))
         facts = {"pool": further.public()} | ({} if path is None else {"path": path})
         number = store.add_records(codes, facts)
     return number, len(further)
+
+
+def _enrolled(pool: Pool, name: str, store: CampaignStore) -> str:
+    return manifest_key(store).withdrawn_id(name) if pool.withdrew(name) else name
+
+
+def _check_withdrawn(campaign: Campaign, further: Pool) -> None:
+    """Whoever withdrew does not come back by another file: neither a record, nor a person without any left."""
+    pool = campaign.pool
+    again = sum(pool.withdrew(name) for name in further.ids)
+    if further.persons is not None and pool.persons is not None:
+        gone = pool.withdrawn
+        left = {person for one, person in zip(pool.ids, pool.persons, strict=True) if one not in gone}
+        lost = {one.person for one in campaign.store.withdrawn() if one.person}
+        key = manifest_key(campaign.store)
+        again += sum(person not in left and key.person_code(person) in lost for person in further.persons)
+    if again:
+        raise BadInput(
+            "extending a pool",
+            f"{again} of its records, or their persons, were withdrawn",
+            "Leave them out of the file",
+        )
 
 
 def _check_between_queries(campaign: Campaign) -> None:
@@ -61,7 +86,7 @@ def _check_between_queries(campaign: Campaign) -> None:
 
 def changes(campaign: Campaign) -> Differences:
     """Every record against its keyed code."""
-    key = ManifestKey.read(campaign.store.directory / MANIFEST)
+    key = manifest_key(campaign.store)
     return compare(
         campaign.store.macs(), campaign.pool, key, progress=lambda done, whole: campaign.watch("comparing", done, whole)
     )

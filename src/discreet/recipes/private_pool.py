@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.campaign.recipe import Chosen, Desk, Trained
+from discreet.campaign.replanning import Continuation, Wish
 from discreet.config import CampaignConfig
 from discreet.noise import SecretKey
 from discreet.planning import make_plan, plan_request
 from discreet.pools import Pool
-from discreet.privacy.ledger import Terms, terms_of
+from discreet.privacy.ledger import Ledger, Terms, terms_of
 from discreet.privacy.plan import Plan
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.recipes import choosing, learning, measuring, selecting
@@ -91,8 +92,17 @@ class PrivatePool:
         return self.config.task.kind == "multilabel"
 
     def labels_planned(self, phase: int) -> int:
-        """Units that are asked in a phase, at most."""
+        """Labels that are asked for in a phase: of persons, as many as they may have records."""
+        return self.units_planned(phase) * self.labels_each
+
+    def units_planned(self, phase: int) -> int:
+        """Records or persons that are asked in a phase."""
         return round(sum(cohort.size for cohort in self.plan.cohorts if cohort.phase == phase))
+
+    @property
+    def labels_each(self) -> int:
+        """Labels that a unit has at most."""
+        return self.config.budget.records_per_person if self.config.budget.unit == "person" else 1
 
     def terms(self) -> Terms:
         """Of the plan, and of evaluation where it is paid for."""
@@ -109,11 +119,19 @@ class PrivatePool:
     def choose(self, desk: Desk) -> Chosen:
         """The initial records by lot, or those whose labels are there; later ones by score."""
         units = Units.of(desk.pool, self.config.budget.unit, self.config.budget.records_per_person)
+        if not self.labels_planned(desk.phase):  # re-planned: a last training, for which nobody is asked
+            return Chosen(ids=(), cohorts={}, facts={"mechanism": "none", "private": True, "threshold": None})
         if desk.phase == 0 and self.config.initial is not None:
             return choosing.chosen_before(desk, self.config, self.plan, units)
         if desk.phase == 0:
             return choosing.chosen_at_random(desk, self.plan, units)
         return choosing.chosen_by_score(desk, self.config, self.plan, units, self.shards)
+
+    def continued(self, wish: Wish, *, ledger: Ledger, done: int) -> Continuation:
+        """With another plan behind the phases that are done."""
+        from discreet.recipes.continuing import continuation
+
+        return continuation(self, wish, ledger=ledger, done=done)
 
     def train(self, desk: Desk, labels: Mapping[str, Value]) -> Trained:
         """Charge and train a phase, and measure the model where that was asked for."""

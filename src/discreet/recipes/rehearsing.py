@@ -17,7 +17,7 @@ from discreet.privacy.plan import Plan
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.recipes import learning, measuring
 from discreet.recipes.known_labels import known_units
-from discreet.recipes.model_records import inputs_of, made_up_rows
+from discreet.recipes.model_records import inputs_of, made_up_rows, rows_among
 from discreet.recipes.selecting import scorer_of, selector_of
 from discreet.recipes.units import Units
 from discreet.scorers import pool_scores
@@ -39,10 +39,20 @@ def rehearse(config: CampaignConfig, plan: Plan, pool: Pool, predictor: Predicto
     _training(config, plan, inputs)
     for query in range(1, len(plan.phases)):
         selector_of(config, plan, query, OperatingSystem())
-    if len(plan.phases) > 1 and config.selector.name not in ("random", "k-centre"):
-        with config.pointing("scorer.name"):
-            pool_scores(scorer_of(config), predictor, made_up_rows(config, inputs, _ROWS))
+    if len(plan.phases) > 1 and config.selector.name != "random":
+        _choosing(config, predictor, inputs)
     measuring.check(config, pool)
+
+
+def _choosing(config: CampaignConfig, predictor: Predictor, inputs: tuple[int, ...]) -> None:
+    """What a query computes of records, on made-up ones that are read as a pool's are."""
+    rows = rows_among(made_up_rows(config, inputs, _ROWS), np.arange(_ROWS))
+    if config.selector.name == "k-centre":
+        with config.pointing("selector.name"):
+            predictor.embed(rows)
+    else:
+        with config.pointing("scorer.name"):
+            pool_scores(scorer_of(config), predictor, rows)
 
 
 def _training(config: CampaignConfig, plan: Plan, inputs: tuple[int, ...]) -> None:

@@ -26,7 +26,9 @@ class Units:
 
     names: list[str]
     records: dict[str, list[int]] | None = field(default=None)
-    """None: every unit is a record, in the pool's order."""
+    """None: every unit is a record, in the pool's order. Withdrawn records are left out."""
+    first: dict[str, int] = field(default_factory=dict)
+    """The first record of a person, also if it was withdrawn: who was asked by it stays asked."""
 
     @classmethod
     def of(cls, pool: Pool, unit: Unit, most: int) -> Units:
@@ -39,7 +41,18 @@ class Units:
             mine = found.setdefault(person, [])
             if len(mine) < most:
                 mine.append(place)
-        return cls(names=list(found), records=found)
+        first = {person: mine[0] for person, mine in found.items()}
+        gone = pool.withdrawn
+        left = (
+            {person: [p for p in mine if pool.ids[p] not in gone] for person, mine in found.items()} if gone else found
+        )
+        return cls(names=list(found), records=left, first=first)
+
+    def gone(self, pool: Pool) -> frozenset[str]:
+        """Units all of whose records were withdrawn."""
+        if self.records is None:
+            return pool.withdrawn
+        return frozenset(name for name, mine in self.records.items() if not mine)
 
     def places(self, numbers: Places) -> Places:
         """Places of the records of units, given by their numbers; units in that order."""
@@ -77,7 +90,9 @@ class RowsAt:
         return len(self._places)
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        """Rows by a slice, a mask or places."""
+        """Rows by a slice, a mask or places; one row by its number."""
+        if isinstance(key, int | np.integer):
+            return np.asarray(self._x[int(self._places[key])], dtype=self.dtype)
         places = self._places[key]
         if len(places) and isinstance(key, slice) and (np.diff(places) == 1).all():
             return np.asarray(self._x[int(places[0]) : int(places[-1]) + 1], dtype=self.dtype)

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from discreet.campaign.campaign import MODEL
+from discreet.campaign.campaign import MODEL, evaluations_of
+from discreet.campaign.replanning import replannings
 from discreet.campaign.secret_keys import PURPOSES, secret_key
 from discreet.campaign.standing import PUBLISHED, TRAINED
 from discreet.config import CampaignConfig
@@ -22,7 +23,7 @@ from discreet.privacy.certificate.verification import verify_ledger
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.terms import plan_digest
 from discreet.privacy.plan_forms import plan_from_json
-from discreet.recipes.opening import FORMAT, differences
+from discreet.recipes.opening import FORMAT, differences, newest_plan
 from discreet.storage import CampaignStore, open_storage
 from discreet.storage.stored import KeptFile
 
@@ -43,7 +44,7 @@ def verify_campaign(config: CampaignConfig) -> Verdict:
         verdict = replace(verify_ledger(b"".join(lines)), what="campaign", simulation=store.simulation)
         checks = [*verdict.checks, _file_check(config, form["config"])]
         if verdict.ok:  # else there is no ledger to compare with
-            checks += _against_ledger(store, Ledger.open(MemorySink(lines)), form["plan"])
+            checks += _against_ledger(store, Ledger.open(MemorySink(lines)))
         return replace(verdict, checks=(*checks, _keys(store, config), *_kept_files(store)))
 
 
@@ -64,23 +65,50 @@ def _file_check(config: CampaignConfig, stored: dict[str, object]) -> Check:
     )
 
 
-def _against_ledger(store: CampaignStore, ledger: Ledger, form: Any) -> Iterator[Check]:
+def _against_ledger(store: CampaignStore, ledger: Ledger) -> Iterator[Check]:
     try:
-        plan = plan_from_json(form, certify=False)  # its claim was checked with the ledger's terms
+        plan = plan_from_json(newest_plan(store), certify=False)  # its claim was checked with the ledger's terms
+        first = plan_from_json(store.config["plan"], certify=False)
     except DiscreetError as error:
         yield Check(name="plan", ok=False, detail=error.fact)
         return
-    same = plan_digest(plan) == ledger.terms.plan and store.simulation == ledger.simulation
+    named = ledger.opening.terms.plan == plan_digest(first) and plan_digest(plan) == ledger.terms.plan
+    same = named and store.simulation == ledger.simulation
     detail = "it is the one the ledger is committed to" if same else "the ledger is committed to another one"
     yield Check(name="plan", ok=same, detail=detail)
+    if ledger.amendments or replannings(store.transitions()):
+        yield _replanned(store, ledger)
     paid = {(entry.why.phase, entry.why.purpose.split()[0]) for entry in ledger.entries}
     taken = {(one.kind, one.phase) for one in store.transitions()}
     needed = {(phase, "training") for kind, phase in taken if kind == TRAINED}
+    measured = evaluations_of(store.transitions())
+    needed |= {(phase, "evaluation") for phase, found in measured.items() if found.get("kind") == "paid"}
     if not plan.selection.is_free:
-        needed |= {(phase, "selection") for kind, phase in taken if kind == PUBLISHED and phase}
+        asked = {cohort.phase for cohort in plan.cohorts}
+        needed |= {(phase, "selection") for kind, phase in taken if kind == PUBLISHED and phase in asked - {0}}
     missing = len(needed - paid)
-    detail = f"{missing} queries or trainings are not in the ledger" if missing else f"{len(needed)}, each charged"
+    detail = (
+        f"{missing} queries, trainings or evaluations are not in the ledger"
+        if missing
+        else f"{len(needed)}, each charged"
+    )
     yield Check(name="steps", ok=not missing, detail=detail)
+
+
+def _replanned(store: CampaignStore, ledger: Ledger) -> Check:
+    """Every re-planning of the ledger is a step of the store, with the plan that the ledger names, and no other is."""
+    steps = [(one.phase, _digest_of(one.facts.get("plan"))) for one in replannings(store.transitions())]
+    lines = [(one.why.phase, one.terms.plan) for one in ledger.amendments if one.terms is not None]
+    ok = steps == lines
+    detail = f"{len(lines)}, each with its plan" if ok else "the store's and the ledger's are not the same ones"
+    return Check(name="replanning", ok=ok, detail=detail)
+
+
+def _digest_of(form: Any) -> str:
+    try:
+        return plan_digest(plan_from_json(form, certify=False))
+    except DiscreetError:
+        return "no plan"
 
 
 def _keys(store: CampaignStore, config: CampaignConfig) -> Check:

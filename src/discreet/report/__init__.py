@@ -1,1 +1,1 @@
-"""Summaries and pictures. A picture is pure data plus a renderer."""
+"""Summaries and pictures: a plan drawn, a campaign on a page for an audience. A picture is pure data and a renderer."""

@@ -31,7 +31,7 @@ from discreet.privacy.exact import Number, exact_decimal
 from discreet.privacy.hidden_slots import BINS, MOST_BINS
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.plan import Plan
-from discreet.records import Selection
+from discreet.records import NoisyHistogram, Selection
 from discreet.scorers.own import declared_range
 from discreet.selectors.candidates import Floats, checked, chosen, whole
 from discreet.selectors.receipts import one_receipt, pure_price
@@ -93,7 +93,8 @@ class HiddenThresholdSelector:
         names, values, _ = checked(ids, scores, k, self.range)
         paid = one_receipt(receipt)
         where = self.bins_of(values)
-        edge, share = edge_of(self.noisy_tails(where, paid), wanted)
+        noisy = self.noisy_counts(where, paid)
+        edge, share = edge_of(tails_of(noisy, np.inf), wanted)
         fell = random_coins(len(names), numerator(float(share), up=False), where=paid)
         asked = (where > edge) | ((where == edge) & fell)
         mixed = random_places(len(names), len(names), where=paid)  # of all, so that it tells nothing of how many
@@ -105,6 +106,11 @@ class HiddenThresholdSelector:
             simulation=paid.simulation,
             epsilon=pure_price(paid),
             threshold=float(bottom + (top - bottom) * int(edge) / self.bins),
+            histogram=NoisyHistogram(
+                range=self.range,
+                counts=tuple(int(count) for count in noisy.tolist()),
+                epsilon=exact_decimal(self.threshold_epsilon, "threshold_epsilon"),
+            ),
         )
 
     def bins_of(self, values: Floats) -> NDArray[np.int64]:
@@ -115,11 +121,10 @@ class HiddenThresholdSelector:
         found = np.minimum(raised, self.bins - 1).astype(np.int64)
         return np.asarray(np.where(values > bottom, found, -1))
 
-    def noisy_tails(self, where: NDArray[np.int64], paid: Receipt) -> Floats:
-        """About how many are in each bin or above."""
+    def noisy_counts(self, where: NDArray[np.int64], paid: Receipt) -> Floats:
+        """About how many are in each bin."""
         counts = np.bincount(where[where >= 0], minlength=self.bins)
-        noisy = np.asarray(discrete_laplace(counts, receipt=paid), dtype=np.float64)
-        return tails_of(noisy, np.inf)
+        return np.asarray(discrete_laplace(counts, receipt=paid), dtype=np.float64)
 
 
 def edge_of(tails: Floats, k: int) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from discreet.privacy.events import Repeated
 from discreet.privacy.exact import exact_sum
 from discreet.privacy.ledger import Ledger, Receipt, Why
 from discreet.privacy.ledger.entries import Charge
-from discreet.privacy.ledger.ledger import request
+from discreet.privacy.ledger.requests import request
 from discreet.roles import Selector
 
 

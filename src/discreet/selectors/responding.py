@@ -27,7 +27,7 @@ from discreet.noise import discrete_laplace, highest, numerator, random_places, 
 from discreet.privacy.events import DiscreteLaplace, Event, ThresholdResponse
 from discreet.privacy.exact import Number, exact_decimal
 from discreet.privacy.ledger import Receipt
-from discreet.records import Selection
+from discreet.records import NoisyHistogram, Selection
 from discreet.scorers.own import declared_range
 from discreet.selectors.candidates import checked, chosen
 from discreet.selectors.receipts import pure_price, several
@@ -50,12 +50,15 @@ class Coins:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Response:
-    """Places of the asked, in random order, and which of them are above the threshold. ``dropped`` is the owner's."""
+    """Places of the asked, in random order, and which of them are above the threshold. ``dropped`` is the owner's;
+    ``histogram`` is what was released to find a threshold.
+    """
 
     places: NDArray[np.int64]
     threshold: float
     above: NDArray[np.bool_]
     dropped: int
+    histogram: NoisyHistogram | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +123,7 @@ class ThresholdSelector:
             threshold=found.threshold,
             above=frozenset(chosen(names, found.places[found.above])),
             dropped=found.dropped if self.tells_dropped else None,
+            histogram=found.histogram,
         )
 
     def decide(self, tails: NDArray[np.float64] | None, count: int, pool: int) -> tuple[float, Coins]:
@@ -154,14 +158,29 @@ class ThresholdSelector:
             raise BadInput(
                 "a threshold response", "it does not have a receipt for each of its charges", "Charge its price"
             )
-        tails = None
+        tails, released = None, None
         if self.threshold is None:
-            tails = tails_of(noisy_counts(scores, self.range, self.bins, paid[0]), scores.size)
+            noisy = noisy_counts(scores, self.range, self.bins, paid[0])
+            tails, released = tails_of(noisy, scores.size), self._released(noisy, scores.size)
         tau, coins = self.decide(tails, count, scores.size)
         above = is_above(scores, tau, self.range)
         fell = threshold_places(above, high=coins.high, low=coins.low, receipt=paid[-1])
         places = fell[random_places(fell.size, count, where=paid[-1])]
-        return Response(places=places, threshold=tau, above=above[places], dropped=fell.size - places.size)
+        return Response(
+            places=places,
+            threshold=tau,
+            above=above[places],
+            dropped=fell.size - places.size,
+            histogram=released,
+        )
+
+    def _released(self, noisy: NDArray[np.float64], pool: int) -> NoisyHistogram:
+        return NoisyHistogram(
+            range=self.range,
+            counts=tuple(int(count) for count in noisy.tolist()),
+            epsilon=exact_decimal(self.threshold_epsilon, "threshold_epsilon"),
+            every=_stride(pool),
+        )
 
 
 def ample(k: int) -> int:

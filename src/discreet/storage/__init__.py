@@ -3,7 +3,7 @@
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.ledger_sink import StoreSink
 from discreet.storage.opening import Storage, open_storage
-from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition
+from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
 
 __all__ = [
     "CampaignStore",
@@ -13,5 +13,6 @@ __all__ = [
     "StoreSink",
     "Told",
     "Transition",
+    "WithdrawnRecord",
     "open_storage",
 ]

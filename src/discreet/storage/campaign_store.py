@@ -17,14 +17,14 @@ from discreet.errors import BadInput
 from discreet.records import Answer, Question
 from discreet.storage import answers as told_answers
 from discreet.storage import files as kept_files
-from discreet.storage import pool
+from discreet.storage import pool, withdrawals
 from discreet.storage import questions as asked_questions
 from discreet.storage import transitions as steps
 from discreet.storage.forms import from_json
-from discreet.storage.ledger_sink import StoreSink
+from discreet.storage.ledger_sink import Step, StoreSink
 from discreet.storage.locks import locked
 from discreet.storage.scope import Scope
-from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition
+from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +59,13 @@ class CampaignStore:
         return pool.add_records(self._scope, rows, facts)
 
     def ids(self, cohort: int | None = None) -> list[str]:
-        """Of the enrolled records, in the order of enrolment; all, or those of a pool cohort."""
+        """Of the enrolled records, in the order of enrolment; all, or of a pool cohort. An erased one has its code."""
         return pool.ids(self._scope, cohort)
 
     def macs(self) -> Iterator[tuple[str, bytes]]:
-        """Id and keyed code of every record enrolled now, in the order of enrolment; not all at once."""
+        """Id and keyed code of every record enrolled now, in the order of enrolment; not all at once. Erased ones have
+        none.
+        """
         return pool.macs(self._scope)
 
     def macs_of(self, ids: Sequence[str]) -> dict[str, bytes]:
@@ -73,6 +75,30 @@ class CampaignStore:
     def pool_cohorts(self) -> list[PoolCohort]:
         """What was enrolled together, in order."""
         return pool.cohorts(self._scope)
+
+    def mark_withdrawn(self, ids: Iterable[str]) -> int:
+        """Mark records as withdrawn, whatever step is under way; how many were not marked before."""
+        return withdrawals.mark(self._scope, ids)
+
+    def withdrawn(self) -> list[WithdrawnRecord]:
+        """Records that were withdrawn, in the order of enrolment."""
+        return withdrawals.read(self._scope)
+
+    def erase(self, codes: Mapping[str, tuple[str, bytes]]) -> None:
+        """Erase marked records, given the code that takes the place of each id and the code of its person: answers go
+        with their history, questions keep their places. Copies in files and free pages: `sweep`, `scrub`.
+        """
+        withdrawals.erase(self._scope, codes)
+
+    def scrub(self) -> None:
+        """Rewrite the database without what was deleted from it, and empty its log. `StoreUnavailable` while another
+        process reads.
+        """
+        self._scope.database.scrub(self._scope.asked("erasing records"))
+
+    def finish_withdrawals(self) -> None:
+        """Record that no copy of the erased records is left."""
+        withdrawals.finish(self._scope)
 
     def record(self, kind: str, *, phase: int, facts: Mapping[str, Any] | None = None) -> Transition:
         """Record that a step was taken; the first record of it, if it was before. Other facts: `InvalidStore`."""
@@ -143,13 +169,16 @@ class CampaignStore:
         """The kinds of file that are kept."""
         return sorted({one.kind for one in self.files(phase)})
 
-    def sweep(self) -> int:
-        """Remove files that nothing names, left by processes that died. How many there were."""
-        return kept_files.sweep(self._scope)
+    def sweep(self, *, alone: bool = False) -> int:
+        """Overwrite and remove files that nothing names, left by processes that died. How many there were.
 
-    def sink(self) -> StoreSink:
-        """Where the campaign's ledger keeps its lines."""
-        return StoreSink(self._scope)
+        ``alone``: nobody keeps a file meanwhile, so that also what was written a moment ago is a leftover.
+        """
+        return kept_files.sweep(self._scope, alone=alone)
+
+    def sink(self, *, step: Step | None = None) -> StoreSink:
+        """Where the campaign's ledger keeps its lines. ``step``: recorded in one transaction with the next ones."""
+        return StoreSink(self._scope, step=step)
 
     @contextmanager
     def exclusive(self, purpose: str, *, wait: float = 0.0) -> Iterator[None]:

@@ -62,6 +62,12 @@ class Database:
                     _of_parents.append(ending.pop_all())  # neither commit nor roll back what is the parent's
             self._check_usable(asked)
 
+    def scrub(self, asked: str) -> None:
+        """Rewrite the file without free pages and what was left in them, and empty the log."""
+        self._check_usable(asked)
+        with sqlite.refusals(asked):
+            sqlite.rewrite(self._engine, asked=asked, patience=self.patience)
+
     def close(self) -> None:
         """Close all connections. The last one to be closed tidies up the log."""
         self._closed = True

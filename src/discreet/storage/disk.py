@@ -21,13 +21,13 @@ def make_private(directory: Path) -> None:
 
 
 @contextmanager
-def disk_refusals(asked: str) -> Iterator[None]:
-    """Errors of the file system as ours, without paths."""
+def disk_refusals(asked: str, *, kept: str = "nothing of this was stored") -> Iterator[None]:
+    """Errors of the file system as ours, without paths. ``kept``: what is so after one."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            fact, remedy = "the disk is full", "Make room and try again; nothing of this was stored"
+            fact, remedy = "the disk is full", f"Make room and try again; {kept}"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             fact, remedy = "its directory may not be written", "Give yourself the right to write it"
         else:

@@ -11,6 +11,7 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Connection, select
 
 from discreet.errors import BadInput, InvalidStore
+from discreet.noise.key_files import destroy
 from discreet.storage.disk import disk_refusals
 from discreet.storage.forms import check_number, check_text, moment, now, stamp
 from discreet.storage.objects import hash_of, leftovers, write_object
@@ -69,20 +70,23 @@ def read(scope: Scope, phase: int | None) -> list[KeptFile]:
     return sorted(kept, key=lambda one: (one.phase, one.kind))
 
 
-def sweep(scope: Scope) -> int:
-    """Remove what no row names: replaced files, and those of processes that died while they wrote. How many."""
+def sweep(scope: Scope, *, alone: bool = False) -> int:
+    """Overwrite and remove what no row names: replaced files, and those of processes that died while they wrote.
+
+    How many. Overwritten, because labels of records that were withdrawn may be in them.
+    """
     with scope.writing("removing files") as connection, disk_refusals(scope.asked("removing files")):
-        spare = _unnamed(connection, scope)
+        spare = _unnamed(connection, scope, alone=alone)
         for path in spare:
-            path.unlink(missing_ok=True)
+            destroy(path)
     return len(spare)
 
 
-def _unnamed(connection: Connection, scope: Scope) -> list[Path]:
+def _unnamed(connection: Connection, scope: Scope, *, alone: bool) -> list[Path]:
     """Nobody can come to name one of these meanwhile: `keep` looks for its file when it has the writer's turn."""
     named = set(connection.scalars(select(files.c.sha256).where(scope.rows(files))))
     whole = [path for path in _objects(scope).glob("[!.]*") if path.name not in named]
-    return whole + leftovers(_objects(scope), asked=scope.asked("removing files"))
+    return whole + leftovers(_objects(scope), asked=scope.asked("removing files"), alone=alone)
 
 
 def _is(scope: Scope, kind: str, phase: int) -> tuple[ColumnElement[bool], ...]:

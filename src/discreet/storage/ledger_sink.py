@@ -7,21 +7,27 @@ ledgers of its parent: it opens its own, or two processes would draw for one cha
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from discreet.errors import LedgerUnavailable
 from discreet.privacy.ledger.sinks import not_the_end
+from discreet.storage import transitions
+from discreet.storage.forms import canonical
 from discreet.storage.scope import Scope
 from discreet.storage.tables import ledger_lines
 
+Step = tuple[str, int, Mapping[str, Any]]
+"""Kind, phase and facts of a transition."""
+
 
 class StoreSink:
-    """Keeps the lines of a campaign's ledger."""
+    """Keeps the lines of a campaign's ledger. ``step``: recorded together with the next lines, or not at all."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope, self._process = scope, os.getpid()
+    def __init__(self, scope: Scope, *, step: Step | None = None) -> None:
+        self._scope, self._process, self._step = scope, os.getpid(), step
         self._broken = self._closed = False
 
     def read(self) -> list[bytes]:
@@ -46,7 +52,14 @@ class StoreSink:
                 raise not_the_end()
             if rows:
                 connection.execute(ledger_lines.insert(), rows)
-        self._broken = False
+            self._take_step(connection)
+        self._broken, self._step = False, None
+
+    def _take_step(self, connection: Connection) -> None:
+        if self._step is not None:
+            kind, phase, facts = self._step
+            stored = canonical(facts, "facts of a transition")
+            transitions.insert(connection, self._scope, kind=kind, phase=phase, facts=stored)
 
     def close(self) -> None:
         """Take no more lines."""

@@ -82,15 +82,15 @@ def hash_of(path: Path) -> str | None:
         return None
 
 
-def leftovers(directory: Path, *, asked: str) -> list[Path]:
-    """Files that a crash left half written."""
-    return [part for part in directory.glob(".*.part") if _abandoned(part, asked)]
+def leftovers(directory: Path, *, asked: str, alone: bool = False) -> list[Path]:
+    """Files that a crash left half written. ``alone``: nobody else writes here now."""
+    return [part for part in directory.glob(".*.part") if _abandoned(part, asked, alone)]
 
 
-def _abandoned(part: Path, asked: str) -> bool:
+def _abandoned(part: Path, asked: str, alone: bool) -> bool:
     """Not written to for a while, and locked by nobody: between making a file and locking it there is a moment."""
     with suppress(FileNotFoundError):
-        if time.time() - part.stat().st_mtime < _WHILE:
+        if not alone and time.time() - part.stat().st_mtime < _WHILE:
             return False
         file = os.open(part, os.O_RDWR | os.O_CLOEXEC)
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.exc import IntegrityError
 
 from discreet.errors import BadInput
@@ -94,10 +94,15 @@ def macs(scope: Scope) -> Iterator[tuple[str, bytes]]:
         end = connection.scalar(select(func.max(records.c.place)).where(scope.rows(records)))
     for first in range(0, 0 if end is None else end + 1, _ROWS):
         page = records.c.place >= first, records.c.place < min(first + _ROWS, end + 1)
-        wanted = select(records.c.id, records.c.mac).where(scope.rows(records), *page).order_by(records.c.place)
+        wanted = select(records.c.id, records.c.mac).where(_there(scope), *page).order_by(records.c.place)
         with scope.reading("reading the pool") as connection:
             rows = connection.execute(wanted).all()
         yield from ((row.id, row.mac) for row in rows)
+
+
+def _there(scope: Scope) -> ColumnElement[bool]:
+    """Records that were not erased: where a code of content would be, those have one of their person."""
+    return scope.rows(records) & (records.c.withdrawn.is_(None) | records.c.withdrawn.like("asked %"))
 
 
 def macs_of(scope: Scope, wanted: Sequence[str]) -> dict[str, bytes]:
@@ -105,9 +110,7 @@ def macs_of(scope: Scope, wanted: Sequence[str]) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     with scope.reading("reading the pool") as connection:
         for part in chunks(wanted, _AT_ONCE):
-            rows = connection.execute(
-                select(records.c.id, records.c.mac).where(scope.rows(records), records.c.id.in_(part))
-            )
+            rows = connection.execute(select(records.c.id, records.c.mac).where(_there(scope), records.c.id.in_(part)))
             found.update({row.id: row.mac for row in rows})
     return found
 

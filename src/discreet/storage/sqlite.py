@@ -48,6 +48,7 @@ def _prepare(connection: sqlite3.Connection, _: object) -> None:
     try:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten with zeros
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
     except sqlite3.Error:
         connection.close()
@@ -71,6 +72,25 @@ def enter_wal(engine: Engine, *, patience: float) -> None:
         raise StoreUnavailable(
             "opening a campaign store", "its file system cannot share memory between processes", "Use a local disk"
         )
+
+
+def rewrite(engine: Engine, *, asked: str, patience: float) -> None:
+    """Rebuild the file: pages that were split or moved keep old rows in their gaps, which no deletion reaches. Then
+    bring the log into the file and cut it to nothing; that waits for readers.
+    """
+    connection = engine.raw_connection()
+    try:
+        driver: Any = connection.driver_connection
+        driver.execute("VACUUM")
+        until = time.monotonic() + patience
+        while driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            if time.monotonic() > until:
+                raise StoreUnavailable(
+                    asked, "another process reads the store, so its log cannot be emptied", "Try again when it is done"
+                )
+            time.sleep(0.01)
+    finally:
+        connection.close()
 
 
 def _patiently(driver: Any, statement: str, patience: float) -> tuple[Any, ...]:

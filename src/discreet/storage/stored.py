@@ -19,6 +19,22 @@ class PoolCohort:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WithdrawnRecord:
+    """A record that was taken back.
+
+    id        its own while it is only marked; its keyed code once it is ``erased``
+    person    the keyed code of whose record it was, if it is erased and that was known
+    done      no copy is left in the store's files
+    """
+
+    place: int
+    id: str = field(repr=False)
+    person: bytes = field(repr=False)
+    erased: bool
+    done: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Transition:
     """A step of the campaign that was taken: once for each kind and phase."""
 

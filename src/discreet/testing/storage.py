@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def check_storage(open_storage: Open) -> None:
     """Raise AssertionError with the first line of the contract that ``open_storage`` does not keep."""
     _campaigns(open_storage)
-    for promise in (_pool, _steps, _questions, _answers, _files):
+    for promise in (_pool, _steps, _questions, _answers, _files, _withdrawals):
         with open_storage() as storage:
             promise(storage.create(promise.__name__, config={}, simulation=True))
     with open_storage() as storage:
@@ -151,3 +151,28 @@ def _files(store: CampaignStore) -> None:
     (store.directory / "objects" / name).unlink()
     refused(partial(store.file, "model", 1), InvalidStore, "a lost file is noticed")
     holds(store.kinds() == ["model"] and len(store.files()) == 2, "what is kept can be listed")
+
+
+def _withdrawals(store: CampaignStore) -> None:
+    (asked,) = enrolled(store, 1, 4)
+    store.publish(0, asked, above={"r0", "r1"}, cohorts={one.record: "all" for one in asked})
+    store.tell([Answer(question_id=one.id, value="x", annotator="ann") for one in asked])
+    holds(store.mark_withdrawn(["r1", "r2", "nobody"]) == 2, "records are marked once, unknown ids are passed over")
+    holds(store.mark_withdrawn(["r1"]) == 0, "marking again changes nothing")
+    holds(store.ids()[1] == "r1" and len(store.answers()) == 4, "what is marked is still there")
+    for _ in range(2):
+        store.erase({"r1": ("code-1", b"whose")})
+        gone = [(one.place, one.id, one.person, one.erased, one.done) for one in store.withdrawn()]
+        holds(gone == [(1, "code-1", b"whose", True, False), (2, "r2", b"", False, False)], "marked ones are erased")
+    holds(store.ids()[:3] == ["r0", "code-1", "r2"], "an erased record keeps its place, under its code")
+    holds("code-1" not in dict(store.macs()) and not store.macs_of(["code-1"]), "its own code is gone")
+    questions = [(one.id, one.place, one.record) for one in store.questions()]
+    wanted = [(one.id, one.place, "code-1" if one.record == "r1" else one.record) for one in asked]
+    holds(questions == wanted, "its question keeps its id and place")
+    holds(store.cohort_members() == {"all": [record for _, _, record in wanted]}, "it keeps its place in its cohort")
+    holds(store.above(0) == frozenset({"r0"}), "what it was asked for is gone")
+    holds(all(one.question_id != asked[1].id for one in store.answers()), "its answers are gone")
+    holds(store.history(asked[1].id) == [], "and their history")
+    store.scrub()
+    store.finish_withdrawals()
+    holds([one.done for one in store.withdrawn()] == [True, False], "only erased ones are done")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from discreet.noise import SealedPhase, charge_once
 from discreet.privacy.ledger import Ledger, Receipt, Why
-from discreet.privacy.ledger.ledger import request
+from discreet.privacy.ledger.requests import request
 from discreet.privacy.training_phase import TrainingPhase
 
 TRAINING = "training"

@@ -234,7 +234,11 @@ def _pure_noise(event: Event, interval: float) -> LossPair:
 
     epsilon = event.pure_epsilon()
     if epsilon is None:
-        raise UnsupportedEvent(f"pricing a {event.kind} event by PLD", "no loss distribution is known here")
+        raise UnsupportedEvent(
+            f"pricing a {event.kind} event by PLD",
+            "no loss distribution is known here",
+            "Charge it to an adaptive ledger, whose filter needs its Rényi divergences only",
+        )
     if epsilon == 0:
         return _both_directions(pld.identity(value_discretization_interval=interval))
     if isinstance(event, Laplace):

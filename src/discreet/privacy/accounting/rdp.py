@@ -14,9 +14,11 @@ import numpy as np
 from discreet.errors import UnsupportedEvent
 from discreet.privacy.accounting.bounded_range import bounded_range_rdp
 from discreet.privacy.accounting.sampled_gaussian import Array, sampled_gaussian_rdp
+from discreet.privacy.accounting.tuned import tuned_rdp
 from discreet.privacy.event_forms import flatten
 from discreet.privacy.events import BoundedRange, Event, Gaussian, Laplace, PmfFamily, PoissonSampledGaussian
 from discreet.privacy.exact import float_above
+from discreet.privacy.tuned import Tuned
 
 ORDERS: Array = np.array(
     [1.005, 1.01, 1.02, 1.03, 1.05, 1.07]
@@ -50,6 +52,8 @@ def _single(event: Event, orders: Array) -> Array:
             return bounded_range_rdp(float_above(event.epsilon), orders)
         case PmfFamily():
             return _family(event, orders)
+        case Tuned():
+            return _tuned(event, orders.tobytes())
     epsilon = event.pure_epsilon()
     if epsilon is None:
         raise UnsupportedEvent(f"RDP of a {event.kind} event", "no formula is known here", "Use PLD")
@@ -59,6 +63,21 @@ def _single(event: Event, orders: Array) -> Array:
 @functools.lru_cache(maxsize=4096)
 def _sampled(rate: float, sigma: float, orders: bytes) -> Array:
     curve: Array = sampled_gaussian_rdp(np.array([rate]), sigma, np.frombuffer(orders))[0]
+    curve.setflags(write=False)
+    return curve
+
+
+@functools.lru_cache(maxsize=256)
+def _tuned(event: Tuned, stored: bytes) -> Array:
+    """Of the run's own divergences at these orders and at all of `ORDERS`, in both directions; at most its exact
+    epsilon, where it has one.
+    """
+    orders = np.frombuffer(stored)
+    every = [rdp_curve(run, orders) for run in event.events]
+    wide = [rdp_curve(run) for run in event.events]
+    found = tuned_rdp(np.max(every, axis=0), orders, np.max(wide, axis=0), ORDERS, event.runs)
+    pure = event.pure_epsilon()
+    curve = found if pure is None else np.minimum(found, float_above(pure))
     curve.setflags(write=False)
     return curve
 

@@ -26,13 +26,16 @@ from discreet.errors import InvalidCertificate
 from discreet.privacy.accounting.filters import RdpLimit
 from discreet.privacy.accounting.pld import CERTIFICATE_INTERVAL
 from discreet.privacy.budget import Budget
-from discreet.privacy.events import Repeated
-from discreet.privacy.exact import exact_decimal, float_below, json_number
+from discreet.privacy.events import Repeated, ThresholdResponse
+from discreet.privacy.exact import exact_decimal, exact_sum, float_below, json_number
 from discreet.privacy.files import write_whole
 from discreet.privacy.hidden_slots import NOT_RELEASED
 from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger.continued import Continued, continued_budget
 from discreet.privacy.ledger.entries import canonical
 from discreet.privacy.ledger.opening import FORMAT as LEDGER_FORMAT
+from discreet.privacy.ledger.paths import Line, Reading
+from discreet.privacy.ledger.paths import Path as LedgerPath
 from discreet.privacy.trajectories import Trajectory
 
 FORMAT = "discreet.certificate/1"
@@ -44,7 +47,7 @@ Form = dict[str, Any]
 def certify(ledger: Ledger) -> Form:
     """The certificate of ``ledger`` as it stands, unsigned."""
     terms = ledger.terms
-    terms.check_claim()
+    ledger.opening.terms.check_claim()
     paths = committed_paths(terms.trajectories(), terms.accounted) if terms.lines else filtered_paths(ledger)
     form: Form = {
         "format": FORMAT,
@@ -63,7 +66,48 @@ def certify(ledger: Ledger) -> Form:
     }
     if terms.overflow:
         form["not_released"] = not_released(terms.overflow)
+    if terms.continued is not None:
+        form["replanned"] = replanned(ledger)
     return form | {"digest": digest_of(form), "signature": None}
+
+
+def replanned(ledger: Ledger) -> list[Form]:
+    """Every re-planning: from which phase on, after how many entries, why, and what was promised until then."""
+    found = []
+    for entry in ledger.amendments:
+        before = ledger.terms_before(entry)
+        assert entry.terms is not None
+        assert entry.terms.continued is not None
+        found.append(
+            {
+                "phase": entry.why.phase,
+                "entries": entry.sequence - 1,
+                **entry.terms.continued.to_json(),
+                "before": {"mode": before.mode, "budget": before.budget.to_json(), "plan": before.plan},
+            }
+        )
+    return found
+
+
+def kept_in(form: Form) -> Decimal:
+    """The delta that a claim keeps which a re-planning left; 0 without one."""
+    if "replanned" not in form:
+        return Decimal(0)
+    steps = form["replanned"]
+    if not isinstance(steps, list) or not steps or form["mode"] != "adaptive":
+        raise InvalidCertificate("reading a certificate", "its re-planning is not in the one form we write", "")
+    promises = [Budget.from_json(step["before"]["budget"]) for step in steps] + [Budget.from_json(form["budget"])]
+    for place, step in enumerate(steps):
+        if set(step) != {"phase", "entries", "because", "note", "kept", "before"}:
+            raise InvalidCertificate("reading a certificate", "its re-planning has other parts than ours", "")
+        why = Continued.from_json({name: step[name] for name in ("because", "note", "kept")})
+        after, kept = continued_budget(promises[place], promises[place + 1].epsilon, why.because, first=place == 0)
+        kept = kept if place == 0 else exact_decimal(steps[place - 1]["kept"], "kept")
+        if after != promises[place + 1] or why.kept != kept:
+            raise InvalidCertificate("reading a certificate", "its promise does not follow from the ones before", "")
+        if (step["before"]["mode"] == "committed") != (place == 0) or set(step["before"]) != {"mode", "budget", "plan"}:
+            raise InvalidCertificate("reading a certificate", "its re-planning did not begin in committed mode", "")
+    return exact_decimal(steps[-1]["kept"], "kept")
 
 
 def not_released(overflow: Decimal) -> Form:
@@ -103,16 +147,24 @@ def _finite(epsilon: float) -> float | None:
 
 def filtered_paths(ledger: Ledger) -> tuple[Trajectory, ...]:
     """What an adaptive ledger charged each path so far; no choice is cheaper there, so every event composes."""
-    charged, limit = ledger.charged(), RdpLimit(ledger.terms.budget, orders=ledger.terms.orders)
+    charged, limit = ledger.charged(), RdpLimit(ledger.terms.accounted, orders=ledger.terms.orders)
     found = []
     for path in ledger.terms.paths:
-        events = tuple(
-            Repeated(event=line.event, count=line.count) for line in charged if path.stay_of(line.who, line.phase)
-        )
-        priced = filtered(Trajectory(name=path.name, training=events), limit)
+        mine = [line for line in charged if path.stay_of(line.who, line.phase)]
+        chosen = [line for line in mine if ledger.terms.continued and _by_outcome(path, line)]
+        events = tuple(Repeated(event=line.event, count=line.count) for line in mine if line not in chosen)
+        branches = tuple(branch for line in chosen for branch in Reading(path, ()).branches(line))
+        priced = filtered(Trajectory(name=path.name, selection=branches, training=events), limit)
         # the ledger's own odometer, whose sum was rounded at every entry: the one the filter held to the budget
         found.append(replace(priced, epsilon_rdp=float_below(ledger.total(path.name).epsilon)))
     return tuple(found)
+
+
+def _by_outcome(path: LedgerPath, line: Line) -> bool:
+    """Whether a charge chose between paths, so that after a re-planning this one pays for its own outcome."""
+    stay = path.stay_of(line.who, line.phase)
+    chosen = stay is not None and stay.choice in ("asked", "asked-below", "missed")
+    return chosen and isinstance(line.event, ThresholdResponse)
 
 
 def filtered(path: Trajectory, limit: RdpLimit) -> Trajectory:
@@ -120,7 +172,8 @@ def filtered(path: Trajectory, limit: RdpLimit) -> Trajectory:
     spent = limit.nothing
     for part in path.training:
         spent = limit.after(spent, part.event, part.count)
-    return replace(path, epsilon_rdp=float(limit.epsilon(spent)), epsilon_pld=None)
+    whole = exact_sum((max(path.forward, path.backward), limit.epsilon(spent)))
+    return replace(path, epsilon_rdp=float(whole), epsilon_pld=None)
 
 
 def claim_of(paths: tuple[Trajectory, ...], budget: Budget, accountant: str) -> Form:

@@ -21,6 +21,7 @@ from discreet.privacy.accounting.filters import RdpLimit
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import statement
 from discreet.privacy.certificate.statement import FILTER, FORMAT, Form
+from discreet.privacy.events import ThresholdResponse
 from discreet.privacy.hidden_slots import NOT_RELEASED
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import whole_lines
@@ -46,6 +47,8 @@ KEYS = [
 ]
 NOT_RELEASED_KEY = "not_released"
 """Of hidden selections alone, before the digest."""
+REPLANNED_KEY = "replanned"
+"""Of ledgers that were re-planned alone, before the digest."""
 _BROKEN = (
     KeyError,
     TypeError,
@@ -152,12 +155,15 @@ def verify_ledger(data: bytes) -> Verdict:
 
 def _terms_check(ledger: Ledger) -> Check:
     terms = ledger.terms
-    if terms.mode == "adaptive":
-        return Check(name="promise", ok=True, detail="adaptive: the filter admits every entry in its order")
     try:
-        terms.check_claim()
+        ledger.opening.terms.check_claim()
     except DiscreetError as error:
         return Check(name="promise", ok=False, detail=error.fact)
+    if terms.continued:
+        detail = f"re-planned ({len(ledger.amendments)}), and adaptive since then: the filter counts every entry"
+        return Check(name="promise", ok=True, detail=detail)
+    if terms.mode == "adaptive":
+        return Check(name="promise", ok=True, detail="adaptive: the filter admits every entry in its order")
     detail = f"every committed path keeps epsilon {terms.budget.epsilon} by {terms.accountant.upper()}"
     return Check(name="promise", ok=True, detail=detail)
 
@@ -202,8 +208,9 @@ def _certificate_checks(form: Form, data: bytes, lines: list[bytes] | None, publ
 
 def _form_check(form: Form, data: bytes) -> Check:
     try:
-        keys = [key for key in form if key != NOT_RELEASED_KEY]
-        in_place = list(form)[-3] == NOT_RELEASED_KEY or NOT_RELEASED_KEY not in form
+        further = [key for key in (NOT_RELEASED_KEY, REPLANNED_KEY) if key in form]
+        keys = [key for key in form if key not in further]
+        in_place = len(further) < 2 and list(form)[-3] in further if further else True
         plain = keys == KEYS and in_place and statement.dump_certificate(form).encode("ascii") == data
     except (ValueError, RecursionError):
         plain = False
@@ -276,9 +283,11 @@ def _arithmetic_checks(form: Form) -> Iterator[Check]:
         again = statement.committed_paths(stored, budget.keeping(statement.overflow_in(form)))
         orders_fit = form["orders"] == []
     else:
-        limit = RdpLimit(budget, orders=tuple(form["orders"]))
+        limit = RdpLimit(budget.keeping(statement.kept_in(form)), orders=tuple(form["orders"]))
         again = tuple(statement.filtered(path, limit) for path in stored)
-        orders_fit = not any(path.selection for path in stored)
+        # choices are cheaper by their outcome where a committed ledger was re-planned, and nowhere else
+        orders_fit = REPLANNED_KEY in form or not any(path.selection for path in stored)
+        orders_fit = orders_fit and all(isinstance(b.event, ThresholdResponse) for p in stored for b in p.selection)
     for path, anew in zip(stored, again, strict=True):
         ok = _same(path.epsilon_pld, anew.epsilon_pld) and _same(path.epsilon_rdp, anew.epsilon_rdp)
         yield Check(name=f"path {path.name}", ok=ok and orders_fit, detail=_path_detail(anew, ok=ok))
@@ -326,6 +335,9 @@ def _against_ledger(form: Form, lines: list[bytes]) -> Iterator[Check]:
     there = ledger.entries[count - 1].hash if count else ledger.opening.hash
     grown = f"; {len(ledger) - count} were added since" if len(ledger) > count else ""
     yield Check(name="head", ok=there == named["head"], detail=f"{count} entries as they were{grown}")
+    if any(entry.sequence > count for entry in ledger.amendments):
+        detail = f"the ledger was re-planned since, and promises epsilon {ledger.terms.budget.epsilon} now"
+        yield Check(name="replanned", ok=False, detail=detail)
     yield _terms_agree(form, Ledger.open(MemorySink(lines[: count + 1])))
 
 
@@ -346,5 +358,6 @@ def _terms_agree(form: Form, ledger: Ledger) -> Check:
         and terms.plan == form["plan"]
         and list(terms.orders) == form["orders"]
         and terms.overflow == statement.overflow_in(form)
+        and form.get(REPLANNED_KEY) == (statement.replanned(ledger) if terms.continued else None)
     )
     return Check(name="terms", ok=ok, detail="its trajectories are the ledger's" if ok else "they are not the ledger's")

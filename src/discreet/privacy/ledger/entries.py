@@ -15,12 +15,15 @@ import functools
 import hashlib
 import json
 import re
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from discreet.errors import BadInput, DiscreetError, InvalidLedger
 from discreet.privacy.event_forms import REGISTRY, flatten, from_json, to_json
 from discreet.privacy.events import Event, ThresholdResponse
+
+if TYPE_CHECKING:
+    from discreet.privacy.ledger.terms import Terms
 
 KINDS = frozenset(REGISTRY.values())
 NOTHING_BEFORE = "0" * 64
@@ -92,7 +95,11 @@ class Charge:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One atomic charge as it stands in the ledger. ``key`` is the fingerprint of a sealed key, or empty."""
+    """One atomic charge as it stands in the ledger. ``key`` is the fingerprint of a sealed key, or empty.
+
+    ``terms``: of a re-planning, which charges nothing; from it on these are the ledger's terms
+    (`discreet.privacy.ledger.amendments`).
+    """
 
     sequence: int
     at: str
@@ -101,6 +108,7 @@ class Entry:
     key: str
     previous: str
     hash: str
+    terms: Terms | None = field(default=None, repr=False)
 
     @property
     def public(self) -> tuple[Why, tuple[Charge, ...]]:

@@ -13,57 +13,23 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any, Self
 
 from discreet.errors import BadInput, BudgetExceeded, InvalidLedger, LedgerUnavailable, ReceiptRefused
 from discreet.privacy.events import Event
 from discreet.privacy.exact import exact_minus
-from discreet.privacy.ledger.entries import Charge, Entry, Why, write_entry
+from discreet.privacy.ledger.amendments import check_amendment, write_amendment
+from discreet.privacy.ledger.entries import Entry, Why, write_entry
 from discreet.privacy.ledger.opening import Opening, read_ledger, write_opening
 from discreet.privacy.ledger.paths import Line
 from discreet.privacy.ledger.receipts import Receipt, Source, issue
+from discreet.privacy.ledger.requests import Price, Request, Total, request
 from discreet.privacy.ledger.sinks import Sink
 from discreet.privacy.ledger.standing import Rule, Standing
 from discreet.privacy.ledger.terms import Terms
 
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """One charge to make, perhaps to several groups at once."""
-
-    charges: tuple[Charge, ...]
-    why: Why
-
-    def __post_init__(self) -> None:
-        groups = [charge.who for charge in self.charges]
-        if not groups or len(set(groups)) != len(groups):
-            raise BadInput("a charge", "it names no group, or one twice", "Name each group once")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Total:
-    """Where a path stands. ``epsilon`` is an odometer; what is claimed is in a certificate. Audience: owner."""
-
-    path: str
-    entries: int
-    forward: Decimal
-    backward: Decimal
-    epsilon: Decimal
-    remaining: Decimal
-
-
-@dataclass(frozen=True, kw_only=True)
-class Price:
-    """What a charge would cost. ``refusal`` says why it would not be taken, or is empty."""
-
-    requested: Decimal
-    remaining: Decimal
-    total: Decimal
-    fits: bool
-    refusal: str = ""
+_State = tuple[Rule, Standing, list[list[Entry]]]
 
 
 class Ledger:
@@ -71,10 +37,9 @@ class Ledger:
 
     def __init__(self, sink: Sink, opening: Opening, entries: Sequence[Entry], *, source: Source | None) -> None:
         self._sink, self._opening, self._source = sink, opening, source
-        self._rule = Rule(opening.terms)
-        self._standing: Standing = self._rule.start
         self._entries: list[Entry] = []
-        self._of_path: list[list[Entry]] = [[] for _ in opening.terms.paths]
+        self._terms = opening.terms
+        self._rule, self._standing, self._of_path = self._under(opening.terms)
         self._receipts: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._lock, self._process = threading.Lock(), os.getpid()
         self._in_doubt, self._closed = False, False
@@ -85,7 +50,10 @@ class Ledger:
                 "Keep simulations and production in different ledgers",
             )
         for entry in entries:
-            self._keep(entry, self._admitted(entry))
+            if entry.terms is None:
+                self._keep(entry, self._admitted(entry))
+            else:
+                self._admit_amendment(entry, entry.terms)
         self._earlier = {entry.sequence for entry in entries}
 
     @classmethod
@@ -94,6 +62,8 @@ class Ledger:
         with _closed_on_failure(sink):
             if sink.read():
                 raise LedgerUnavailable("creating a ledger", "there is one already", "Open it, or choose another place")
+            if terms.continued is not None:
+                raise BadInput("creating a ledger", "its terms go on from others", "Amend the ledger that has those")
             terms.check_claim()
             simulation = bool(source and source.simulation)
             line, opening = write_opening(terms, id=secrets.token_hex(16), at=_now(), simulation=simulation)
@@ -136,8 +106,18 @@ class Ledger:
 
     @property
     def terms(self) -> Terms:
-        """What it promises."""
-        return self.opening.terms
+        """What it promises; after a re-planning, what it promises since then."""
+        return self._terms
+
+    @property
+    def amendments(self) -> tuple[Entry, ...]:
+        """Every re-planning, oldest first."""
+        return tuple(entry for entry in self._entries if entry.terms is not None)
+
+    def terms_before(self, amendment: Entry) -> Terms:
+        """What it promised until that re-planning."""
+        earlier = [entry.terms for entry in self._entries[: amendment.sequence - 1] if entry.terms is not None]
+        return earlier[-1] if earlier else self.opening.terms
 
     @property
     def simulation(self) -> bool:
@@ -212,6 +192,24 @@ class Ledger:
                 self._keep(entry, after)
             self._in_doubt = False
             return [self._issue(entry, drawn_from) for entry in entries]
+
+    def amend(self, terms: Terms, *, phase: int) -> Entry:
+        """Go on under other terms from ``phase`` on (docs/proofs/replanning.md); durable when it returns.
+
+        Everything that was charged is weighed again under them, and must fit; what they may be, `check_amendment` says.
+        Receipts that were issued before are void.
+        """
+        with self._lock:
+            self._check_usable()
+            line, entry = write_amendment(
+                terms, sequence=len(self._entries) + 1, at=_now(), phase=phase, previous=self.head
+            )
+            state = self._amended(terms)
+            self._in_doubt = True
+            self._sink.append(len(self._entries) + 1, [line])
+            self._take_over(entry, terms, state)
+            self._in_doubt = False
+            return entry
 
     def reissue(self, entry: Entry, *, source: Source) -> Receipt:
         """A receipt for an entry made before a restart, so that its draws can be *repeated* from the same key.
@@ -324,6 +322,36 @@ class Ledger:
                 "reading a ledger", f"entry {entry.sequence} is one its terms do not allow", "Find out who wrote it"
             ) from None
 
+    def _under(self, terms: Terms) -> _State:
+        """A rule, and where everything charged so far stands under it. Raises what the rule raises."""
+        rule = Rule(terms)
+        standing, of_path = rule.start, [list[Entry]() for _ in terms.paths]
+        for entry in self._entries:
+            if entry.charges:
+                standing = rule.weigh(standing, entry.charges, entry.why)
+            for number in sorted({n for one in entry.charges for n in terms.touched(one.who, entry.why.phase)}):
+                of_path[number].append(entry)
+        return rule, standing, of_path
+
+    def _amended(self, terms: Terms) -> _State:
+        check_amendment(self.opening.terms, self._terms, terms, self._entries)
+        return self._under(terms)
+
+    def _admit_amendment(self, entry: Entry, terms: Terms) -> None:
+        try:
+            state = self._amended(terms)
+        except (BudgetExceeded, BadInput):
+            raise InvalidLedger(
+                "reading a ledger", f"line {entry.sequence + 1} re-plans it as nobody may", "Find out who wrote it"
+            ) from None
+        self._take_over(entry, terms, state)
+
+    def _take_over(self, entry: Entry, terms: Terms, state: _State) -> None:
+        self._rule, self._standing, self._of_path = state
+        self._terms = terms
+        self._receipts.clear()
+        self._entries.append(entry)
+
     def _keep(self, entry: Entry, standing: Standing) -> None:
         for charge in entry.charges:
             for number in self.terms.touched(charge.who, entry.why.phase):
@@ -349,13 +377,6 @@ class Ledger:
         if self._closed or self._in_doubt or os.getpid() != self._process:
             fact = "its last write was interrupted" if self._in_doubt else "it is closed, or open in another process"
             raise LedgerUnavailable("charging", fact, "Open the ledger again")
-
-
-def request(events: Mapping[str, Event], *, count: int = 1, why: Why | str) -> Request:
-    """A checked request; ``why`` may be just the purpose, in phase 0."""
-    reason = Why(purpose=why) if isinstance(why, str) else why
-    charges = tuple(Charge(who=who, event=event, count=count) for who, event in events.items())
-    return Request(charges=charges, why=reason)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 from discreet._version import __version__
 from discreet.errors import InvalidLedger
+from discreet.privacy.ledger.amendments import read_amendment
 from discreet.privacy.ledger.entries import (
     BROKEN,
     NOTHING_BEFORE,
@@ -70,12 +71,15 @@ def read_opening(line: bytes) -> Opening:
     if not isinstance(form["terms"], dict):
         raise InvalidLedger("reading a ledger", "it has no terms", BROKEN)
     _, digest = sealed(form)
+    terms = Terms.from_json(form["terms"])
+    if terms.continued is not None:
+        raise InvalidLedger("reading a ledger", "it goes on from terms that it does not have", BROKEN)
     return Opening(
         id=form["id"],
         at=checked_time(form["at"]),
         simulation=form["simulation"],
         version=form["version"],
-        terms=Terms.from_json(form["terms"]),
+        terms=terms,
         hash=digest,
     )
 
@@ -88,7 +92,7 @@ def read_ledger(lines: Sequence[bytes]) -> tuple[Opening, list[Entry]]:
     entries: list[Entry] = []
     previous = opening.hash
     for number, line in enumerate(lines[1:], start=1):
-        entry = read_entry(line)
+        entry = read_amendment(line) or read_entry(line)
         if entry.sequence != number or entry.previous != previous:
             raise InvalidLedger("reading a ledger", f"line {number + 1} does not follow the line before it", BROKEN)
         entries.append(entry)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from discreet.privacy.events import DiscreteLaplace, Event, Repeated, ThresholdResponse
+from discreet.privacy.ledger.continued import Continued
 from discreet.privacy.ledger.paths import Choice, Line, Path, Stay
 from discreet.privacy.ledger.terms import Terms, committed, plan_digest
 from discreet.privacy.plan import NEVER_ASKED, Cohort, Plan
@@ -27,20 +28,43 @@ def terms_of(plan: Plan, *, held_out: Event | None = None) -> Terms:
     ``held_out`` is what one evaluation costs the records kept apart for it (`discreet.trainers.evaluation`), made once
     a phase. They are a group of their own, `held-out`: never asked, never trained, so their path pays for nothing else.
     """
-    lines = [*_selection_lines(plan.selection), *_training_lines(plan)]
-    paths = [*(_path_of(cohort, plan.selection) for cohort in plan.cohorts), *_never_asked(plan.selection)]
-    if held_out is not None:
-        lines.extend(Line(who=HELD_OUT, phase=number, event=held_out) for number in range(len(plan.phases)))
-        paths.append(Path(name=HELD_OUT, stays=(Stay(who=HELD_OUT),)))
     return committed(
         plan.budget,
-        sorted(lines, key=lambda line: line.phase),
-        paths=paths,
+        lines_of(plan, held_out=held_out),
+        paths=_paths_of(plan, held_out),
         accountant=plan.accountant,
         plan=plan_digest(plan),
         overflow=plan.selection.overflow,
         apart=plan.selection.block(),
     )
+
+
+def continued_terms(
+    plan: Plan, *, orders: tuple[float, ...], continued: Continued, held_out: Event | None = None
+) -> Terms:
+    """The terms under which a ledger goes on with ``plan``, whose first phases are done (docs/proofs/replanning.md)."""
+    return Terms(
+        mode="adaptive",
+        budget=plan.budget,
+        accountant="rdp",
+        paths=_paths_of(plan, held_out),
+        orders=orders,
+        plan=plan_digest(plan),
+        continued=continued,
+    )
+
+
+def lines_of(plan: Plan, *, held_out: Event | None = None, first: int = 0) -> tuple[Line, ...]:
+    """Every charge of ``plan`` from phase ``first`` on, in the order they will be made."""
+    lines = [*_selection_lines(plan.selection), *_training_lines(plan)]
+    if held_out is not None:
+        lines.extend(Line(who=HELD_OUT, phase=number, event=held_out) for number in range(len(plan.phases)))
+    return tuple(sorted((line for line in lines if line.phase >= first), key=lambda line: line.phase))
+
+
+def _paths_of(plan: Plan, held_out: Event | None) -> tuple[Path, ...]:
+    paths = [*(_path_of(cohort, plan.selection) for cohort in plan.cohorts), *_never_asked(plan.selection)]
+    return (*paths, *([Path(name=HELD_OUT, stays=(Stay(who=HELD_OUT),))] if held_out is not None else []))
 
 
 def pool_of(selection: SelectionTerms, query: int) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from discreet.errors import BadInput, BudgetExceeded, UnsupportedEvent
 from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, Spending
 from discreet.privacy.accounting.rdp import ORDERS, rdp_epsilon
-from discreet.privacy.events import Event, Repeated
+from discreet.privacy.events import Event, Repeated, ThresholdResponse
 from discreet.privacy.exact import exact_minus, exact_sum, float_below, rounded_up
 from discreet.privacy.ledger.entries import MOST_PHASE, Charge, Why
 from discreet.privacy.ledger.paths import Line, Path, Reading, covers
@@ -44,6 +44,8 @@ class Standing:
     phase: int = 0
     trained: bool = False
     """Whether something that follows a choice was charged in this phase."""
+    responded: frozenset[tuple[str, int]] = frozenset()
+    """Groups and phases in which records were chosen, where terms were re-planned."""
 
 
 class Rule:
@@ -51,7 +53,7 @@ class Rule:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self._limit = RdpLimit(terms.budget, orders=terms.orders) if terms.mode == "adaptive" else None
+        self._limit = RdpLimit(terms.accounted, orders=terms.orders) if terms.mode == "adaptive" else None
         self._delta = float_below(terms.accounted.delta)
         kept = terms.apart.delta if terms.apart else Decimal(0)
         self._apart_delta = float_below(max(Decimal(0), exact_minus(terms.accounted.delta, kept)))
@@ -82,11 +84,35 @@ class Rule:
             totals[number] = replace(totals[number], entries=standing.totals[number].entries + 1)
             if self._limit:
                 what = f"{why.purpose} in phase {why.phase}, path {self.terms.paths[number].name}"
-                before, after = standing.totals[number].spending, totals[number].spending
-                refusal = self._limit.refusal(what, before, after)
-                if refusal:
-                    raise refusal
-        return Standing(tuple(totals), left, max(standing.phase, why.phase), trained)
+                self._check_filter(what, standing.totals[number], totals[number])
+        responded = self._responded(standing, charges, why)
+        return Standing(tuple(totals), left, max(standing.phase, why.phase), trained, responded)
+
+    def _check_filter(self, what: str, before: PathTotal, after: PathTotal) -> None:
+        then, now, most = self.epsilon(after), self.epsilon(before), self.terms.budget.epsilon
+        if then > most:
+            raise BudgetExceeded(
+                what, requested=exact_minus(then, now), remaining=max(Decimal(0), exact_minus(most, now)), total=most
+            )
+
+    def _responded(self, standing: Standing, charges: tuple[Charge, ...], why: Why) -> frozenset[tuple[str, int]]:
+        """Where records were chosen so far; after a re-planning, once in a group and phase, and on a path for each
+        outcome: else nobody could say what the outcome costs.
+        """
+        found = standing.responded
+        for charge in charges if self.terms.continued else ():
+            if not isinstance(charge.event, ThresholdResponse):
+                continue
+            stays = [path.stay_of(charge.who, why.phase) for path in self.terms.paths]
+            chosen = {stay.choice for stay in stays if stay and (stay.choice == "missed" or stay.last == why.phase)}
+            if charge.count > 1 or (charge.who, why.phase) in found or not {"asked", "missed"} <= chosen:
+                raise BadInput(
+                    f"a choice among {charge.who} in phase {why.phase}",
+                    "there was one before, or no declared path says what being asked or missed costs",
+                    "Choose once a phase, with a path for every outcome",
+                )
+            found = found | {(charge.who, why.phase)}
+        return found
 
     def _in_order(self, standing: Standing, charges: tuple[Charge, ...], why: Why) -> bool:
         """Whether something that follows a choice was charged in this phase; refuses what comes too late.
@@ -146,7 +172,7 @@ class Rule:
 
     def _added(self, total: PathTotal, path: Path, charge: Charge, phase: int) -> PathTotal:
         if self._limit:
-            return replace(total, spending=self._limit.after(total.spending, charge.event, charge.count))
+            return self._filtered(total, path, charge, phase)
         reading = self._readings[path.name]
         if reading.composes(charge.who, phase):
             return replace(total, spending=total.spending.plus(charge.event, charge.count, ORDERS))
@@ -163,10 +189,25 @@ class Rule:
             backward=exact_sum((total.backward, *(branch.backward for branch in branches))),
         )
 
+    def _filtered(self, total: PathTotal, path: Path, charge: Charge, phase: int) -> PathTotal:
+        """By the filter. After a re-planning a choice costs what its outcome on this path loses, each way by itself."""
+        assert self._limit is not None
+        stay = path.stay_of(charge.who, phase)
+        by_outcome = self.terms.continued and stay and stay.choice in ("asked", "asked-below", "missed")
+        if not by_outcome or not isinstance(charge.event, ThresholdResponse):
+            return replace(total, spending=self._limit.after(total.spending, charge.event, charge.count))
+        line = Line(who=charge.who, phase=phase, event=charge.event, count=charge.count)
+        (branch,) = self._readings[path.name].branches(line)
+        return replace(
+            total,
+            forward=exact_sum((total.forward, branch.forward)),
+            backward=exact_sum((total.backward, branch.backward)),
+        )
+
     def epsilon(self, total: PathTotal) -> Decimal:
         """An odometer: epsilon of what a path was charged so far, rounded up."""
         if self._limit:
-            return self._limit.epsilon(total.spending)
+            return exact_sum((max(total.forward, total.backward), self._limit.epsilon(total.spending)))
         composed = total.spending.epsilon(self._apart_delta if total.begun else self._delta, ORDERS)
         return exact_sum((max(total.forward, total.backward), composed))
 

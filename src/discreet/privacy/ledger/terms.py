@@ -5,7 +5,8 @@ when the ledger is created. A charge must be one of the lines, or one that costs
 only rise). Stopping early still claims the whole list.
 
 *Adaptive*: charges may depend on what was released before. An RDP filter at orders fixed here guards every path, and
-the exact sum guards runs of pure events; the claim is the whole budget.
+the exact sum guards runs of pure events; the claim is the whole budget. Committed terms that were re-planned go on so
+(`continued`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.event_forms import flatten, from_json, to_json
 from discreet.privacy.events import Block, Event, ThresholdResponse
 from discreet.privacy.exact import exact_decimal, exact_minus, json_number
+from discreet.privacy.ledger.continued import Continued
 from discreet.privacy.ledger.entries import BROKEN, Charge, Why, canonical
 from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, Reading, trajectory_of
 from discreet.privacy.plan import Accountant, Plan
 from discreet.privacy.trajectories import Trajectory
 
 Mode = Literal["committed", "adaptive"]
-OVERFLOW, APART = "overflow", "apart"
+OVERFLOW, APART, CONTINUED = "overflow", "apart", "continued"
 KEYS = {"mode", "budget", "accountant", "paths", "lines", "orders", "plan"}
 
 
@@ -41,6 +43,7 @@ class Terms:
     ``overflow``: the part of delta that a hidden selection keeps for its slots; above 0, asked sets are not released
     (docs/proofs/hidden-selection.md), and the promise is about what is.
     ``apart``: the block that all committed lines before a branch make which are not pure (docs/proofs/apart.md).
+    ``continued``: of terms that follow committed ones in the same ledger (docs/proofs/replanning.md).
     """
 
     mode: Mode
@@ -52,6 +55,7 @@ class Terms:
     plan: str = ""
     overflow: Decimal = Decimal(0)
     apart: Block | None = None
+    continued: Continued | None = None
 
     def __post_init__(self) -> None:
         if self.budget.relation != "zero-out":
@@ -61,11 +65,11 @@ class Terms:
             raise BadInput("the paths of a ledger", "there are none, or two share a name", "Name each path")
         if not 0 <= self.overflow <= self.budget.delta / 2 or (self.overflow and self.mode != "committed"):
             raise BadInput("the overflow of a ledger", "it is no part of a committed delta", "Make the terms of a plan")
-        if self.mode == "committed":
+        if self.mode == "committed" and self.continued is None:
             self._check_lines()
             self._check_apart()
         elif self.mode == "adaptive" and not self.lines and self.accountant == "rdp" and self.apart is None:
-            RdpLimit(self.budget, orders=self.orders)
+            RdpLimit(self.accounted, orders=self.orders)
         else:
             raise BadInput("the terms of a ledger", "their mode and parts do not fit", "Use committed() or adaptive()")
 
@@ -110,8 +114,8 @@ class Terms:
 
     @property
     def accounted(self) -> Budget:
-        """What paths are priced at: the budget, less the overflow."""
-        return self.budget.keeping(self.overflow)
+        """What paths are priced at: the budget, less the overflow, or less what a claim keeps that was left."""
+        return self.budget.keeping(self.overflow if self.continued is None else self.continued.kept)
 
     @property
     def groups(self) -> set[str]:
@@ -153,6 +157,8 @@ class Terms:
         }
         if self.overflow:
             form[OVERFLOW] = json_number(self.overflow)
+        if self.continued is not None:
+            form[CONTINUED] = self.continued.to_json()
         return form if self.apart is None else form | {APART: to_json(self.apart)}
 
     @classmethod
@@ -211,7 +217,7 @@ def _outcome(path: Path, who: str, phase: int) -> str:
 
 def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
     if (
-        set(form) - {OVERFLOW, APART} != KEYS
+        set(form) - {OVERFLOW, APART, CONTINUED} != KEYS
         or form["accountant"] not in ("pld", "rdp")
         or not isinstance(form["plan"], str)
     ):
@@ -234,6 +240,7 @@ def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
         plan=form["plan"],
         overflow=exact_decimal(form.get(OVERFLOW, 0), OVERFLOW),
         apart=apart,
+        continued=Continued.from_json(form[CONTINUED]) if CONTINUED in form else None,
     )
 
 

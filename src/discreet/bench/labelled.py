@@ -1,0 +1,146 @@
+"""Public records with their labels: what a dry run is made on.
+
+They are declared as the campaign's pool is, so one file of the same form is enough. Their labels are in it, under a
+name of their own, or in a file beside it. A record without a label is left out. Nothing here is private.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.config import CampaignConfig
+from discreet.errors import BadInput
+from discreet.oracles import read_labels
+from discreet.pools import ArrayPool, Pool
+from discreet.recipes.known_labels import answer_words
+from discreet.recipes.measuring import pool_like
+from discreet.records import Value
+
+LABEL = "label"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicData:
+    """Where public records and their labels are.
+
+    label    the column or array of labels in the file itself; ``folder`` for pictures: the one they are in
+    labels   or a CSV or JSONL file with columns record and label
+    """
+
+    path: Path
+    label: str = LABEL
+    labels: Path | None = None
+
+    def digest(self) -> str:
+        """Of the contents: other data are another dry run."""
+        told = hashlib.sha256(self.label.encode())
+        for file in (self.path, *([] if self.labels is None else [self.labels])):
+            for part in sorted(file.rglob("*")) if file.is_dir() else [file]:
+                if part.is_file():
+                    told.update(str(part.relative_to(file)).encode())  # folders may be labels
+                    told.update(hashlib.sha256(part.read_bytes()).digest())
+        return told.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Labelled:
+    """Records and their labels, by id."""
+
+    pool: Pool
+    labels: dict[str, Value]
+
+    def part(self, places: Sequence[int]) -> ArrayPool:
+        """Some of the records, in memory."""
+        whole = self.pool
+        chosen = np.asarray(places, dtype=np.int64)
+        return ArrayPool(
+            ids=[whole.ids[place] for place in chosen.tolist()],
+            x=None if whole.x is None else np.asarray(whole.x[chosen]),
+            text=None if whole.text is None else list(whole.text[chosen]),
+            persons=None if whole.persons is None else [whole.persons[place] for place in chosen.tolist()],
+        )
+
+
+def read_labelled(config: CampaignConfig, data: PublicData) -> Labelled:
+    """Open the records as the pool is declared, and find their labels."""
+    if config.pool.kind == "arrays":
+        raise BadInput("a dry run", "the campaign's pool was given in Python", "Declare a file of the same form")
+    if not data.path.exists():
+        raise BadInput(f"--data {data.path.name}", "it is not there", "Check the path")
+    pool = pool_like(config, str(data.path.absolute()))
+    if data.labels is not None:
+        several = config.task.kind == "multilabel"
+        found: dict[str, Value] = read_labels(data.labels, multilabel=several, words=answer_words(config))
+    else:
+        cells = _cells(config, data)
+        if len(cells) != len(pool):
+            raise BadInput(
+                f"labels in {data.path.name}", f"{len(cells)} for {len(pool)} records", "Give one for each record"
+            )
+        found = {one: cell for one, cell in zip(pool.ids, cells, strict=True) if cell is not None}
+    return Labelled(pool=pool, labels=_checked(config, data, pool, found))
+
+
+def _checked(config: CampaignConfig, data: PublicData, pool: Pool, found: dict[str, Value]) -> dict[str, Value]:
+    known, there = set(config.task.classes), set(pool.ids)
+    strange = sum(not set(value if isinstance(value, tuple) else (value,)) <= known for value in found.values())
+    if strange:
+        raise BadInput(
+            f"labels of {data.path.name}",
+            f"{strange} of {len(found)} are outside the campaign's classes",
+            "Give records of the same task, or rename their classes",
+        )
+    kept = {one: value for one, value in found.items() if one in there}
+    if not kept:
+        raise BadInput(f"labels of {data.path.name}", "none of them is of a record in it", "Check the ids")
+    return kept
+
+
+def _cells(config: CampaignConfig, data: PublicData) -> list[Value | None]:
+    """A label a record, in the file's order; None where there is none."""
+    several = answer_words(config).separator if config.task.kind == "multilabel" else None
+    return [_value(one, several) for one in _column(config, data)]
+
+
+def _column(config: CampaignConfig, data: PublicData) -> list[Any]:
+    kind, path, name = config.pool.kind, data.path, data.label
+    try:
+        if kind == "npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return list(arrays[name].tolist())
+        if kind in ("parquet", "arrow"):
+            return _of_table(kind, path, name)
+        if kind == "csv":
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                return [row[name] for row in csv.DictReader(file)]
+        if kind == "images" and name == "folder":
+            return [one.split("/")[-2] if "/" in one else None for one in pool_like(config, str(path.absolute())).ids]
+    except (KeyError, ValueError):
+        raise BadInput(
+            f"labels in {path.name}", f"it has nothing called {name}", "Name it with --label, or give --labels"
+        ) from None
+    raise BadInput(f"labels in {path.name}", f"files of kind {kind} have none", "Give them in a file: --labels")
+
+
+def _of_table(kind: str, path: Path, name: str) -> list[Any]:
+    from pyarrow import feather, parquet
+
+    read = parquet.read_table if kind == "parquet" else feather.read_table
+    return list(read(path, columns=[name]).column(0).to_pylist())
+
+
+def _value(cell: Any, separator: str | None) -> Value | None:
+    """A class as it is written, a whole number without a point; with a ``separator``, several of them."""
+    if cell is None or cell != cell or cell == "":  # noqa: PLR0124 - what is no number is not equal to itself
+        return None
+    if separator is not None:
+        parts = cell if isinstance(cell, list | tuple) else str(cell).split(separator)
+        return tuple(str(part) for part in parts if str(part))
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)

@@ -1,0 +1,154 @@
+"""Public, fully labelled sets as their files hold them: pictures, or texts; records, classes, and a test set.
+
+`digits` comes with scikit-learn. The others are read from a directory that the user names; nothing is fetched:
+
+    fashion-mnist/, mnist/     IDX files, gzip
+    pneumonia-mnist/           pneumoniamnist.npz, with MedMNIST's keys
+    cifar10/                   cifar10.npz, as benchmarks/prepare_cifar10.py makes it
+    clinc150/                  data_full.json.gz
+    banking77/                 train.csv and test.csv, with a column of texts and one of intents
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput
+from discreet.pools.idx import read_idx
+
+Data = Literal["digits", "fashion-mnist", "mnist", "pneumonia-mnist", "cifar10", "clinc150", "banking77"]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Raw:
+    """Records and classes, for the pool and for the test: pictures (n, ...) of bytes, or texts."""
+
+    x: Any
+    y: Integers
+    test_x: Any
+    test_y: Integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """``files`` of a set, below its own directory, and how many classes it has."""
+
+    classes: int
+    files: tuple[str, ...]
+    read: Callable[[Sequence[Path]], Raw]
+
+
+def read_set(name: Data, place: Path | None) -> Raw:
+    """The set called ``name``; ``place`` has a directory for each."""
+    source = SOURCES[name]
+    paths = paths_of(name, place)
+    try:
+        found = source.read(paths)
+    except (OSError, ValueError, KeyError, EOFError, TypeError) as problem:
+        if isinstance(problem, BadInput):
+            raise
+        raise BadInput(f"the data {name}", "its files are not what they should be", "Get them again") from None
+    for classes in (found.y, found.test_y):
+        if classes.size == 0 or not (classes.min() >= 0 and classes.max() < source.classes):
+            raise BadInput(f"the data {name}", f"its classes are not {source.classes}", "Get its files again")
+    return found
+
+
+def paths_of(name: Data, place: Path | None) -> list[Path]:
+    """Its files, all of which are there."""
+    files = SOURCES[name].files
+    if files and place is None:
+        raise BadInput(f"the data {name}", "nothing says where they are", "Give --data DIRECTORY")
+    paths = [Path(place or ".") / name / file for file in files]
+    for path in paths:
+        if not path.is_file():
+            raise BadInput(
+                f"the data {name}", f"{path.name} is not in its directory {name}", "See docs/howto/run-the-bench.md"
+            )
+    return paths
+
+
+def digest_of(paths: Sequence[Path]) -> str:
+    """Names the content of files, in their order."""
+    whole = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()
+
+
+def _digits(_: Sequence[Path]) -> Raw:
+    """The 1,797 digits of scikit-learn; every fourth is kept for the test."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    test = np.arange(len(y)) % 4 == 0
+    pictures, classes = np.asarray(x, dtype=np.float32).reshape(-1, 8, 8), np.asarray(y, dtype=np.int64)
+    return Raw(x=pictures[~test], y=classes[~test], test_x=pictures[test], test_y=classes[test])
+
+
+def _idx(paths: Sequence[Path]) -> Raw:
+    x, y, test_x, test_y = (read_idx(path) for path in paths)
+    return Raw(x=x, y=y.astype(np.int64), test_x=test_x, test_y=test_y.astype(np.int64))
+
+
+def _npz(paths: Sequence[Path]) -> Raw:
+    with np.load(paths[0], allow_pickle=False) as held:
+        parts = [held[f"{part}_{kind}"] for part in ("train", "test") for kind in ("images", "labels")]
+    x, y, test_x, test_y = parts
+    return Raw(x=x, y=y.ravel().astype(np.int64), test_x=test_x, test_y=test_y.ravel().astype(np.int64))
+
+
+def _clinc(paths: Sequence[Path]) -> Raw:
+    """Without the queries that are of no intent."""
+    held = json.loads(gzip.decompress(paths[0].read_bytes()))
+    return _texts(held["train"], held["test"])
+
+
+def _banking(paths: Sequence[Path]) -> Raw:
+    parts = []
+    for path in paths:
+        with path.open(encoding="utf-8", newline="") as file:
+            parts.append([(row["text"], row["category"]) for row in csv.DictReader(file)])
+    return _texts(*parts)
+
+
+def _texts(train: Any, test: Any) -> Raw:
+    names = sorted({intent for _, intent in train})
+    number = {name: place for place, name in enumerate(names)}
+    (x, y), (test_x, test_y) = (
+        ([text for text, _ in part], np.array([number[intent] for _, intent in part], dtype=np.int64))
+        for part in (train, test)
+    )
+    return Raw(x=x, y=y, test_x=test_x, test_y=test_y)
+
+
+_IDX_FILES = tuple(
+    f"{name}.gz"
+    for name in (
+        "train-images-idx3-ubyte",
+        "train-labels-idx1-ubyte",
+        "t10k-images-idx3-ubyte",
+        "t10k-labels-idx1-ubyte",
+    )
+)
+SOURCES: dict[Data, Source] = {
+    "digits": Source(classes=10, files=(), read=_digits),
+    "fashion-mnist": Source(classes=10, files=_IDX_FILES, read=_idx),
+    "mnist": Source(classes=10, files=_IDX_FILES, read=_idx),
+    "pneumonia-mnist": Source(classes=2, files=("pneumoniamnist.npz",), read=_npz),
+    "cifar10": Source(classes=10, files=("cifar10.npz",), read=_npz),
+    "clinc150": Source(classes=150, files=("data_full.json.gz",), read=_clinc),
+    "banking77": Source(classes=77, files=("train.csv", "test.csv"), read=_banking),
+}

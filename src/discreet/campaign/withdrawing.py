@@ -1,0 +1,150 @@
+"""Records that people take back: what is erased, in which order, and what stays.
+
+Marked at once (a durable line in the store), a record is shown to nobody any more and its answers are not taken. It is
+erased as soon as no query or training is under way that was begun with it: such a step is finished as it was begun, for
+the same noise on other records would show their difference (docs/proofs/withdrawal.md). Then, in this order:
+
+1. its id becomes a keyed code in the store, its answers and their history go: one transaction;
+2. labels that phases were trained on are stored again without its own, question files in the oracle's folder, too;
+3. files that nothing names are overwritten and removed, the database is rewritten and its log emptied;
+4. it is recorded that this was done.
+
+Guarantee: killed anywhere, the next process that opens the campaign goes on. Everything after 1 finds its work by the
+codes, so nothing has to remember an id. Places in the pool and in cohorts stay: a null, no smaller cohort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from discreet.campaign.standing import Standing
+from discreet.campaign.told import labels_from_bytes, labels_to_bytes
+from discreet.errors import BadInput, NotNow
+from discreet.oracles import remove_rows
+from discreet.pools import ManifestKey, Pool, with_withdrawn
+from discreet.storage import CampaignStore, WithdrawnRecord
+
+LABELS, MANIFEST = "labels", "manifest.key"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Withdrawal:
+    """What became of a request. Audience: owner.
+
+    new      records that were not withdrawn before
+    known    records that were
+    waiting  records that are marked, and erased when the step that is under way is over
+    standing where the campaign stands then
+    """
+
+    new: int
+    known: int
+    waiting: int
+    standing: Standing
+
+
+def manifest_key(store: CampaignStore) -> ManifestKey:
+    """Of the campaign: its codes tell records that are known."""
+    return ManifestKey.read(store.directory / MANIFEST)
+
+
+def mark(store: CampaignStore, ids: Iterable[str]) -> tuple[int, int]:
+    """Mark records as withdrawn, all of them or, with an unknown id, none: how many are new, and how many known."""
+    wanted = list(dict.fromkeys(ids))
+    if not wanted:
+        raise BadInput("withdrawing records", "none is named", "Give their ids")
+    if not all(isinstance(one, str) for one in wanted):
+        raise BadInput("withdrawing records", "an id is not text", "Ids are texts everywhere")
+    before = store.withdrawn()
+    gone, marked = {one.id for one in before if one.erased}, {one.id for one in before if not one.erased}
+    key = manifest_key(store) if gone else None
+    enrolled = set(store.ids()) - gone
+    known = [one for one in wanted if one in marked or (key is not None and key.withdrawn_id(one) in gone)]
+    strange = sum(one not in enrolled for one in wanted) - sum(one not in enrolled for one in known)
+    if strange:
+        raise BadInput(
+            "withdrawing records",
+            f"{strange} of {len(wanted)} ids are not in the pool",
+            "Give the ids of the pool; none was withdrawn. Records kept apart to measure on are in your own file alone",
+        )
+    return store.mark_withdrawn([one for one in wanted if one in enrolled]), len(known)
+
+
+def waiting(store: CampaignStore) -> int:
+    """Withdrawn records of which something is left."""
+    return sum(not one.done for one in store.withdrawn())
+
+
+def questions_of(store: CampaignStore) -> frozenset[str]:
+    """Ids of questions whose records were withdrawn, or are about to be."""
+    gone = {one.id for one in store.withdrawn()}
+    return frozenset(one.id for one in store.questions() if one.record in gone) if gone else frozenset()
+
+
+def nulled(store: CampaignStore, pool: Pool, *, most: int | None = None) -> Pool:
+    """``pool`` as it is enrolled, withdrawn records as nulls. ``most``: of the first records alone."""
+    gone = store.withdrawn()
+    ids = store.ids() if most is None else store.ids()[:most]
+    marked = [one.place for one in gone if not one.erased and one.place < len(ids)]
+    erased = {one.place: one.person for one in gone if one.erased and one.place < len(ids)}
+    return with_withdrawn(pool, ids, marked=marked, erased=erased, key=manifest_key(store), name=store.name)
+
+
+def erase(store: CampaignStore, pool: Pool, folder: Path | None) -> None:
+    """Erase what is marked, and every copy. For whoever holds the campaign, while no step is under way."""
+    key, gone = manifest_key(store), store.withdrawn()
+    marked = [one for one in gone if not one.erased]
+    if marked:
+        store.erase({one.id: (key.withdrawn_id(one.id), _person_of(one, pool, key)) for one in marked})
+    codes = {one.id for one in store.withdrawn()}
+    _remove_labels(store, key, codes)
+    if folder is not None:
+        questions = {one.id for one in store.questions() if one.record in codes}
+        remove_rows(folder, questions=questions, withdrew=lambda record: key.withdrawn_id(record) in codes)
+    store.sweep(alone=True)
+    store.scrub()
+    store.finish_withdrawals()
+
+
+def _person_of(one: WithdrawnRecord, pool: Pool, key: ManifestKey) -> bytes:
+    """The code of its person, so that a person who was asked is not asked again when their first record is gone."""
+    if pool.persons is None:
+        return b""
+    name = pool.persons[int(pool.places([one.id])[0])]
+    if name == f"withdrawn-{one.place}":
+        raise NotNow(
+            "withdrawing a record of a person",
+            "the pool has no record of that id any more, so nothing says whose it was",
+            "Restore its row, withdraw it, then remove it; its numbers may be blank",
+        )
+    return key.person_code(name)
+
+
+def _remove_labels(store: CampaignStore, key: ManifestKey, codes: set[str]) -> None:
+    for kept in store.files():
+        if kept.kind != LABELS:
+            continue
+        labels = labels_from_bytes(store.file(LABELS, kept.phase).read_bytes())
+        left = {one: value for one, value in labels.items() if key.withdrawn_id(one) not in codes}
+        if len(left) != len(labels):
+            store.keep_file(LABELS, phase=kept.phase, data=labels_to_bytes(left), replace=True)
+
+
+def records_of(pool: Pool, persons: Iterable[str]) -> list[str]:
+    """Ids of all records of persons that are still there."""
+    names = set(persons)
+    if pool.persons is None:
+        raise BadInput(
+            "withdrawing a person", "the pool says of no record whose it is", "Give the ids of their records"
+        )
+    found = [
+        one for one, person in zip(pool.ids, pool.persons, strict=True) if person in names and one not in pool.withdrawn
+    ]
+    missing = len(names - set(pool.persons))
+    if missing:
+        raise BadInput(
+            "withdrawing a person", f"{missing} of {len(names)} are not in the pool", "Check the names; none was"
+        )
+    return found

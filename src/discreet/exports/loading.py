@@ -1,0 +1,164 @@
+"""An exported model, from its directory alone: no campaign, no store, no pool.
+
+Guarantee: reading runs no code that the directory names. A model of somebody's own (``module:callable``) is built only
+if the caller says the same name; weights are safetensors; every file is compared with its hash first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput, InvalidCheckpoint
+from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
+from discreet.pools.rows import Scaling
+
+if TYPE_CHECKING:
+    from discreet.trainers.torch_predictor import TorchPredictor
+
+Labels = list[str] | list[tuple[str, ...]]
+
+
+class ExportedModel:
+    """Predicts as the campaign does that it came from. Made by `load_model`. ``form``: all of its model.json."""
+
+    def __init__(self, predictor: TorchPredictor, form: dict[str, Any]) -> None:
+        self._predictor, self.form = predictor, form
+        self.classes: tuple[str, ...] = tuple(form["classes"])
+        self.task: str = form["task"]
+
+    @property
+    def claim(self) -> dict[str, Any]:
+        """Epsilon, delta, unit and relation, as the certificate beside it proves. None of it covers predictions."""
+        return dict(self.form["claim"])
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether records are texts."""
+        return "encoder" in self.form["preprocessing"]
+
+    def predict_proba(self, x: Any, *, raw: bool = False) -> NDArray[np.float32]:
+        """(n, C): of each class, or of each label. Texts: a list of strings. ``raw``: scale numbers first, as declared.
+
+        What it says of private records is private.
+        """
+        if self.reads_text:
+            return self._predictor.predict_proba([x] if isinstance(x, str) else x)
+        values = self.scaled(x) if raw else np.asarray(x)
+        inputs = tuple(self.form["inputs"])
+        if values.shape[1:] != inputs or values.dtype.kind not in "biuf":
+            raise BadInput(
+                "records to predict", f"a record of this model is numbers of shape {inputs}", "Give a row a record"
+            )
+        return self._predictor.predict_proba(values)
+
+    def predict(self, x: Any, *, raw: bool = False, threshold: float | Mapping[str, float] | None = None) -> Labels:
+        """The likeliest class of each record; of several labels, those above ``threshold`` (one, or one a label)."""
+        return self.labels_of(self.predict_proba(x, raw=raw), threshold)
+
+    def labels_of(self, found: NDArray[Any], threshold: float | Mapping[str, float] | None = None) -> Labels:
+        """Labels of probabilities."""
+        if self.task != "multilabel":
+            if threshold is not None:
+                raise BadInput("a threshold", "this model gives one class a record, the likeliest", "Leave it out")
+            return [self.classes[number] for number in found.argmax(axis=1).tolist()]
+        above = found > self._limits(threshold)
+        return [tuple(name for name, one in zip(self.classes, row, strict=True) if one) for row in above.tolist()]
+
+    def _limits(self, threshold: float | Mapping[str, float] | None) -> NDArray[np.float64]:
+        usual = self.form["threshold"] if threshold is None or isinstance(threshold, Mapping) else threshold
+        own = dict(threshold) if isinstance(threshold, Mapping) else {}
+        if unknown := len(set(own) - set(self.classes)):
+            raise BadInput("thresholds", f"{unknown} are of labels that this model does not have", "See its classes")
+        limits = np.array([own.get(name, usual) for name in self.classes], dtype=np.float64)
+        if not ((limits >= 0) & (limits <= 1)).all():
+            raise BadInput("a threshold", "it is not between 0 and 1", "Try 0.5")
+        return limits
+
+    def scaled(self, x: Any) -> NDArray[Any]:
+        """Numbers as the campaign's pool scaled them: (value - center) / scale, declared."""
+        values, read = np.asarray(x), self.form["preprocessing"]
+        inputs = tuple(self.form["inputs"])
+        try:
+            values = values.reshape(len(values), *inputs)
+        except (TypeError, ValueError):
+            raise BadInput("records to scale", f"they are not rows of shape {inputs}", "Give a row a record") from None
+        return Scaling(read.get("center", 0.0), read.get("scale", 1.0), inputs).applied(values)
+
+    def __repr__(self) -> str:
+        """Public facts only."""
+        return f"<ExportedModel {self.form['name']}: {self.form['model']['name']}, {len(self.classes)} classes>"
+
+
+def load_model(
+    directory: Path | str, *, model: str | None = None, encoder: Path | str | None = None, device: str = "auto"
+) -> ExportedModel:
+    """The model in a directory that `discreet export` wrote.
+
+    model     of somebody's own model: its ``module:callable``, as a sign that you want that code to run
+    encoder   the folder of the public encoder, where the export has no copy of it
+    """
+    place = Path(directory)
+    form = read_form(place)
+    check_files(place, form)
+    try:
+        read, own = form["preprocessing"], form["model"]
+        name, inputs, classes = own["name"], tuple(form["inputs"]), len(form["classes"])
+        options, dropout, task = dict(own["options"]), own["dropout"], form["task"]
+        _check_own(name, model)
+        folder = _encoder(place, read, encoder)
+        if folder is not None and read["encoder"]["tokens"] and not {"path", "config"} & set(options):
+            options["path"] = folder
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        if isinstance(problem, BadInput):
+            raise
+        raise InvalidCheckpoint(
+            f"the model in {place.name}", "its model.json does not say what it is", "Export it again"
+        ) from None
+    from discreet.models import build_model
+    from discreet.recipes.learning import from_bytes
+
+    module = build_model(name, inputs=inputs, classes=classes, dropout=dropout, **options)
+    filled = from_bytes((place / WEIGHTS).read_bytes(), module)
+    return ExportedModel(_predictor(filled, task, device, read, folder), form)
+
+
+def _predictor(module: Any, task: Any, device: str, read: dict[str, Any], folder: Path | None) -> TorchPredictor:
+    from discreet.trainers.torch_predictor import TorchPredictor
+
+    if folder is None:
+        return TorchPredictor(module, task=task, device=device)
+    from discreet.recipes.texts import MAX_LENGTH, TextPredictor, TextReader
+
+    words = read["encoder"]
+    reader = TextReader(folder, max_length=words["max_length"] or MAX_LENGTH, tokens=words["tokens"])
+    return TextPredictor(module, reader=reader, task=task, device=device)
+
+
+def _check_own(name: str, given: str | None) -> None:
+    """Code of somebody's runs only if it is asked for by name."""
+    own = ":" in name and not name.startswith("timm:")
+    if given is not None and given != name:
+        raise BadInput(f"the model {given}", f"the export is of {name}", "Name that one, or leave it out")
+    if own and given is None:
+        raise BadInput(
+            f"loading a model of {name}", "that is code of its maker's, and would be run", f"Say so: model={name!r}"
+        )
+
+
+def _encoder(place: Path, read: dict[str, Any], given: Path | str | None) -> Path | None:
+    if "encoder" not in read:
+        return None
+    if given is not None:
+        return Path(given)
+    if not (place / ENCODER).is_dir():
+        raise BadInput(
+            "loading a model of texts",
+            f"its encoder, {read['encoder']['name']}, is not in the export",
+            "Give its folder: encoder=... (--encoder)",
+        )
+    return place / ENCODER

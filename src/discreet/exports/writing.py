@@ -1,0 +1,159 @@
+"""From a campaign to a directory that may be given away.
+
+Guarantee: everything in it is public or was paid for: weights of a finished phase, which are part of the release that
+the ledger paid, what was declared, evaluations that are public or paid, and the certificate. No id, label, count or
+path. The directory appears whole or not at all; nothing but an earlier export is ever replaced, and only on demand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discreet.campaign import Campaign
+from discreet.campaign.campaign import MODEL as STORED
+from discreet.campaign.campaign import evaluations_of
+from discreet.campaign.standing import PUBLISHED, TRAINED
+from discreet.errors import BadInput, DiscreetError, NotNow
+from discreet.exports.card import card
+from discreet.exports.model_form import (
+    CARD,
+    CERTIFICATE,
+    ENCODER,
+    MODEL,
+    ONNX,
+    WEIGHTS,
+    files_in,
+    form_of,
+    read_form,
+)
+from discreet.exports.onnx_files import write_onnx
+from discreet.privacy.certificate.statement import write_certificate
+from discreet.privacy.files import write_whole
+from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.recipes.model_records import made_up_rows
+from discreet.recipes.private_pool import PrivatePool
+
+_ROWS = 5
+_COPIED = (".json", ".txt", ".model", ".safetensors")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """Where a model is now. ``no_onnx``: why there is no ONNX file. Audience: world."""
+
+    directory: Path
+    phase: int
+    files: tuple[str, ...]
+    no_onnx: str | None
+    form: dict[str, Any]
+
+
+def export_model(
+    campaign: Campaign,
+    directory: Path | str,
+    *,
+    phase: int | None = None,
+    force: bool = False,
+    onnx: bool = True,
+    encoder: bool = True,
+) -> Exported:
+    """Write the model after ``phase`` (the last finished one) into a new directory. Audience: world.
+
+    force     replace an earlier export
+    onnx      write an ONNX file, too, where the extra is installed and torch can
+    encoder   of texts: copy the public encoder, so that the directory is enough to predict
+    """
+    recipe, place = campaign.recipe, Path(directory)
+    if not isinstance(recipe, PrivatePool):
+        raise BadInput("exporting a model", "this recipe's models cannot be", "Store predictor().module yourself")
+    number = _phase(campaign, phase)
+    _check_place(place, force=force)
+    certificate = campaign.certificate()
+    form = form_of(
+        recipe.config,
+        inputs=recipe.inputs,
+        phase=number,
+        phases=recipe.phases,
+        private=all(one.facts.get("private", True) for one in campaign.store.transitions() if one.kind == PUBLISHED),
+        claim={**certificate["budget"], **certificate["claim"], "mode": certificate["mode"]},
+        evaluation=evaluations_of(campaign.store.transitions()).get(number),
+    )
+    with _whole(place) as scratch:
+        content = campaign.store.file(STORED, number).read_bytes()
+        write_whole(scratch / WEIGHTS, content)
+        write_certificate(certificate, scratch / CERTIFICATE)
+        if encoder and recipe.config.model.encoder is not None:
+            _copy_encoder(recipe.config.resolve(recipe.config.model.encoder), scratch / ENCODER)
+        reason: str | None = "it was not asked for"
+        if onnx:
+            rows = made_up_rows(recipe.config, recipe.inputs, _ROWS)
+            reason = write_onnx(campaign.predictor(number), rows, scratch / ONNX)
+        write_whole(scratch / CARD, card(form, certificate, onnx=reason))
+        form["files"] = files_in(scratch)
+        form["sha256"] = form["files"][WEIGHTS]["sha256"]
+        write_whole(scratch / MODEL, json.dumps(form, indent=1, ensure_ascii=False) + "\n")
+    return Exported(directory=place, phase=number, files=(*form["files"], MODEL), no_onnx=reason, form=form)
+
+
+def _phase(campaign: Campaign, phase: int | None) -> int:
+    trained = [one.phase for one in campaign.store.transitions() if one.kind == TRAINED]
+    if not trained:
+        raise NotNow("exporting a model", "none is trained yet", "Train first")
+    if phase is not None and phase not in trained:
+        raise NotNow(f"exporting the model of phase {phase}", f"phases 0 to {max(trained)} are trained", "Choose one")
+    return max(trained) if phase is None else phase
+
+
+def _check_place(place: Path, *, force: bool) -> None:
+    asked = f"exporting to {place.name or place}"
+    if not place.absolute().parent.is_dir():
+        raise BadInput(asked, "the directory around it does not exist", "Create it first")
+    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+        return
+    if not _is_export(place):
+        raise BadInput(asked, "there is something else, or something of your own in it", "Choose another directory")
+    if not force:
+        raise BadInput(asked, "there is an earlier export", "Choose another directory, or add force=True (--force)")
+
+
+def _is_export(place: Path) -> bool:
+    """An earlier export, and nothing beside it that would be lost."""
+    try:
+        return place.is_dir() and set(files_in(place)) <= set(read_form(place)["files"])
+    except (DiscreetError, OSError):
+        return False
+
+
+@contextmanager
+def _whole(place: Path) -> Iterator[Path]:
+    """A scratch directory that takes the place's name when it is complete."""
+    scratch, old = (place.absolute().with_name(f".{place.name}.{os.getpid()}.{end}") for end in ("part", "old"))
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    try:
+        yield scratch
+        if place.exists() and any(place.iterdir()):
+            place.rename(old)
+        scratch.rename(place)
+        sync_directory(place.absolute().parent)
+    finally:
+        if old.exists() and not place.exists():
+            old.rename(place)
+        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _copy_encoder(source: Path, target: Path) -> None:
+    """Configuration, vocabulary and safetensors of a public encoder; no code, no pickles."""
+    for path in sorted(source.rglob("*")):
+        inside = path.relative_to(source)
+        if path.is_file() and path.suffix in _COPIED and not any(part.startswith(".") for part in inside.parts):
+            (target / inside).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / inside)

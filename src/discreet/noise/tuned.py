@@ -1,0 +1,146 @@
+"""The runs that one receipt for a `Tuned` charge pays for: how many, with which settings, and their randomness.
+
+`tuned_runs` draws the number of runs K and a setting for each, once a receipt, before any run is done.
+`TunedRuns.ledger` opens a run: a ledger of its own, committed to exactly what a run of that setting was priced as, so
+that a run cannot do more than the charge says, nor be done twice, nor number K + 1 at all.
+
+Guarantee: every draw of a run comes from the source of the receipt, at a place of its own. With a sealed key a redo
+after a crash has the same K, the same settings and the same noise, and is refused if it is about to hide something
+else.
+
+K, the settings of the runs and all of their outputs but the best are secret (docs/proofs/private-tuning.md):
+`TunedRuns` shows none of them in its repr, and the world is not told how many runs there were, or how long they took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import TypeVar
+
+import numpy as np
+
+from discreet.errors import BadInput, ReceiptRefused
+from discreet.noise.door import paid_events, release
+from discreet.noise.run_counts import run_count
+from discreet.noise.sources import Call, Source, Streams
+from discreet.privacy.accounting.rdp import rdp_epsilon
+from discreet.privacy.budget import Budget, Unit
+from discreet.privacy.event_forms import flatten
+from discreet.privacy.events import Event
+from discreet.privacy.exact import float_below, rounded_up
+from discreet.privacy.ledger import Ledger, Line, MemorySink, Path, Stay, Terms, committed
+from discreet.privacy.ledger.receipts import Receipt, Ticket
+from discreet.privacy.tuned import Tuned
+
+T = TypeVar("T")
+RUNS = "runs"
+_RUN_DELTA = Decimal("1e-6")
+"""A run's own ledger holds it to its events; what delta its epsilon is written at is no promise to anybody."""
+
+
+class RunSource(Source):
+    """The randomness of one run: the receipt's own source, at places that no other run has."""
+
+    def __init__(self, receipt: Receipt, number: int) -> None:
+        assert isinstance(receipt.source, Source)  # checked when the runs were drawn
+        self._receipt, self._number, self._source = receipt, number, receipt.source
+        self.simulation = receipt.simulation
+
+    def perform(self, call: Call, sampler: Callable[[Streams], T]) -> T:
+        """Draw from the source of the receipt that paid for all runs."""
+        self._receipt.check()
+        inner = call.ticket
+        ticket = Ticket(
+            ledger=self._receipt.ledger_id,
+            entry=self._receipt.entry,
+            slot=f"run {self._number} entry {inner.entry.sequence} {inner.slot}",
+            who=inner.who,
+            index=inner.index,
+        )
+        return self._source.perform(replace(call, ticket=ticket), sampler)
+
+    def __repr__(self) -> str:
+        """Neither which run it is nor of how many."""
+        return "RunSource()"
+
+
+class TunedRuns:
+    """K runs, each with the number of its setting. Audience: nobody; only the best run's output is released."""
+
+    def __init__(self, receipt: Receipt, choices: tuple[int, ...]) -> None:
+        self._receipt, self.choices = receipt, choices
+
+    def __repr__(self) -> str:
+        """Public facts only."""
+        return f"<TunedRuns of {self._receipt!r}>"
+
+    def ledger(self, number: int, events: Mapping[str, Event], *, unit: Unit) -> Ledger:
+        """The ledger of run ``number`` (0 is the first): it pays for ``events``, by group, once.
+
+        Each event must be one of those its group was charged for; the groups must be all of them.
+        """
+        if type(number) is not int or not 0 <= number < len(self.choices):
+            raise BadInput("a run of a search", "there is no such run", "Take the runs in their order")
+        for charge in self._receipt.entry.charges:
+            assert isinstance(charge.event, Tuned)  # checked when the runs were drawn
+            if events.get(charge.who) not in charge.event.events:
+                raise ReceiptRefused(
+                    f"a run of a search, for {charge.who}",
+                    "it is not one of the runs that were charged for",
+                    "Run what was priced, or charge what is run",
+                )
+        if len(events) != len(self._receipt.entry.charges):
+            raise ReceiptRefused("a run of a search", "it names a group that was not charged", "Charge it, too")
+        self._receipt.take(f"run {number}")  # a second time would put equal noise on other values
+        return Ledger.create(MemorySink(), _terms(events, unit), source=RunSource(self._receipt, number))
+
+
+def tuned_runs(receipt: Receipt, *, settings: int) -> TunedRuns:
+    """How many runs there are, and which of ``settings`` (a public number) each has, all equally likely."""
+    events = [event for event in paid_events(receipt, (Tuned,), "run count") if isinstance(event, Tuned)]
+    law = events[0].runs
+    if any(event.runs != law for event in events):
+        raise ReceiptRefused(
+            "drawing the number of runs",
+            "groups were charged for different laws of it",
+            "Charge all groups the same law",
+        )
+    if any(charge.count != 1 for charge in receipt.entry.charges):
+        raise ReceiptRefused(
+            "drawing the number of runs", "several searches were charged at once", "Charge each search by itself"
+        )  # runs of two searches would share their places, and so their noise
+    if type(settings) is not int or settings < 1:
+        raise BadInput("a search", "the number of its settings is not a whole number from 1", "Count them")
+
+    def sampler(streams: Streams) -> tuple[int, ...]:
+        count = run_count(streams(0), law)
+        return tuple(streams(1).below(np.full(count, settings, dtype=np.int64)).tolist())
+
+    choices = release(
+        receipt,
+        "tuned-runs",
+        sampler,
+        inputs=None,
+        measure="none",
+        sensitivity=0.0,
+        parameters={"law": repr(law), "settings": settings},
+        slot=RUNS,
+    )
+    return TunedRuns(receipt, choices)
+
+
+def _terms(events: Mapping[str, Event], unit: Unit) -> Terms:
+    lines = [Line(who=who, event=part, count=n) for who, event in events.items() for part, n in flatten(event)]
+    prices = [_price(event) for event in events.values()]
+    budget = Budget(epsilon=max(*prices, Decimal("1e-9")), delta=_RUN_DELTA, unit=unit)
+    paths = [Path(name=who, stays=(Stay(who=who),)) for who in events]
+    return committed(budget, lines, paths=paths, accountant="rdp")
+
+
+def _price(event: Event) -> Decimal:
+    """As the ledger will find it: one rounding up more, so that it always fits."""
+    pure = event.pure_epsilon()
+    found = Decimal(repr(rounded_up(rounded_up(rdp_epsilon(event, float_below(_RUN_DELTA))), 8)))
+    return found if pure is None else max(pure, found)

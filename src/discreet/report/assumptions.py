@@ -1,0 +1,51 @@
+"""What a campaign's claim says and rests on, in plain words, for people who read the report and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.privacy.budget import Budget
+from discreet.privacy.hidden_slots import NOT_RELEASED
+from discreet.privacy.plan import Plan
+from discreet.report.markup import rounded
+
+PRIVATE_LABELS = "a label depends on its own record, and on public things"
+
+
+def assumptions_of(budget: Budget, certificate: Mapping[str, Any], plan: Plan | None) -> tuple[str, ...]:
+    """One sentence each."""
+    lines = [
+        f"Compared are the data as they are, and the data in which one {budget.unit} is replaced by a null: it scores "
+        "lowest, has gradient 0 and is counted nowhere (zero-out).",
+        f"Annotators see the records they are asked about, and are trusted with them; {PRIVATE_LABELS}.",
+        "Ids do not come from what the records hold; classes, scaling and settings were declared, come from public "
+        "data, or were paid for.",
+        "Keys and seeds stay secret; what was begun and cut off is repeated with the same draws.",
+    ]
+    if budget.unit == "person":
+        lines.append("Sizes count persons; a person is asked once, with all records together.")
+    if "not_released" in certificate:
+        lines.append(
+            f"{NOT_RELEASED[0].upper()}{NOT_RELEASED[1:]}: neither who was asked, nor how many, nor when. The claim is "
+            "about thresholds, noisy counts and models."
+        )
+    elif plan is not None and not plan.selection.is_free:
+        lines.append("A query releases whom it asks, and the noisy counts that found its threshold; no score.")
+    if certificate["mode"] == "committed":
+        lines.append("The claim is that of the whole plan: stopping early does not lower it.")
+    else:
+        lines.append(
+            "The mode is adaptive: charges could depend on what was released, and the whole budget is claimed."
+        )
+    return tuple(lines)
+
+
+def claim_in_words(budget: Budget, certificate: Mapping[str, Any]) -> str:
+    """The promise, as one would say it."""
+    claim = certificate["claim"]
+    return (
+        f"Whatever somebody knows already, and whatever they conclude from all that this campaign releases: with any "
+        f"one {budget.unit} taken out of it, everything they could see is as likely as before up to a factor of "
+        f"e^{rounded(claim['epsilon'], up=True)}, except for a chance of {claim['delta']:.2g}."
+    )

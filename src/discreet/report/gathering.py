@@ -1,0 +1,245 @@
+"""From a campaign to its report, for an audience.
+
+Guarantee: for the world nothing is read but the recorded steps (their public facts, not their times), the ledger, the
+plan and what was declared: no record, no question, no answer. So two campaigns that differ in those alone have the same
+report, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, get_args
+
+from discreet.campaign import Campaign
+from discreet.campaign.campaign import evaluations_of
+from discreet.campaign.replanning import replannings
+from discreet.campaign.sealed_steps import ledger_of
+from discreet.campaign.standing import PUBLISHED, TRAINED, Standing
+from discreet.campaign.status import Audience, replanned_form
+from discreet.errors import BadInput, InvalidCertificate
+from discreet.privacy.certificate import certify
+from discreet.privacy.certificate.verification import verify_certificate
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.plan import Plan
+from discreet.recipes.private_pool import PrivatePool
+from discreet.recipes.rescoring import exact_counts, reads_scores
+from discreet.records import NoisyHistogram
+from discreet.report.assumptions import assumptions_of
+from discreet.report.campaign_report import (
+    Owned,
+    OwnedPhase,
+    PathMeter,
+    PhaseReport,
+    QueryReport,
+    Report,
+    ScoreCounts,
+    State,
+)
+from discreet.storage import Transition
+
+BINS = 64
+"""Of exact counts, where no noisy ones say otherwise."""
+
+
+def report_of(
+    campaign: Campaign, audience: Audience = "world", *, scores: bool = False, certificate: Path | None = None
+) -> Report:
+    """What ``audience`` may see of a campaign.
+
+    ``scores``: count the scores of every query again, exactly; for the owner alone. ``certificate``: one that was
+    exported (and signed) before, checked against the ledger; without it, one is made.
+    """
+    if audience not in get_args(Audience):
+        raise BadInput(f"a report for {audience}", "there is no such audience", "Choose world or owner")
+    if scores and audience != "owner":
+        raise BadInput("exact scores", "nobody paid for them: they are the owner's", "Add --audience owner")
+    steps, recipe, now = campaign.store.transitions(), campaign.recipe, campaign.standing
+    plan = recipe.plan if isinstance(recipe, PrivatePool) else None
+    with ledger_of(campaign.store) as ledger:
+        certified = certify(ledger) if certificate is None else _shown(campaign, certificate)
+        paths, budget = _paths(ledger, certified), ledger.terms.budget
+    published = {one.phase: one.facts for one in steps if one.kind == PUBLISHED}
+    measured = evaluations_of(steps)
+    return Report(
+        name=campaign.name,
+        audience=audience,
+        simulation=campaign.simulation,
+        private=all(facts.get("private", True) for facts in published.values()),
+        phase=now.phase,
+        step=now.step,
+        about=_about(campaign),
+        classes=recipe.classes,
+        budget=budget,
+        paths=paths,
+        phases=tuple(
+            _phase(campaign, plan, number, published.get(number), measured.get(number), now)
+            for number in range(recipe.phases)
+        ),
+        certificate=certified,
+        assumptions=assumptions_of(budget, certified, plan),
+        replanned=tuple(replanned_form(one) for one in replannings(steps)),
+        owned=_owned(campaign, steps, scores=scores) if audience == "owner" else None,
+    )
+
+
+def _shown(campaign: Campaign, path: Path) -> Mapping[str, Any]:
+    """A certificate in a file, if it is one of this campaign as it stands."""
+    if not path.is_file():
+        raise BadInput(f"reading {path.name or path}", "there is no such file", "Check the path")
+    content = path.read_bytes()
+    verdict = verify_certificate(content, lines=list(campaign.store.sink().read()))
+    wrong = [check.name for check in verdict.checks if not check.ok]
+    if wrong:
+        fact = f"it is not a certificate of this campaign as it stands: {', '.join(wrong)}"
+        raise InvalidCertificate(f"a report with {path.name}", fact, "Export one: discreet ledger export")
+    form: Mapping[str, Any] = json.loads(content)
+    return form
+
+
+def _paths(ledger: Ledger, certificate: Mapping[str, Any]) -> tuple[PathMeter, ...]:
+    """Gauges by the ledger's odometer, which is loose: what a committed path has spent is never above what it will."""
+    limit, key = ledger.terms.budget.epsilon, f"epsilon_{ledger.terms.accountant}"
+    claims = {one["name"]: one[key] for one in certificate["trajectories"]} if ledger.terms.lines else {}
+    found = []
+    for total in ledger.totals():
+        committed = claims.get(total.path)
+        most = limit if committed is None else min(limit, Decimal(repr(committed)))
+        spent = min(total.epsilon, most)
+        found.append(PathMeter(name=total.path, spent=spent, committed=committed, limit=limit))
+    return tuple(found)
+
+
+def _about(campaign: Campaign) -> dict[str, str]:
+    """What was declared, in words; names of files are the owner's."""
+    recipe = campaign.recipe
+    if not isinstance(recipe, PrivatePool):
+        return {"classes": f"{len(recipe.classes)}"}
+    config, plan = recipe.config, recipe.plan
+    return {
+        "recipe": config.recipe.name,
+        "task": f"{config.task.kind}, {len(recipe.classes)} classes",
+        "pool": f"{config.pool.size:,} records, as declared",
+        "model": config.model.name,
+        "schedule": f"{plan.schedule}, accounted by {plan.accountant.upper()}",
+        "questions": _questions_in_words(recipe),
+        "evaluation": {"none": "none", "public": "on public records", "paid": "on held-out records, paid for"}[
+            config.evaluation.kind
+        ],
+    }
+
+
+def _questions_in_words(recipe: PrivatePool) -> str:
+    if recipe.phases == 1:
+        return "the initial records alone"
+    if not reads_scores(recipe):
+        return recipe.config.selector.name
+    return f"{recipe.config.selector.name}, by {recipe.config.scorer.name}"
+
+
+def _phase(
+    campaign: Campaign,
+    plan: Plan | None,
+    number: int,
+    facts: Mapping[str, Any] | None,
+    measured: Mapping[str, Any] | None,
+    now: Standing,
+) -> PhaseReport:
+    phase = None if plan is None else plan.phases[number]
+    rates = () if phase is None else phase.last.rates
+    cohorts = () if plan is None else plan.cohorts
+    return PhaseReport(
+        number=number,
+        state=_state(number, now),
+        labels_planned=campaign.recipe.labels_planned(number),
+        size=None if phase is None else phase.size,
+        steps=None if phase is None else phase.steps,
+        batch=None if plan is None else plan.batch,
+        noise=() if phase is None else tuple(stage.noise_multiplier for stage in phase.stages if stage.steps),
+        rates={cohort.label: rate for cohort, rate in zip(cohorts, rates, strict=False)},
+        query=None if facts is None else _query(facts, number),
+        evaluation=measured,
+    )
+
+
+def _state(number: int, now: Standing) -> State:
+    if number < now.phase or now.step == "done":
+        return "trained"
+    words: dict[str, State] = {"ask": "next", "answer": "answering", "train": "training"}
+    return words[now.step] if number == now.phase else "ahead"
+
+
+def _query(facts: Mapping[str, Any], number: int) -> QueryReport:
+    histogram = None if facts.get("histogram") is None else NoisyHistogram.from_json(facts["histogram"])
+    mechanism = str(facts.get("mechanism", "unknown"))
+    return QueryReport(
+        mechanism=mechanism,
+        private=bool(facts.get("private", True)),
+        threshold=facts.get("threshold"),
+        histogram=histogram,
+        chosen=facts.get("chosen"),
+        note=_note(facts, mechanism, number, shown=histogram is not None),
+    )
+
+
+def _note(facts: Mapping[str, Any], mechanism: str, number: int, *, shown: bool) -> str:
+    """Why there are noisy counts to see, or none."""
+    if shown:
+        return "Counts with the noise that was paid for; the query found its threshold in them."
+    if number == 0:
+        return "Initial records are not chosen by a score."
+    if mechanism == "random":
+        return "Records were drawn by lot; no score was read."
+    if not facts.get("private", True):
+        return "Records were chosen by looking at their scores, which was not paid for. Nothing of them is shown."
+    if facts.get("threshold") is None:
+        return "The noisy scores stay hidden: whom to ask was paid for, and nothing else to show."
+    return "No counts were paid for, or none were kept: the threshold is all that is known of the scores."
+
+
+# -- what is the owner's
+
+
+def _owned(campaign: Campaign, steps: list[Transition], *, scores: bool) -> Owned:
+    labels, answers = campaign.labels(), campaign.store.answers()
+    said = Counter(one for value in labels.values() for one in ((value,) if isinstance(value, str) else value or ()))
+    return Owned(
+        phases=tuple(_owned_phase(campaign, steps, labels, number) for number in range(campaign.recipe.phases)),
+        classes={name: said[name] for name in campaign.recipe.classes},
+        annotators=dict(sorted(Counter(one.annotator or "(no name)" for one in answers).items())),
+        scores=_exact_scores(campaign, steps) if scores else (),
+    )
+
+
+def _owned_phase(campaign: Campaign, steps: list[Transition], labels: Mapping[str, Any], number: int) -> OwnedPhase:
+    asked = campaign.store.questions(number)
+    left = {question.id for question in campaign.open()}
+    times = {one.kind: one.at.strftime("%Y-%m-%d %H:%M") for one in steps if one.phase == number}
+    return OwnedPhase(
+        phase=number,
+        asked=len(asked),
+        labelled=sum(one.record in labels for one in asked),
+        skipped=sum(one.record not in labels and one.id not in left for one in asked),
+        open=sum(one.id in left for one in asked),
+        asked_at=times.get(PUBLISHED),
+        trained_at=times.get(TRAINED),
+    )
+
+
+def _exact_scores(campaign: Campaign, steps: list[Transition]) -> tuple[ScoreCounts, ...]:
+    recipe = campaign.recipe
+    if not isinstance(recipe, PrivatePool) or not reads_scores(recipe):
+        return ()
+    from discreet.recipes.selecting import scorer_of
+
+    found = []
+    for one in steps:
+        if one.kind == PUBLISHED and one.phase:
+            kept = one.facts.get("histogram")
+            counts = exact_counts(campaign, recipe, one.phase, len(kept["counts"]) if kept else BINS)
+            limits, tau = scorer_of(recipe.config).range, one.facts.get("threshold")
+            found.append(ScoreCounts(phase=one.phase, range=limits, counts=counts, threshold=tau))
+    return tuple(found)

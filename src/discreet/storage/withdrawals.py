@@ -1,0 +1,87 @@
+"""Records that are taken back: marked at once, erased as soon as no step is under way that was begun with them.
+
+    asked -> erasing -> done
+
+*asked*: marked, and still there for a step that was begun with it. *erasing*: its id is a keyed code, its answers are
+gone; copies may be left in files and free pages. *done*: those are gone, too.
+
+Guarantee: a mark is durable when `mark` returns. `erase` is one transaction: the id becomes its code wherever it stood,
+the code of its content goes, its answers and their history go. Its place stays, in the pool and in its cohort, so that
+no size and no order changes. Which step of the way a record is on survives the process; repeating any of them is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from discreet.storage.forms import changed, check_text, now, stamp
+from discreet.storage.scope import CHUNK, Scope, chunks
+from discreet.storage.stored import WithdrawnRecord
+from discreet.storage.tables import answers, questions, records
+
+ASKED, ERASING, DONE = "asked", "erasing", "done"
+
+
+def mark(scope: Scope, ids: Iterable[str]) -> int:
+    """Mark enrolled records; how many were not marked before. An id that is not enrolled is passed over."""
+    marked, at = 0, stamp(now())
+    with scope.writing("withdrawing records") as connection:
+        for chunk in chunks(ids, CHUNK):
+            fresh = scope.rows(records), records.c.id.in_(chunk), records.c.withdrawn.is_(None)
+            marked += connection.execute(update(records).where(*fresh).values(withdrawn=f"{ASKED} {at}")).rowcount
+    return marked
+
+
+def read(scope: Scope) -> list[WithdrawnRecord]:
+    """Every record that was taken back, in the order of enrolment."""
+    wanted = select(records).where(scope.rows(records), records.c.withdrawn.is_not(None)).order_by(records.c.place)
+    with scope.reading("reading the pool") as connection:
+        return [_record(row) for row in connection.execute(wanted)]
+
+
+def _record(row: Any) -> WithdrawnRecord:
+    state = str(row.withdrawn).partition(" ")[0]
+    if state not in (ASKED, ERASING, DONE):
+        raise changed("a withdrawal")
+    erased = state != ASKED
+    return WithdrawnRecord(
+        place=row.place, id=row.id, person=row.mac if erased else b"", erased=erased, done=state == DONE
+    )
+
+
+def erase(scope: Scope, codes: Mapping[str, tuple[str, bytes]]) -> None:
+    """Give marked records their code for an id, and the code of their person for that of their content."""
+    with scope.writing("withdrawing records") as connection:
+        for chunk in chunks(codes, CHUNK):
+            asked = connection.execute(
+                select(questions).where(scope.rows(questions), questions.c.record.in_(chunk))
+            ).all()
+            for part in chunks([row.id for row in asked], CHUNK):
+                connection.execute(answers.delete().where(scope.rows(answers), answers.c.question.in_(part)))
+                connection.execute(questions.delete().where(scope.rows(questions), questions.c.id.in_(part)))
+            _rename(connection, scope, {name: codes[name] for name in chunk})
+            if asked:  # again, under the code: questions name enrolled records
+                connection.execute(questions.insert(), [_question(row, codes) for row in asked])
+
+
+def _rename(connection: Connection, scope: Scope, codes: Mapping[str, tuple[str, bytes]]) -> None:
+    at = stamp(now())
+    for name, (code, person) in codes.items():
+        row = {"id": check_text(code, "a record's code"), "mac": person, "withdrawn": f"{ERASING} {at}"}
+        mine = scope.rows(records), records.c.id == name, records.c.withdrawn.like(f"{ASKED} %")
+        connection.execute(update(records).where(*mine).values(**row))
+
+
+def _question(row: Any, codes: Mapping[str, tuple[str, bytes]]) -> dict[str, Any]:
+    """It keeps its place and cohort; that it was asked from above a threshold was a fact of the record."""
+    return {**row._mapping, "record": codes[row.record][0], "above": None if row.above is None else False}
+
+
+def finish(scope: Scope) -> None:
+    """Record that nothing is left of the erased ones."""
+    mine = scope.rows(records), records.c.withdrawn.like(f"{ERASING} %")
+    with scope.writing("withdrawing records") as connection:
+        connection.execute(update(records).where(*mine).values(withdrawn=f"{DONE} {stamp(now())}"))

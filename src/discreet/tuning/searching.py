@@ -1,0 +1,247 @@
+"""`tune`: a private search over settings, charged before it begins; the best run is released, and nothing else.
+
+    found = discreet.tune(DPClassifier(epsilon=8, ...), {"learning_rate": [0.1, 0.5, 2]}, X, y, public=(X_p, y_p))
+    found.classifier, found.setting, found.score, found.price.sentence()
+
+Guarantee (zero-out relation, the estimator's unit): the classifier, its setting and its score together keep the
+estimator's epsilon and delta (docs/proofs/private-tuning.md). One entry of the ledger pays for all runs, is durable
+before the number of runs is drawn, and claims the same whatever that number is.
+
+Not released: how many runs there were, their settings, scores and models. How long `tune` took tells about the first,
+so that is for the owner's eyes; the world sees what `Found` holds.
+
+With a ``ledger`` file on the estimator the draws are sealed: after a crash the same call repeats the same runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import validate_data
+
+from discreet.classifier import PHASE, DPClassifier, _items, _numbers
+from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
+from discreet.privacy.budget import Budget
+from discreet.privacy.exact import Number
+from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.tuned import runs_of
+from discreet.tuning.candidates import Setting, settings_of, with_setting
+from discreet.tuning.pricing import PricedRun, RunShape, TuningPrice, price_search
+
+TRAINED, HELD_OUT, PURPOSE = "initial", "held-out", "private search"
+Pair = tuple[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a search releases. ``score`` is the best of several: paid for, and higher than it would be on new records.
+
+    ``classifier`` is fitted; its `certificate` is the search's. Audience: world.
+    """
+
+    classifier: DPClassifier
+    setting: Setting
+    score: float
+    price: TuningPrice
+    simulation: bool
+
+
+def tune(
+    estimator: DPClassifier,
+    candidates: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
+    X: Any,  # noqa: N803 - scikit-learn's name
+    y: Any,
+    *,
+    public: Pair | None = None,
+    held_out: Pair | None = None,
+    runs: Number = 10,
+    eta: Number = 1,
+    law: str = "negative-binomial",
+    persons: Any = None,
+) -> Found:
+    """Train a random number of times, ``runs`` on average, each with a random one of ``candidates``; keep the best.
+
+    The estimator's epsilon and delta are for the whole search. Scores are accuracies on ``public`` records (free), or
+    noisy ones on private ``held_out`` records of other people (paid by them). ``eta`` and ``law``: see
+    `discreet.privacy.tuned`.
+    """
+    search = _Search(estimator, candidates, X, y, public=public, held_out=held_out, persons=persons)
+    price = search.priced(runs_of(mean=runs, eta=eta, law=law))
+    return search.done(price)
+
+
+class _Search:
+    """Everything that is checked before the charge, and what follows it."""
+
+    def __init__(
+        self,
+        estimator: DPClassifier,
+        candidates: Any,
+        x: Any,
+        y: Any,
+        *,
+        public: Pair | None,
+        held_out: Pair | None,
+        persons: Any,
+    ) -> None:
+        _check(estimator, public, held_out)
+        estimator = clone(estimator)  # the caller's own stays unfitted
+        self.estimator, self.settings = estimator, settings_of(candidates)
+        self.variants = [with_setting(estimator, setting) for setting in self.settings]
+        for variant in self.variants:
+            variant._check_parameters(persons)
+        rows, labels = estimator._validated(x, y)
+        self.classes = estimator._classes(labels)
+        self.records = estimator._records(rows, _numbers(labels, self.classes), persons)
+        self.public = public is not None
+        pair = public if public is not None else held_out
+        assert pair is not None  # checked
+        self.scored = self._scored(*pair)
+        self.columns = rows.shape[1]
+
+    def _scored(self, x: Any, y: Any) -> Any:
+        try:
+            rows = validate_data(self.estimator, x, dtype=np.float32, ensure_all_finite=False, reset=False)
+        except (TypeError, ValueError):
+            raise BadInput(
+                "the records to score on", "they do not have the columns of X", "Give the same ones"
+            ) from None
+        labels = _items(y)
+        if len(labels) != len(rows) or not labels:
+            raise BadInput("the records to score on", "there are none, or not as many labels", "Give one label a row")
+        return self.estimator._records(rows, _numbers(labels, self.classes), None)
+
+    def priced(self, law: Any) -> TuningPrice:
+        """The price, from public numbers."""
+        promised: dict[str, Any] = {name: getattr(self.estimator, name) for name in ("epsilon", "delta", "unit")}
+        budget = Budget(**promised)
+        units = self.records.units + (0 if self.public else self.scored.units)
+        budget.warn_if_loose(units)
+        return price_search(
+            budget=budget,
+            units=self.records.units,
+            settings=len(self.settings),
+            shapes=[_shape(variant) for variant in self.variants],
+            law=law,
+            held_out=not self.public,
+        )
+
+    def done(self, price: TuningPrice) -> Found:
+        """Charge, run, keep the best."""
+        cohorts = {TRAINED: self.records}
+        phases = [_phase(price.run_of(_shape(variant)), price) for variant in self.variants]
+        trainers = [variant._trainer(self.records, self.classes) for variant in self.variants]
+        for trainer, phase in zip(trainers, phases, strict=True):
+            trainer.check(phase=phase, cohorts=cohorts)
+        sink = self.estimator._sink()
+        with self.estimator._ledger_in(sink, _terms(price)) as ledger, ExitStack() as sealed:
+            runs = self._charged(ledger, price, sealed)
+            best: tuple[float, int, Any] | None = None
+            for number, choice in enumerate(runs.choices):
+                run = price.run_of(_shape(self.variants[choice]))
+                with runs.ledger(number, _events(run, price), unit=price.budget.unit) as own:
+                    made, score = self._one(trainers[choice], phases[choice], cohorts, own, price)
+                if best is None or score > best[0]:  # the first of equals: docs/proofs/private-tuning.md
+                    best = (score, choice, made)
+            assert best is not None  # there is at least one run
+            simulation, account = ledger.simulation, sink.read()
+        score, choice, made = best
+        chosen = self.variants[choice]
+        chosen.classes_, chosen.predictor_, chosen.n_iter_ = self.classes, made, phases[choice].steps
+        chosen.n_features_in_, chosen.simulation_, chosen.account_ = self.columns, simulation, account
+        return Found(classifier=chosen, setting=self.settings[choice], score=score, price=price, simulation=simulation)
+
+    def _charged(self, ledger: Any, price: TuningPrice, sealed: ExitStack) -> Any:
+        """One entry for all runs, then their number and settings."""
+        from discreet.noise import SealedPhase, charge_once, same_inputs, tuned_runs
+        from discreet.privacy.ledger import Why
+        from discreet.privacy.ledger.requests import request
+
+        where = ledger
+        if self.estimator.ledger is not None and not ledger.simulation:
+            keys = Path(self.estimator.ledger).parent
+            where = sealed.enter_context(SealedPhase(ledger, phase=PHASE, directory=keys))
+        events: dict[str, Any] = {TRAINED: price.training}
+        if price.scoring is not None:
+            events[HELD_OUT] = price.scoring
+        try:
+            [receipt] = charge_once(where, [request(events, why=Why(phase=PHASE, purpose=PURPOSE))])
+        except BudgetExceeded:
+            raise LedgerUnavailable(
+                "searching with this ledger", "it paid for something else", "Give every search a ledger of its own"
+            ) from None
+        same_inputs(receipt, repr([_named(variant) for variant in self.variants]))
+        return tuned_runs(receipt, settings=len(self.settings))
+
+    def _one(self, trainer: Any, phase: TrainingPhase, cohorts: Any, own: Any, price: TuningPrice) -> tuple[Any, float]:
+        """One run: train, score."""
+        from discreet.trainers.dp_sgd import charge_training
+        from discreet.trainers.evaluation import evaluate_paid, evaluate_public
+
+        made = trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(own, phase))
+        count = len(self.classes)
+        if price.score is None:
+            return made, evaluate_public(made, self.scored.x, self.scored.y, classes=count).accuracy
+        receipt = own.charge(event=price.score, who=HELD_OUT, why="score")
+        return made, evaluate_paid(made, self.scored, classes=count, receipt=receipt).accuracy
+
+
+def _check(estimator: Any, public: Any, held_out: Any) -> None:
+    if not isinstance(estimator, DPClassifier):
+        raise BadInput("tuning", "what is tuned is not a DPClassifier", "Give DPClassifier(epsilon=..., ...)")
+    if (public is None) == (held_out is None):
+        raise BadInput(
+            "tuning",
+            "runs are compared by a score, on public records or on private ones kept apart",
+            "Give public=(X, y) or held_out=(X, y)",
+        )
+    pair = public if public is not None else held_out
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise BadInput("the records to score on", "they are not records and labels", "Give a pair (X, y)")
+    if estimator.watch is not None or estimator.checkpoints is not None:
+        raise BadInput(
+            "tuning with watch or checkpoints",
+            "they would tell how many runs there were, which is secret",
+            "Drop them; with a ledger a killed search is repeated by the same call",
+        )
+    if estimator.unit == "person" and held_out is not None:
+        raise BadInput("scoring on held-out persons", "only records can be kept apart here", "Score on public records")
+
+
+def _shape(variant: DPClassifier) -> RunShape:
+    return RunShape(batch=int(variant.batch), epochs=int(variant.epochs))
+
+
+def _named(variant: DPClassifier) -> tuple[Any, ...]:
+    """A setting in words that are the same in every process. (Records are compared by each draw.)"""
+    from discreet.trainers.dp_sgd import Settings
+
+    chosen = (variant.settings or Settings()).digest()
+    return chosen, variant.batch, variant.epochs, variant.model, variant.model_options
+
+
+def _phase(run: PricedRun, price: TuningPrice) -> TrainingPhase:
+    stage = TrainingStage(steps=run.steps, cohorts=((TRAINED, run.step),))
+    batch = min(run.shape.batch, price.units)
+    return TrainingPhase(number=PHASE, batch=batch, unit=price.budget.unit, stages=(stage,))
+
+
+def _events(run: PricedRun, price: TuningPrice) -> dict[str, Any]:
+    scored = {} if price.score is None else {HELD_OUT: price.score}
+    return {TRAINED: run.event, **scored}
+
+
+def _terms(price: TuningPrice) -> Any:
+    """A filter at the order the search is priced at: no loss distribution of a search is known."""
+    from discreet.privacy.ledger import Path as RecordPath
+    from discreet.privacy.ledger import Stay, adaptive
+
+    groups = [TRAINED] if price.score is None else [TRAINED, HELD_OUT]
+    paths = [RecordPath(name=who, stays=(Stay(who=who),)) for who in groups]
+    return adaptive(price.budget, orders=(price.order,), paths=paths)
