@@ -73,9 +73,10 @@ def test_ties_fall_by_the_questions_own_coin():
 
 
 def test_a_question_is_open_until_enough_people_answered():
-    answers = [said("0.0", "a", "1"), said("0.0", "b", "1"), said("0.1", "a", "1"), said("0.1", None, "2")]
-    assert [one.id for one in open_questions(ASKED, answers, 2)] == ["0.0", "0.2"]
-    assert [one.id for one in open_questions(ASKED, answers, 1)] == ["0.2"]
+    voices = {"0.0": {"1"}, "0.1": {"1", "2"}}
+    assert [one.id for one in open_questions(ASKED, voices, 2)] == ["0.0", "0.2"]
+    assert [one.id for one in open_questions(ASKED, voices, 1)] == ["0.2"]
+    assert [one.id for one in open_questions(ASKED, {"0.2": {IMPORTED}}, 2)] == ["0.0", "0.1"]
 
 
 def test_labels_are_stored_in_one_form_and_read_back():

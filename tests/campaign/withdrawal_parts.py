@@ -29,7 +29,7 @@ delta = "1e-4"
 name = "private-pool"
 [plan]
 initial = 30
-queries = [5]
+queries = [8]
 batch = 10
 epochs = 2
 selection_epsilon = "2"

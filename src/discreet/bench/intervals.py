@@ -27,22 +27,32 @@ class Interval:
     high: float
 
 
-def mean_interval(values: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:
-    """The mean, by Student's t; the mean alone for one value."""
-    return _around_mean(values, lambda n: math.sqrt(1 / n), confidence)
+def mean_interval(values: Sequence[float], *, confidence: float = CONFIDENCE, least: float = 0.0) -> Interval:
+    """The mean, by Student's t; the mean alone for one value. ``least``: what is known of their standard deviation
+    from elsewhere, if the values happen to be closer together.
+    """
+    return _around_mean(values, lambda n: math.sqrt(1 / n), confidence, least)
 
 
-def next_interval(values: Sequence[float], *, confidence: float = CONFIDENCE) -> Interval:
+def next_interval(values: Sequence[float], *, confidence: float = CONFIDENCE, least: float = 0.0) -> Interval:
     """Where one further value of the same kind is, by Student's t: wider than where their mean is."""
-    return _around_mean(values, lambda n: math.sqrt(1 + 1 / n), confidence)
+    return _around_mean(values, lambda n: math.sqrt(1 + 1 / n), confidence, least)
 
 
-def _around_mean(values: Sequence[float], reach: Callable[[int], float], confidence: float) -> Interval:
+def share_error(values: Sequence[float], measured: int) -> float:
+    """The standard deviation that a share has because it is counted on ``measured`` records, at the mean of the values;
+    also what a difference of two shares has at least (if every record told apart speaks for the same one).
+    """
+    mean = min(abs(float(np.mean(values))), 1.0)
+    return math.sqrt(mean * (1 - mean) / measured)
+
+
+def _around_mean(values: Sequence[float], reach: Callable[[int], float], confidence: float, least: float) -> Interval:
     sample = np.asarray(values, dtype=np.float64)
     mean = float(sample.mean())
     if sample.size < 2:
         return Interval(value=mean, low=-math.inf, high=math.inf)
-    half = _student(sample.size, confidence) * float(sample.std(ddof=1)) * reach(sample.size)
+    half = _student(sample.size, confidence) * max(float(sample.std(ddof=1)), least) * reach(sample.size)
     return Interval(value=mean, low=mean - half, high=mean + half)
 
 

@@ -2,7 +2,8 @@
 
 Made of rows of results and of nothing else. Runs with the same seed have the same split, so methods are compared in
 pairs. A way of asking is recommended over a simpler one only where it is surely better: with several candidates the
-best looks better than it is, so each comparison is made at a level that is divided by their number. "Use random" is an
+best looks better than it is, so each comparison is made at a level that is divided by their number. Few runs may end
+alike by chance: no spread is taken for smaller than what counting on so many records alone makes. "Use random" is an
 answer.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 
 from discreet.bench.charts import Chart, Panel, Series
 from discreet.bench.dry_points import EXACT, RANDOM, SIMPLEST, Point
-from discreet.bench.intervals import Interval, mean_interval, next_interval
+from discreet.bench.intervals import Interval, mean_interval, next_interval, share_error
 from discreet.bench.results import Row
 from discreet.bench.tables import Table, percent
 
@@ -26,6 +27,7 @@ LEVEL = 0.05
 class Outcome:
     """Of one point: accuracies of the last models, a seed each.
 
+    measured  on how many records, at least
     mean      where their mean is
     campaign  where one campaign ends, measured on as many records
     gain      over asking at random, in pairs; None for random itself
@@ -33,6 +35,7 @@ class Outcome:
 
     point: Point
     values: dict[int, float]
+    measured: int
     mean: Interval
     campaign: Interval
     gain: Interval | None
@@ -48,6 +51,7 @@ class Outcome:
             "initial": self.point.initial,
             "queries": list(self.point.queries),
             "seeds": len(self.values),
+            "measured_on": self.measured,
             "accuracy": _form(self.mean),
             "one_campaign": _form(self.campaign),
             "over_random": None if self.gain is None else _form(self.gain),
@@ -75,21 +79,39 @@ def outcomes(rows: Sequence[Row], points: Sequence[Point]) -> list[Outcome]:
         mine = finals[point.problem, point.name]
         if not mine:
             continue
-        both = sorted(set(mine) & set(by_lot))
-        gain = None
-        if point.method != RANDOM and both:
-            gain = mean_interval([mine[seed] - by_lot[seed] for seed in both])
-        values = list(mine.values())
+        values, measured = list(mine.values()), _measured(rows, point)
+        least = share_error(values, measured)
         found.append(
-            Outcome(point=point, values=mine, mean=mean_interval(values), campaign=next_interval(values), gain=gain)
+            Outcome(
+                point=point,
+                values=mine,
+                measured=measured,
+                mean=mean_interval(values, least=least),
+                campaign=next_interval(values, least=least),
+                gain=None if point.method == RANDOM else _difference(mine, by_lot, measured),
+            )
         )
     return found
+
+
+def _difference(
+    one: dict[int, float], other: dict[int, float], measured: int, confidence: float = 1 - LEVEL
+) -> Interval | None:
+    both = sorted(set(one) & set(other))
+    if not both:
+        return None
+    differences = [one[seed] - other[seed] for seed in both]
+    return mean_interval(differences, confidence=confidence, least=share_error(differences, measured))
 
 
 def _finals(rows: Sequence[Row], point: Point) -> dict[int, float]:
     mine = [row for row in rows if (row["problem"], row["method"]) == (point.problem, point.name)]
     last = max((row["phase"] for row in mine), default=0)
     return {row["seed"]: row["test_accuracy"] for row in mine if row["phase"] == last}
+
+
+def _measured(rows: Sequence[Row], point: Point) -> int:
+    return min(row["test_size"] for row in rows if (row["problem"], row["method"]) == (point.problem, point.name))
 
 
 def advice(found: Sequence[Outcome], *, epsilon: Decimal, queries: tuple[int, ...], within: float) -> Advice | None:
@@ -127,9 +149,9 @@ def _simplest_of_the_best(candidates: Sequence[Outcome]) -> Outcome:
 
 
 def _surely_better(one: Outcome, other: Outcome, comparisons: int) -> bool:
-    both = sorted(set(one.values) & set(other.values))
-    differences = [one.values[seed] - other.values[seed] for seed in both]
-    return len(both) > 1 and mean_interval(differences, confidence=1 - LEVEL / comparisons).low > 0
+    measured = min(one.measured, other.measured)
+    gain = _difference(one.values, other.values, measured, 1 - LEVEL / comparisons)
+    return gain is not None and gain.low > 0
 
 
 def _settings(chosen: Outcome, same: Sequence[Outcome]) -> tuple[Outcome, list[str]]:

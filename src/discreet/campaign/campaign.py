@@ -301,7 +301,7 @@ class Campaign:
     def open(self) -> list[Question]:
         """Questions that fewer people than wanted have answered. Audience: annotator."""
         gone = self.withdrawn_questions()
-        found = open_questions(self.store.questions(), self.store.answers(), self._per_question)
+        found = open_questions(self.store.questions(), self.store.voices(), self._per_question)
         return [one for one in found if one.id not in gone]
 
     def withdrawn_questions(self) -> frozenset[str]:

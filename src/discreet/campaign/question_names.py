@@ -17,13 +17,10 @@ def question_of(answer: Any) -> Any:
 
 def named_questions(phase: int, found: Chosen, ids: Iterable[str]) -> list[Question]:
     """Their ids say nothing of a record, and are no record's own: a label must not reach another one."""
-    prefix = ""
-    while any(_LIKE_OURS.fullmatch(one.removeprefix(prefix)) for one in ids if one.startswith(prefix)):
+    lines, prefix = "\n".join(ids), ""  # an id of several lines may lengthen the prefix for nothing
+    while re.search(rf"^{prefix}[0-9]+\.[0-9]+$", lines, re.MULTILINE):
         prefix += "q"
     return [
         Question(id=f"{prefix}{phase}.{place}", record=record, phase=phase, place=place)
         for place, record in enumerate(found.ids)
     ]
-
-
-_LIKE_OURS = re.compile(r"[0-9]+\.[0-9]+")

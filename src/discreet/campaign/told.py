@@ -7,7 +7,7 @@ its record); where several people answer, they vote, and ties are decided by a c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from discreet.errors import BadInput, InvalidStore
@@ -58,15 +58,15 @@ def labels_of(questions: Iterable[Question], answers: Iterable[Answer], key: Sec
     return {record: value for record, value in found if value is not None}
 
 
-def open_questions(questions: Iterable[Question], answers: Iterable[Answer], per_question: int) -> list[Question]:
-    """Those that fewer people than wanted have answered; a skip is an answer, and an imported label is enough."""
-    voices: dict[str, set[str]] = {}
-    for answer in answers:
-        voices.setdefault(answer.question_id, set()).add(answer.annotator)
+def open_questions(questions: Iterable[Question], voices: Mapping[str, Set[str]], per_question: int) -> list[Question]:
+    """Those that fewer people than wanted have answered; a skip is an answer, and an imported label is enough.
+
+    ``voices``: who answered, by question.
+    """
     return [one for one in questions if not _closed(voices.get(one.id, set()), per_question)]
 
 
-def _closed(voices: set[str], per_question: int) -> bool:
+def _closed(voices: Set[str], per_question: int) -> bool:
     return IMPORTED in voices or len(voices) >= per_question
 
 

@@ -107,6 +107,16 @@ def read(scope: Scope, phase: int | None) -> list[Answer]:
     return [current[key] for key in sorted(current)]
 
 
+def voices(scope: Scope) -> dict[str, set[str]]:
+    """Who answered each question that has an answer."""
+    wanted = select(table.c.question, table.c.annotator).distinct().where(scope.rows(table))
+    found: dict[str, set[str]] = {}
+    with scope.reading("reading the answers") as connection:
+        for question, annotator in connection.execute(wanted):
+            found.setdefault(question, set()).add(annotator)
+    return found
+
+
 def history(scope: Scope, question: str) -> list[tuple[Answer, datetime]]:
     """Everything that was said to a question, and when it was told, oldest first."""
     wanted = select(table).where(scope.rows(table), table.c.question == question).order_by(table.c.number)

@@ -147,6 +147,10 @@ class CampaignStore:
         """What each annotator last said to each question, in the order of the questions."""
         return told_answers.read(self._scope, phase)
 
+    def voices(self) -> dict[str, set[str]]:
+        """Who answered each question, by its id: what `answers` would tell, without what they said."""
+        return told_answers.voices(self._scope)
+
     def history(self, question_id: str) -> list[tuple[Answer, datetime]]:
         """Everything that was said to a question and when it was told, oldest first."""
         return told_answers.history(self._scope, question_id)

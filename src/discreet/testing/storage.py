@@ -128,6 +128,7 @@ def _answers(store: CampaignStore) -> None:
         current == [(one, "c", "ann"), (one, "b", "bea"), (one, (), "cyd"), (two, ("a", "b"), "ann")],
         "the last answer of each annotator is current, in the order of the questions; refused ones leave nothing",
     )
+    holds(store.voices() == {one: {"ann", "bea", "cyd"}, two: {"ann"}}, "who answered is told without what they said")
     past = [(answer.value, answer.annotator, at) for answer, at in store.history(one)]
     firsts = [(None, "ann", early), ("a", "bea", early), ((), "cyd", early)]
     holds(past == [*firsts, ("b", "bea", late), ("c", "ann", late)], "every change is kept, in the order it was told")
