@@ -149,8 +149,8 @@ def test_points_change_one_thing_at_a_time(config):
     assert (shown((5, 5)), shown(()), shown((5, 6))) == ("5x2", "none", "5,6")
 
 
-def rows_of(finals):
-    """Finals: accuracy by (epsilon, queries, method), a list by seed."""
+def rows_of(finals, measured=1000):
+    """Finals: accuracy by (epsilon, queries, method), a list by seed, each measured on so many records."""
     points = [Point(epsilon=Decimal(e), queries=q, initial=100, method=m) for e, q, m in finals]
     rows = [
         {
@@ -159,6 +159,7 @@ def rows_of(finals):
             "seed": seed,
             "phase": phase,
             "test_accuracy": value - (1 - phase),
+            "test_size": measured,
         }
         for point, values in zip(points, finals.values(), strict=True)
         for seed, value in enumerate(values)
@@ -179,6 +180,18 @@ def test_a_way_of_choosing_is_recommended_only_where_it_is_surely_better():
     assert told.sentences[1].startswith("Without privacy of selection")
 
 
+def test_few_runs_that_end_alike_by_chance_recommend_nothing():
+    """Two runs, one record of 77 more right in each: no spread at all between the differences."""
+    alike = {(8, (50,), RANDOM): [57 / 77, 60 / 77], (8, (50,), OWN): [58 / 77, 61 / 77]}
+    found = rows_of(alike, measured=77)
+    assert found[1].gain.low < 0 < found[1].gain.value
+    assert advice(found, epsilon=Decimal(8), queries=(50,), within=0.01).chosen.point.method == RANDOM
+    same = rows_of({(8, (50,), RANDOM): [0.75, 0.75, 0.75]}, measured=100)[0]
+    assert same.mean.low < 0.74 < 0.76 < same.mean.high
+    assert same.campaign.low < same.mean.low
+    assert rows_of({(8, (50,), RANDOM): [0.75, 0.75, 0.75]}, measured=10**9)[0].mean.low > 0.749
+
+
 def test_other_settings_are_recommended_only_where_they_are_surely_better(config):
     points = points_of(config, methods=["own"], varied={"trainer.clip": [1.0, 2.0], "plan.batch": [10]})
     assert [one.name for one in points if one.changes][:2] == [
@@ -195,7 +208,14 @@ def test_other_settings_are_recommended_only_where_they_are_surely_better(config
         other = replace(file, changes=(("trainer.clip", 2.0),))
         finals = {file: [0.8, 0.82, 0.81], other: values}
         rows = [
-            {"problem": one.problem, "method": one.name, "seed": seed, "phase": 0, "test_accuracy": value}
+            {
+                "problem": one.problem,
+                "method": one.name,
+                "seed": seed,
+                "phase": 0,
+                "test_accuracy": value,
+                "test_size": 900,
+            }
             for one, mine in finals.items()
             for seed, value in enumerate(mine)
         ]

@@ -111,7 +111,7 @@ def _finals(rows: Sequence[Row], point: Point) -> dict[int, float]:
 
 
 def _measured(rows: Sequence[Row], point: Point) -> int:
-    return min(row["test_size"] for row in rows if (row["problem"], row["method"]) == (point.problem, point.name))
+    return min(int(row["test_size"]) for row in rows if (row["problem"], row["method"]) == (point.problem, point.name))
 
 
 def advice(found: Sequence[Outcome], *, epsilon: Decimal, queries: tuple[int, ...], within: float) -> Advice | None:
