@@ -187,7 +187,8 @@ def test_few_runs_that_end_alike_by_chance_recommend_nothing():
     assert found[1].gain.low < 0 < found[1].gain.value
     assert advice(found, epsilon=Decimal(8), queries=(50,), within=0.01).chosen.point.method == RANDOM
     same = rows_of({(8, (50,), RANDOM): [0.75, 0.75, 0.75]}, measured=100)[0]
-    assert same.mean.low < 0.74 < 0.76 < same.mean.high
+    assert same.mean.low < 0.74
+    assert same.mean.high > 0.76
     assert same.campaign.low < same.mean.low
     assert rows_of({(8, (50,), RANDOM): [0.75, 0.75, 0.75]}, measured=10**9)[0].mean.low > 0.749
 

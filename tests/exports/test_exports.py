@@ -15,6 +15,7 @@ import discreet
 from discreet.cli.app import run
 from discreet.errors import BadInput, InvalidCheckpoint, NotNow
 from discreet.exports import export_model, predict_file
+from discreet.exports.model_form import sealed
 from discreet.trainers.torch_predictor import TorchPredictor
 
 
@@ -138,12 +139,51 @@ def test_a_changed_export_is_noticed(campaign, tmp_path, name):
         discreet.load_model(tmp_path / "model")
 
 
+@pytest.mark.parametrize("resealed", [False, True])
+def test_a_model_does_not_claim_more_than_its_certificate(campaign, tmp_path, capsys, resealed):
+    place = export_model(campaign, tmp_path / "model", onnx=False).directory
+    assert run(["verify", str(place)]) == 0
+    assert f"epsilon {discreet.load_model(place).claim['epsilon']} at" in capsys.readouterr().out
+    form = json.loads((place / "model.json").read_text())
+    form["claim"]["epsilon"] = "0.1"
+    (place / "model.json").write_text(json.dumps(sealed(form) if resealed else form))
+    with pytest.raises(InvalidCheckpoint, match="claims something else" if resealed else "edited"):
+        discreet.load_model(place)
+    assert run(["verify", str(place)]) == 1
+    assert "model's claim: it is not the certificate's" in capsys.readouterr().out
+
+
+def test_an_export_is_verified_with_its_signature_and_its_ledger(campaign, tmp_path, capsys):
+    key = tmp_path / "key.pem"
+    assert run(["ledger", "keygen", str(key)]) == 0
+    place = export_model(campaign, tmp_path / "model", onnx=False, sign=key).directory
+    other = export_model(campaign, tmp_path / "other", onnx=False).directory
+    public = str(tmp_path / "key.pem.pub")
+    assert run(["verify", str(place), "--public-key", public]) == 0
+    assert run(["verify", str(other), "--public-key", public]) == 1, "nobody signed that one"
+    (other / "certificate.json").write_bytes((place / "certificate.json").read_bytes())
+    form = json.loads((other / "model.json").read_text())
+    form["files"]["certificate.json"]["sha256"] = hashlib.sha256((other / "certificate.json").read_bytes()).hexdigest()
+    (other / "model.json").write_text(json.dumps(sealed(form)))
+    capsys.readouterr()
+    assert run(["verify", str(other)]) == 0
+    assert run(["verify", str(other), "--public-key", public]) == 1, "a signed certificate beside another model"
+    assert "FAILED  model's signature" in capsys.readouterr().out
+    (place / "more.txt").write_text("something else")
+    assert run(["verify", str(place), "--public-key", public]) == 1
+    assert "added: more.txt" in capsys.readouterr().out
+    assert run(["verify", str(tmp_path)]) == 2, "no export"
+    with pytest.raises(BadInput, match="no such key"):
+        export_model(campaign, tmp_path / "third", onnx=False, sign=tmp_path / "nowhere.pem")
+    assert not (tmp_path / "third").exists()
+
+
 def test_a_directory_names_no_code_that_runs(exported, tmp_path):
     form = json.loads((exported / "model.json").read_text())
     form["model"]["name"] = "antigravity:fly"
     for name in form["files"]:
         (tmp_path / name).write_bytes((exported / name).read_bytes())
-    (tmp_path / "model.json").write_text(json.dumps(form))
+    (tmp_path / "model.json").write_text(json.dumps(sealed(form)))
     with pytest.raises(BadInput, match="would be run"):
         discreet.load_model(tmp_path)
     form["files"]["../outside"] = {"sha256": "", "bytes": 0}

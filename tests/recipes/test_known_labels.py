@@ -101,3 +101,20 @@ def test_persons_come_with_all_their_records(tmp_path):
     )
     assert {one.record for one in campaign.ask()} == {f"r{2 * number + 1}" for number in range(40)}
     assert len(campaign.store.questions(0)) == 80
+
+
+@pytest.mark.parametrize(("rows_more", "removed"), [(0, False), (0, True), (1, False), (2, True), (200, False)])
+def test_after_a_withdrawal_the_file_still_has_to_fit(tmp_path, rows_more, removed):
+    """One record fewer than planned is what it must have; its row may be there still, but nobody takes its place."""
+    pool, truth = pool_and_truth()
+    rows = rows_of(truth)
+    campaign = imported(tmp_path, pool, rows)
+    campaign.withdraw([rows[0][0]])
+    more = [(one, truth[one]) for one in truth if one not in dict(rows)][:rows_more]
+    labels_file(tmp_path, [*rows[removed:], *more])
+    if rows_more > removed:
+        with pytest.raises(InvalidConfig, match=f"labels of {39 + rows_more} records"):
+            again(tmp_path, pool, "known").ask()
+        return
+    assert again(tmp_path, pool, "known").ask() == []
+    assert len(campaign.store.questions(0)) == 39

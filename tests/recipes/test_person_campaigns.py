@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_campaigns import BUDGET, finish, opened_ledger, records, tables, truth_of
+from small_campaigns import BUDGET, again, finish, opened_ledger, records, tables, truth_of
 
 from discreet.api import create_campaign
 from discreet.errors import BadInput, InvalidConfig
@@ -195,3 +195,24 @@ def test_records_and_persons_are_not_withdrawn_in_one_command(tmp_path):
     with pytest.raises(BadInput, match="both records and persons"):
         withdraw(config, [pool.ids[0]], persons=["nobody"])
     assert campaign.store.withdrawn() == []
+
+
+def test_a_person_who_withdraws_again_is_known(tmp_path):
+    """Also when their rows are gone; who never was there is refused."""
+    pool, truth, persons = people()
+    campaign = campaign_of(tmp_path, pool, persons)
+    who = pool.persons[0]
+    mine = sum(one == who for one in pool.persons)
+    done = campaign.withdraw(persons=[who])
+    assert (done.new, done.known) == (mine, 0)
+    rest = [place for place, one in enumerate(pool.persons) if one != who]
+    owners = [pool.persons[place] for place in rest]
+    left = ArrayPool(ids=[pool.ids[place] for place in rest], x=pool.x[rest], persons=owners)
+    opened = again(tmp_path, left, "people")
+    done = opened.withdraw(persons=[who])
+    assert (done.new, done.known) == (0, mine)
+    with pytest.raises(BadInput, match="1 of 2 are not in the pool"):
+        opened.withdraw(persons=[who, "nobody"])
+    done = opened.withdraw(persons=[who, owners[0]])
+    assert done.new == sum(one == owners[0] for one in owners)
+    finish(opened, truth)

@@ -57,6 +57,7 @@ from discreet.campaign.withdrawing import (
     questions_of,
     records_of,
     waiting,
+    withdrawn_of,
 )
 from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
 from discreet.noise import OperatingSystem, SealedPhase, SecretKey, Seeded, Source
@@ -278,8 +279,10 @@ class Campaign:
         A query or training that was begun with them is finished first, as it was begun; with ``later`` they are only
         marked then, and erased when somebody has finished it. While another process works: the same.
         """
-        named = [*ids, *(records_of(self.pool, persons) if (persons := list(persons)) else ())]
+        before = withdrawn_of(self.store, persons) if (persons := list(persons)) else {}
+        named = [*ids, *(records_of(self.pool, persons, before) if persons else ())]
         new, known = mark(self.store, named) if named or not persons else (0, 0)
+        known += sum(before.values())
         left = self.erase_withdrawn(later=later)
         return Withdrawal(new=new, known=known, waiting=left, standing=self.standing)
 

@@ -15,7 +15,8 @@ codes, so nothing has to remember an id. Places in the pool and in cohorts stay:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,8 +133,18 @@ def _remove_labels(store: CampaignStore, key: ManifestKey, codes: set[str]) -> N
             store.keep_file(LABELS, phase=kept.phase, data=labels_to_bytes(left), replace=True)
 
 
-def records_of(pool: Pool, persons: Iterable[str]) -> list[str]:
-    """Ids of all records of persons that are still there."""
+def withdrawn_of(store: CampaignStore, persons: Iterable[str]) -> dict[str, int]:
+    """How many records of each person were erased; persons without any are not in it. Their rows may be gone."""
+    codes = Counter(one.person for one in store.withdrawn() if one.erased and one.person)
+    if not codes:
+        return {}
+    key = manifest_key(store)
+    counts = {name: codes[key.person_code(name)] for name in set(persons)}
+    return {name: count for name, count in counts.items() if count}
+
+
+def records_of(pool: Pool, persons: Iterable[str], known: Collection[str] = ()) -> list[str]:
+    """Ids of all records of persons that are still there. ``known``: persons who may have none left."""
     names = set(persons)
     if pool.persons is None:
         raise BadInput(
@@ -142,7 +153,7 @@ def records_of(pool: Pool, persons: Iterable[str]) -> list[str]:
     found = [
         one for one, person in zip(pool.ids, pool.persons, strict=True) if person in names and one not in pool.withdrawn
     ]
-    missing = len(names - set(pool.persons))
+    missing = len(names - set(pool.persons) - set(known))
     if missing:
         raise BadInput(
             "withdrawing a person", f"{missing} of {len(names)} are not in the pool", "Check the names; none was"

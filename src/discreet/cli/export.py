@@ -21,6 +21,9 @@ def export_command(
     force: Annotated[bool, typer.Option(help="Replace an earlier export in that directory.")] = False,
     onnx: Annotated[bool, typer.Option(help="Write an ONNX file, too, if the extra onnx is installed.")] = True,
     encoder: Annotated[bool, typer.Option(help="Of a model of texts: copy its public encoder.")] = True,
+    sign: Annotated[
+        Path | None, typer.Option(help="Sign certificate and model.json with this Ed25519 key (PEM).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Weights, preprocessing, classes, model card and certificate: all public or paid for. Audience: world.
@@ -31,7 +34,7 @@ def export_command(
     from discreet.exports import export_model
 
     with opened(config) as campaign, working("exporting"):
-        made = export_model(campaign, directory, phase=phase, force=force, onnx=onnx, encoder=encoder)
+        made = export_model(campaign, directory, phase=phase, force=force, onnx=onnx, encoder=encoder, sign=sign)
     form = {
         "format": FORMAT,
         "simulation": campaign.simulation,
@@ -41,6 +44,7 @@ def export_command(
         "files": sorted(made.files),
         "no_onnx": made.no_onnx,
         "claim": made.form["claim"],
+        "signed": sign is not None,
     }
     lines = [f"the model of phase {made.phase} is in {made.directory.name}: {', '.join(sorted(made.files))}"]
     if made.no_onnx is not None and onnx:

@@ -1,4 +1,4 @@
-"""`discreet verify`: is this certificate, this ledger, or this campaign, what it says?"""
+"""`discreet verify`: is this certificate, this ledger, this campaign, or this exported model, what it says?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 def verify_command(
     file: Annotated[
-        Path, typer.Argument(help="A certificate, a ledger, or a campaign's TOML file.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A certificate, a ledger, a campaign's TOML file, or the directory of an export.", show_default=False
+        ),
     ],
     ledger: Annotated[
         Path | None, typer.Option(help="Check a certificate against this ledger (or this campaign's), too.")
@@ -29,7 +32,8 @@ def verify_command(
 ) -> None:
     """Compute everything again from the events alone. Exit code 0: all checks passed; 1: one failed.
 
-    Of a campaign: the ledger in its store, the plan, what was paid for each step, and the hash of every file.
+    Of a campaign: the ledger in its store, the plan, what was paid for each step, and the hash of every file. Of an
+    export: its certificate, the hash of every file, and that it claims what the certificate proves.
 
     Example: discreet verify certificate.json --ledger scans.toml --public-key signing.pem.pub
     """
@@ -55,6 +59,11 @@ def _verdict(file: Path, ledger: Path | None, public_key: Path | None) -> Verdic
         if ledger is not None or public_key is not None:
             raise BadInput("verifying a campaign", "--ledger and --public-key go with a certificate", "Leave them out")
         return verify_campaign(read_config(file))
+    if file.is_dir():
+        from discreet.exports.verifying import verify_export
+
+        lines = None if ledger is None else _lines(ledger)
+        return verify_export(file, lines=lines, public_key=public_key)
     if ledger is None or not is_campaign(ledger):
         return verify(file, ledger=ledger, public_key=public_key)
     from discreet.privacy.certificate.signing import read_public
@@ -64,6 +73,12 @@ def _verdict(file: Path, ledger: Path | None, public_key: Path | None) -> Verdic
         raise BadInput(f"reading {file.name or file}", "there is no such file", "Check the path")
     known = None if public_key is None else read_public(public_key)
     return verify_certificate(file.read_bytes(), lines=lines_of(ledger), public_key=known)
+
+
+def _lines(ledger: Path) -> list[bytes]:
+    from discreet.privacy.certificate.verification import lines_in
+
+    return lines_of(ledger) if is_campaign(ledger) else lines_in(ledger)
 
 
 def _form(verdict: Verdict) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """`model.json`: what an exported model is, and the hash of every file beside it. Format `discreet.model/1`.
 
 Guarantee: holds declared, public facts alone, no path of the owner's machine. A file that is missing or does not have
-its hash is noticed when the model is loaded; against a change on purpose, compare the certificate's signature.
+its hash, an edited `model.json` and a claim that is not the certificate's are noticed when the model is loaded; against
+a change on purpose, compare the certificate's signature.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 
 from discreet._version import __version__
 from discreet.config import CampaignConfig
-from discreet.errors import InvalidCheckpoint
+from discreet.errors import InvalidCertificate, InvalidCheckpoint
+from discreet.privacy.certificate.statement import digest_of, read_certificate
 from discreet.recipes.learning import task_of
 from discreet.recipes.model_records import TRANSFORMER
 
@@ -111,16 +113,48 @@ def read_form(directory: Path) -> dict[str, Any]:
 
 
 def check_files(directory: Path, form: dict[str, Any]) -> None:
-    """Refuse an export with a file that is missing or other than it was."""
+    """Refuse an export with a file that is missing or other than it was, or that claims what it does not prove."""
+    fact = None
+    if wrong := changed_files(directory, form):
+        fact = f"missing or changed since the export: {', '.join(wrong[:3])}"
+    elif not intact(form):
+        fact = f"its {MODEL} was edited"
+    elif not says_claim(directory, form):
+        fact = "it claims something else than its certificate"
+    if fact is not None:
+        raise InvalidCheckpoint(f"the model in {directory.name}", fact, "Export it again")
+
+
+def changed_files(directory: Path, form: dict[str, Any]) -> list[str]:
+    """Names of files that are missing or other than they were."""
     try:
         wrong = [name for name, kept in form["files"].items() if not _same(directory, name, kept["sha256"])]
     except (KeyError, TypeError, ValueError):
         raise _broken(directory) from None
-    if wrong or WEIGHTS not in form["files"]:
-        names = ", ".join(sorted(wrong)[:3]) or WEIGHTS
-        raise InvalidCheckpoint(
-            f"the model in {directory.name}", f"missing or changed since the export: {names}", "Export it again"
-        )
+    return sorted({*wrong, *({WEIGHTS, CERTIFICATE, CARD} - set(form["files"]))})
+
+
+def sealed(form: dict[str, Any]) -> dict[str, Any]:
+    """The form with the hash of itself."""
+    return form | {"digest": digest_of(form), "signature": None}
+
+
+def intact(form: dict[str, Any]) -> bool:
+    """Whether a form is as `sealed` made it."""
+    return bool(form.get("digest") == digest_of(form))
+
+
+def claim_of(certificate: dict[str, Any]) -> dict[str, Any]:
+    """What an export claims: what its certificate proves."""
+    return {**certificate["budget"], **certificate["claim"], "mode": certificate["mode"]}
+
+
+def says_claim(directory: Path, form: dict[str, Any]) -> bool:
+    """Whether the claim is the one of the certificate beside it."""
+    try:
+        return bool(form["claim"] == claim_of(read_certificate((directory / CERTIFICATE).read_bytes())))
+    except (KeyError, TypeError, OSError, InvalidCertificate):
+        return False
 
 
 def _same(directory: Path, name: str, digest: str) -> bool:

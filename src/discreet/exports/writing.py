@@ -29,9 +29,11 @@ from discreet.exports.model_form import (
     MODEL,
     ONNX,
     WEIGHTS,
+    claim_of,
     files_in,
     form_of,
     read_form,
+    sealed,
 )
 from discreet.exports.onnx_files import write_onnx
 from discreet.privacy.certificate.statement import write_certificate
@@ -63,26 +65,28 @@ def export_model(
     force: bool = False,
     onnx: bool = True,
     encoder: bool = True,
+    sign: Path | str | None = None,
 ) -> Exported:
     """Write the model after ``phase`` (the last finished one) into a new directory. Audience: world.
 
     force     replace an earlier export
     onnx      write an ONNX file, too, where the extra is installed and torch can
     encoder   of texts: copy the public encoder, so that the directory is enough to predict
+    sign      an Ed25519 key (PEM) that signs the certificate, and model.json with the hashes of all files
     """
     recipe, place = campaign.recipe, Path(directory)
     if not isinstance(recipe, PrivatePool):
         raise BadInput("exporting a model", "this recipe's models cannot be", "Store predictor().module yourself")
     number = _phase(campaign, phase)
     _check_place(place, force=force)
-    certificate = campaign.certificate()
+    certificate = _signed(campaign.certificate(), sign)
     form = form_of(
         recipe.config,
         inputs=recipe.inputs,
         phase=number,
         phases=recipe.phases,
         private=all(one.facts.get("private", True) for one in campaign.store.transitions() if one.kind == PUBLISHED),
-        claim={**certificate["budget"], **certificate["claim"], "mode": certificate["mode"]},
+        claim=claim_of(certificate),
         evaluation=evaluations_of(campaign.store.transitions()).get(number),
     )
     with _whole(place) as scratch:
@@ -98,8 +102,19 @@ def export_model(
         write_whole(scratch / CARD, card(form, certificate, onnx=reason))
         form["files"] = files_in(scratch)
         form["sha256"] = form["files"][WEIGHTS]["sha256"]
+        form = _signed(sealed(form), sign)
         write_whole(scratch / MODEL, json.dumps(form, indent=1, ensure_ascii=False) + "\n")
     return Exported(directory=place, phase=number, files=(*form["files"], MODEL), no_onnx=reason, form=form)
+
+
+def _signed(form: dict[str, Any], key: Path | str | None) -> dict[str, Any]:
+    if key is None:
+        return form
+    from discreet.privacy.certificate.signing import signed
+
+    if not Path(key).is_file():
+        raise BadInput("signing an export", "there is no such key", "Make one: discreet ledger keygen")
+    return signed(form, Path(key))
 
 
 def _phase(campaign: Campaign, phase: int | None) -> int:

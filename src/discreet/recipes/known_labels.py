@@ -57,7 +57,9 @@ def known_units(config: CampaignConfig, pool: Pool, units: Units) -> list[str]:
     else:
         places = {place for place, one in enumerate(pool.ids) if one in found}
         mine = [name for name in units.names if not places.isdisjoint(units.records[name])]
-    if len(mine) != config.plan.initial and not lost:  # fewer than planned: smaller batches, and the same promise
+    planned, each = config.plan.initial, units.records is None
+    # without those that were withdrawn there are fewer: smaller batches, and the same promise
+    if not planned - len(pool.withdrawn) <= len(mine) <= planned - (len(lost) if each else 0):
         raise config.error(
             "initial.path",
             f"it has labels of {len(mine)} {config.budget.unit}s, and plan.initial = {config.plan.initial}",

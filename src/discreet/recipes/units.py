@@ -62,12 +62,15 @@ class Units:
         return np.array(found, dtype=np.int64)
 
     def scores(self, numbers: Places, of_records: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A score a unit, of the scores of the records at `places`."""
+        """A score a unit, of the scores of the records at `places`; NaN of a unit that has none left."""
         if self.records is None:
             return of_records
-        counts = [len(self.records[self.names[number]]) for number in numbers.tolist()]
-        starts = np.cumsum([0, *counts[:-1]])
-        return np.maximum.reduceat(of_records, starts) if counts else of_records
+        counts = np.array([len(self.records[self.names[number]]) for number in numbers.tolist()], dtype=np.int64)
+        found = np.full(counts.size, np.nan)
+        there = np.flatnonzero(counts)
+        if there.size:
+            found[there] = np.maximum.reduceat(of_records, (np.cumsum(counts) - counts)[there])
+        return found
 
     def record_ids(self, pool: Pool, names: Iterable[str]) -> list[str]:
         """Ids of the records of units, units in that order."""

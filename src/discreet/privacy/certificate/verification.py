@@ -99,13 +99,18 @@ def verify(path: Path, *, ledger: Path | None = None, public_key: Path | None = 
             from discreet.privacy.certificate.signing import read_public
 
             known = read_public(public_key)
-        lines = whole_lines(_read(ledger)) if ledger is not None else None
+        lines = lines_in(ledger) if ledger is not None else None
         return verify_certificate(data, lines=lines, public_key=known)
     if _names(data) == LEDGER_FORMAT:
         if ledger is not None or public_key is not None:
             raise BadInput("verifying a ledger", "--ledger and --public-key go with a certificate", "Leave them out")
         return verify_ledger(data)
     raise InvalidCertificate(f"verifying {path.name}", "it is neither a certificate nor a ledger of ours", "Check it")
+
+
+def lines_in(ledger: Path) -> list[bytes]:
+    """The lines of a ledger's file."""
+    return whole_lines(_read(ledger))
 
 
 def _read(path: Path) -> bytes:
@@ -195,7 +200,7 @@ def verify_certificate(data: bytes, *, lines: list[bytes] | None = None, public_
 def _certificate_checks(form: Form, data: bytes, lines: list[bytes] | None, public_key: str | None) -> Iterator[Check]:
     yield _form_check(form, data)
     yield _digest_check(form)
-    yield from _signature_checks(form, public_key)
+    yield from signature_checks(form, public_key)
     try:
         yield from _arithmetic_checks(form)
         if lines is not None:
@@ -248,7 +253,8 @@ def _digest_check(form: Form) -> Check:
     return Check(name="digest", ok=ok, detail="nothing changed by accident" if ok else "the content has another hash")
 
 
-def _signature_checks(form: Form, public_key: str | None) -> Iterator[Check]:
+def signature_checks(form: Form, public_key: str | None) -> Iterator[Check]:
+    """Of any form that was signed: its own signature, and whether it is by a key that is known from elsewhere."""
     part = form.get("signature")
     if part is None:
         detail = "none: an edit on purpose cannot be found" if public_key is None else "none, though a key was given"
