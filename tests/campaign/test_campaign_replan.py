@@ -4,11 +4,12 @@ import shutil
 import sqlite3
 
 import pytest
-from small_campaign import TOML, written
+from small_campaign import TOML, write_pool, written
 
 from discreet.config import read_config
 from discreet.errors import BadInput, InfeasiblePlan, NotNow, StoreUnavailable
 from discreet.recipes import opening
+from discreet.recipes.pool_changes import extend
 from discreet.recipes.verifying import verify_campaign
 
 
@@ -76,6 +77,18 @@ def test_looking_and_being_refused_change_nothing(here):
         with pytest.raises(BadInput):
             campaign.replan(**wish)
     assert facts_of(here) == before
+
+
+def test_records_that_joined_can_be_asked_for(here):
+    campaign, config = loaded(here), read_config(here / "small.toml")
+    with pytest.raises(BadInput, match="the pool has 40 units"):
+        campaign.replan(because="outside", queries=(50,), dry_run=True)
+    write_pool(here / "more.npz", [f"s{number}" for number in range(30)], seed=2)
+    extend(campaign, config, here / "more.npz")
+    shown = loaded(here).replan(because="outside", queries=(50,), epsilon=30, dry_run=True)
+    assert shown.figures["after"]["phases_left"] == 1
+    with pytest.raises(BadInput, match="the pool has 70 units"):
+        loaded(here).replan(because="outside", queries=(63,), epsilon=30, dry_run=True)
 
 
 def test_it_goes_on_by_the_new_plan_to_its_end(here):

@@ -161,6 +161,13 @@ def test_the_owner_sees_what_became_of_the_questions(here):
     assert "ida-lovelace" in to_html(reported(here, "owner"))
 
 
+def test_withdrawn_questions_are_not_skipped_ones(here):
+    record = next(iter(load(read_config(here / "visits.toml")).labels()))
+    assert run(["withdraw", str(here / "visits.toml"), record]) == 0
+    first = reported(here, "owner").owned.phases[0]
+    assert (first.asked, first.labelled, first.skipped, first.withdrawn, first.open) == (20, 16, 3, 1, 0)
+
+
 def test_exact_scores_are_for_an_owner_who_asks(here):
     assert reported(here, "owner").owned.scores == ()
     with pytest.raises(BadInput, match="they are the owner's"):

@@ -107,7 +107,7 @@ class Recipe(Protocol):
     def train(self, desk: Desk, labels: Mapping[str, Value]) -> Trained:
         """Charge the training of the phase, then train on the labels of the records asked so far."""
 
-    def continued(self, wish: Wish, *, ledger: Ledger, done: int) -> Continuation:
+    def continued(self, wish: Wish, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
         """This recipe with another plan behind its ``done`` phases, or a refusal that names the nearest one."""
 
     def predictor(self, content: bytes) -> Predictor:

@@ -172,7 +172,7 @@ def _looked_at(campaign: Campaign, wish: Wish, ledger: Ledger) -> tuple[Proposal
         figures = last.facts["figures"]
         return Proposal(wish=wish, phase=last.phase, made=True, simulation=campaign.simulation, figures=figures), None
     done = _phases_done(campaign)
-    made = campaign.recipe.continued(wish, ledger=ledger, done=done)
+    made = campaign.recipe.continued(wish, ledger=ledger, done=done, pool=campaign.pool)
     return Proposal(wish=wish, phase=done, made=False, simulation=campaign.simulation, figures=made.figures), made
 
 

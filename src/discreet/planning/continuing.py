@@ -48,7 +48,7 @@ class Rest:
 
     entries   of the ledger so far: what every path was charged, whatever was planned
     held_out  what an evaluation costs the records kept apart, where it is paid for
-    pool      units in the pool, as declared
+    pool      units in the pool, with those that joined
     """
 
     plan: Plan

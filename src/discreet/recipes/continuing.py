@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from discreet.recipes.private_pool import PrivatePool
 
 
-def continuation(recipe: PrivatePool, wish: Wish, *, ledger: Ledger, done: int) -> Continuation:
-    """What ``wish`` makes of a campaign whose first ``done`` phases are over."""
+def continuation(recipe: PrivatePool, wish: Wish, *, ledger: Ledger, done: int, units: int) -> Continuation:
+    """What ``wish`` makes of a campaign whose first ``done`` phases are over. ``units``: in the pool, with those that
+    joined it.
+    """
     planned = [recipe.units_planned(phase) for phase in range(done, recipe.phases)]
     in_units = wish if wish.labels is None else replace(wish, labels=wish.labels // recipe.labels_each)
     queries = in_units.sizes([size for size in planned if size])
@@ -35,7 +37,7 @@ def continuation(recipe: PrivatePool, wish: Wish, *, ledger: Ledger, done: int) 
         raise BadInput(f"epsilon={epsilon}", "beyond 100 the promise protects nobody", "Give less")
 
     def rest(epsilon: Decimal, queries: tuple[int, ...]) -> Rest:
-        return _rest(recipe, wish, ledger, done, epsilon, queries)
+        return _rest(recipe, wish, ledger, done, epsilon, queries, units)
 
     wanted = rest(epsilon, queries)
     try:
@@ -51,7 +53,7 @@ def continuation(recipe: PrivatePool, wish: Wish, *, ledger: Ledger, done: int) 
 
 
 def _rest(
-    recipe: PrivatePool, wish: Wish, ledger: Ledger, done: int, epsilon: Decimal, queries: tuple[int, ...]
+    recipe: PrivatePool, wish: Wish, ledger: Ledger, done: int, epsilon: Decimal, queries: tuple[int, ...], units: int
 ) -> Rest:
     config, terms = recipe.config, ledger.terms
     budget, kept = continued_budget(terms.budget, epsilon, wish.because, first=terms.continued is None)
@@ -68,7 +70,7 @@ def _rest(
         continued=Continued(because=wish.because, note=wish.note, kept=kept),
         entries=ledger.entries,
         held_out=measuring.price_of(config),
-        pool=config.pool.size if config.budget.unit == "record" else config.pool.persons,
+        pool=units,
     )
 
 

@@ -118,7 +118,7 @@ class PrivatePool:
 
     def choose(self, desk: Desk) -> Chosen:
         """The initial records by lot, or those whose labels are there; later ones by score."""
-        units = Units.of(desk.pool, self.config.budget.unit, self.config.budget.records_per_person)
+        units = self._units(desk.pool)
         if not self.labels_planned(desk.phase):  # re-planned: a last training, for which nobody is asked
             return Chosen(ids=(), cohorts={}, facts={"mechanism": "none", "private": True, "threshold": None})
         if desk.phase == 0 and self.config.initial is not None:
@@ -127,11 +127,14 @@ class PrivatePool:
             return choosing.chosen_at_random(desk, self.plan, units)
         return choosing.chosen_by_score(desk, self.config, self.plan, units, self.shards)
 
-    def continued(self, wish: Wish, *, ledger: Ledger, done: int) -> Continuation:
+    def continued(self, wish: Wish, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
         """With another plan behind the phases that are done."""
         from discreet.recipes.continuing import continuation
 
-        return continuation(self, wish, ledger=ledger, done=done)
+        return continuation(self, wish, ledger=ledger, done=done, units=len(self._units(pool).names))
+
+    def _units(self, pool: Pool) -> Units:
+        return Units.of(pool, self.config.budget.unit, self.config.budget.records_per_person)
 
     def train(self, desk: Desk, labels: Mapping[str, Value]) -> Trained:
         """Charge and train a phase, and measure the model where that was asked for."""

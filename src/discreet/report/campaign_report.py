@@ -121,6 +121,7 @@ class OwnedPhase:
     asked: int
     labelled: int
     skipped: int
+    withdrawn: int
     open: int
     asked_at: str | None
     trained_at: str | None

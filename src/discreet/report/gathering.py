@@ -216,13 +216,14 @@ def _owned(campaign: Campaign, steps: list[Transition], *, scores: bool) -> Owne
 
 def _owned_phase(campaign: Campaign, steps: list[Transition], labels: Mapping[str, Any], number: int) -> OwnedPhase:
     asked = campaign.store.questions(number)
-    left = {question.id for question in campaign.open()}
+    left, gone = {question.id for question in campaign.open()}, campaign.withdrawn_questions()
     times = {one.kind: one.at.strftime("%Y-%m-%d %H:%M") for one in steps if one.phase == number}
     return OwnedPhase(
         phase=number,
         asked=len(asked),
         labelled=sum(one.record in labels for one in asked),
-        skipped=sum(one.record not in labels and one.id not in left for one in asked),
+        skipped=sum(one.record not in labels and one.id not in left and one.id not in gone for one in asked),
+        withdrawn=sum(one.id in gone for one in asked),
         open=sum(one.id in left for one in asked),
         asked_at=times.get(PUBLISHED),
         trained_at=times.get(TRAINED),

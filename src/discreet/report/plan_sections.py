@@ -124,19 +124,19 @@ def labels_section(report: Report) -> Markup:
             tag("div", table(["phase", "planned"], rows, name="Labels planned"), class_="narrow"),
         )
     owned = report.owned
-    head = ["phase", "planned", "asked", "labelled", "skipped", "open", "asked at (UTC)", "trained at (UTC)"]
+    head = ["phase", "planned", "asked", "labelled", "skipped", "withdrawn", "open", "asked at (UTC)", "trained at (UTC)"]
     mine = [_owned_row(phase, one) for phase, one in zip(report.phases, owned.phases, strict=True)]
     by_class = _counts("class", "labels", owned.classes.items(), "Labels by class")
     by_person = _counts("annotator", "answers", owned.annotators.items(), "Answers by annotator")
     return section(
         "Labels",
-        table(head, mine, words=(6, 7), name="Questions and answers"),
+        table(head, mine, words=(7, 8), name="Questions and answers"),
         tag("div", tag("div", by_class), tag("div", by_person), class_="figures"),
     )
 
 
 def _owned_row(phase: PhaseReport, mine: OwnedPhase) -> list[Child]:
-    counts = (phase.labels_planned, mine.asked, mine.labelled, mine.skipped, mine.open)
+    counts = (phase.labels_planned, mine.asked, mine.labelled, mine.skipped, mine.withdrawn, mine.open)
     return [f"{phase.number}", *(f"{count:,}" for count in counts), mine.asked_at or _NONE, mine.trained_at or _NONE]
 
 
