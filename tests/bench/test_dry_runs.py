@@ -5,7 +5,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from discreet.bench.dry_points import EXACT, OWN, RANDOM, SUBSET, Point, form_of, points_of, shown
 from discreet.bench.dry_runs import Setting
@@ -271,3 +273,47 @@ def test_another_declaration_or_another_folder_is_another_dry_run(config, tmp_pa
         (tmp_path / name / name / "1.png").write_bytes(b"a picture")
         folders.append(PublicData(path=tmp_path / name, label="folder").digest())
     assert folders[0] != folders[1]
+
+
+def test_modules_and_weights_of_the_users_belong_to_a_dry_run(config, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "dry_score.py").write_text("def score(found):\n    return found[:, 0]\n")
+    (tmp_path / "weights.safetensors").write_bytes(b"some")
+    own = replace(
+        config,
+        scorer=replace(config.scorer, name="dry_score:score", range=(0.0, 1.0)),
+        model=replace(config.model, init="weights.safetensors"),
+    )
+    setting = Setting(config=own, data=PublicData(path=tmp_path / "public.npz"), test=0.3)
+    seen = [setting.digest()]
+    (tmp_path / "dry_score.py").write_text("def score(found):\n    return found[:, 1]\n")
+    seen.append(setting.digest())
+    (tmp_path / "weights.safetensors").write_bytes(b"others")
+    seen.append(setting.digest())
+    assert len(set(seen)) == 3
+    assert seen[-1] == setting.digest()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_record_with_none_of_the_labels_is_not_one_without_a_label(config, tmp_path, kind):
+    numbers = {"u": [0.5, 1.5, 2.5, 3.5], "v": [1.0, 2.0, 3.0, 4.0]}
+    columns = ["id", *numbers]
+    if kind == "csv":
+        cells = ["0|1", "none", "", "1"]
+        rows = zip(["p0", "p1", "p2", "p3"], *numbers.values(), cells, strict=True)
+        text = "".join(",".join(map(str, row)) + "\n" for row in rows)
+        (tmp_path / "p.csv").write_text(",".join([*columns, "label"]) + "\n" + text)
+    else:
+        cells = [["0", "1"], [], None, ["1"]]
+        parquet.write_table(
+            pyarrow.table({"id": ["p0", "p1", "p2", "p3"], **numbers, "label": cells}), tmp_path / "p.parquet"
+        )
+    task = replace(config.task, kind="multilabel")
+    pool = replace(config.pool, kind=kind, columns=("u", "v"), array=None)
+    data = PublicData(path=tmp_path / f"p.{kind}")
+    several = replace(config, task=task, pool=pool)
+    assert read_labelled(several, data).labels == {"p0": ("0", "1"), "p1": (), "p3": ("1",)}
+    assert Setting(config=several, data=data, test=0.3).sizes().without_label == 1
+    (tmp_path / "p.csv").write_text("id,u,v,label\np0,1,2,0||1\n")
+    with pytest.raises(BadInput, match="nothing between two separators"):
+        read_labelled(replace(several, pool=replace(pool, kind="csv")), PublicData(path=tmp_path / "p.csv"))

@@ -80,7 +80,9 @@ def report(**changes):
         "assumptions": (EVIL,),
         "owned": Owned(
             phases=tuple(
-                OwnedPhase(phase=n, asked=1, labelled=1, skipped=0, withdrawn=0, open=0, asked_at=QUOTES, trained_at=None)
+                OwnedPhase(
+                    phase=n, asked=1, labelled=1, skipped=0, withdrawn=0, open=0, asked_at=QUOTES, trained_at=None
+                )
                 for n in range(3)
             ),
             classes={EVIL: 1},

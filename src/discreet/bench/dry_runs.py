@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from discreet.bench.dry_points import Point, form_of
-from discreet.bench.labelled import Labelled, PublicData, read_labelled
+from discreet.bench.labelled import Labelled, PublicData, contents_digest, read_labelled
 from discreet.campaign.running import run
 from discreet.config import CampaignConfig, config_from_json
 from discreet.errors import BadInput, DiscreetError
 from discreet.oracles import SimulatedOracle
 from discreet.privacy.budget import LooseDelta
 from discreet.privacy.plan_forms import read_plan, write_plan
-from discreet.recipes.learning import cohort_of
+from discreet.recipes.learning import cohort_of, named_object
 from discreet.recipes.opening import create
 from discreet.recipes.private_pool import plan_of
 
@@ -41,6 +42,8 @@ class Sizes:
     test: int
     records: int
     """Records of those that play the pool, on average: the size that a plan is told."""
+    without_label: int
+    """Records that are left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +65,15 @@ class Setting:
         most = (table.persons if self.config.budget.unit == "person" else table.size) or len(units)
         pool = min(len(units) - test, most)
         each = sum(map(len, units.values())) / len(units)
-        return Sizes(pool=pool, test=test, records=round(pool * each))
+        return Sizes(
+            pool=pool, test=test, records=round(pool * each), without_label=len(found.pool) - len(found.labels)
+        )
 
     def digest(self) -> str:
-        """Of the public records, and of how they are read."""
+        """Of the public records, how they are read, and the contents of files and modules that the campaign names."""
         form = self.config.to_json()
         declared = {key: value for key, value in form["pool"].items() if key not in ("path", "size", "further")}
-        told = [self.data.digest(), declared, form["oracle"].get("separator")]
+        told = [self.data.digest(), declared, form["oracle"].get("separator"), contents_digest(_named(self.config))]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def pool_table(self, sizes: Sizes) -> dict[str, Any]:
@@ -210,6 +215,18 @@ def _planned(setting: Setting, point: Point, sizes: Sizes, place: Path) -> tuple
             warnings.simplefilter("ignore", LooseDelta)
             write_plan(plan_of(config), path)
     return form, path
+
+
+def _named(config: CampaignConfig) -> list[Path]:
+    """Files that a result depends on beside the data: public weights, an encoder, modules of the user's."""
+    model = config.model
+    places = [model.init, model.encoder, *(model.options.get(key) for key in ("path", "weights"))]
+    files = [config.resolve(one) for one in places if isinstance(one, str)]
+    names = {config.scorer.name, model.name, config.trainer.loss or "", *(one.name for one in config.trainer.augment)}
+    for name in sorted(one for one in names if ":" in one and not one.startswith("timm:")):
+        file = getattr(sys.modules.get(getattr(named_object(name), "__module__", "")), "__file__", None)
+        files += [Path(file)] if file else []
+    return [file for file in files if file.exists()]
 
 
 def _split(setting: Setting, found: Labelled, seed: int) -> tuple[list[int], list[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ import numpy as np
 
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
-from discreet.oracles import read_labels
+from discreet.oracles import AnswerWords, read_labels
+from discreet.oracles.cells import NotReadable
 from discreet.pools import ArrayPool, Pool
 from discreet.recipes.known_labels import answer_words
 from discreet.recipes.measuring import pool_like
@@ -40,13 +41,19 @@ class PublicData:
 
     def digest(self) -> str:
         """Of the contents: other data are another dry run."""
-        told = hashlib.sha256(self.label.encode())
-        for file in (self.path, *([] if self.labels is None else [self.labels])):
-            for part in sorted(file.rglob("*")) if file.is_dir() else [file]:
-                if part.is_file():
-                    told.update(str(part.relative_to(file)).encode())  # folders may be labels
-                    told.update(hashlib.sha256(part.read_bytes()).digest())
-        return told.hexdigest()
+        return contents_digest([self.path, *([] if self.labels is None else [self.labels])], self.label)
+
+
+def contents_digest(files: Iterable[Path], word: str = "") -> str:
+    """Of files, and of folders with the names of what is in them (folders may be labels), wherever they are."""
+    told = hashlib.sha256(word.encode())
+    for file in files:
+        for part in sorted(file.rglob("*")) if file.is_dir() else [file]:
+            if part.is_file():
+                told.update(str(part.relative_to(file)).encode())
+                with part.open("rb") as content:
+                    told.update(hashlib.file_digest(content, "sha256").digest())
+    return told.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -105,8 +112,11 @@ def _checked(config: CampaignConfig, data: PublicData, pool: Pool, found: dict[s
 
 def _cells(config: CampaignConfig, data: PublicData) -> list[Value | None]:
     """A label a record, in the file's order; None where there is none."""
-    several = answer_words(config).separator if config.task.kind == "multilabel" else None
-    return [_value(one, several) for one in _column(config, data)]
+    words, several = answer_words(config), config.task.kind == "multilabel"
+    try:
+        return [_value(one, words, several=several) for one in _column(config, data)]
+    except NotReadable as problem:
+        raise BadInput(f"labels in {data.path.name}", str(problem), "Write them as answers are written") from None
 
 
 def _column(config: CampaignConfig, data: PublicData) -> list[Any]:
@@ -136,11 +146,13 @@ def _of_table(kind: str, path: Path, name: str) -> list[Any]:
     return list(read(path, columns=[name]).column(0).to_pylist())
 
 
-def _value(cell: Any, separator: str | None) -> Value | None:
-    """A class as it is written, a whole number without a point; with a ``separator``, several of them."""
+def _value(cell: Any, words: AnswerWords, *, several: bool) -> Value | None:
+    """A class as it is written, a whole number without a point; of several labels a list, or a cell as in answers. An
+    empty cell is a record without a label; an empty list, or the word for it, a record that has none of the labels.
+    """
+    if isinstance(cell, list | tuple):
+        return tuple(str(part) for part in cell) if several else words.value(str(cell), multilabel=False)
     if cell is None or cell != cell or cell == "":  # noqa: PLR0124 - what is no number is not equal to itself
         return None
-    if separator is not None:
-        parts = cell if isinstance(cell, list | tuple) else str(cell).split(separator)
-        return tuple(str(part) for part in parts if str(part))
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+    whole = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+    return words.value(whole, multilabel=several)

@@ -162,6 +162,8 @@ def _warnings(setting: Setting) -> list[str]:
             f"The public pool has {sizes.pool} {unit}s, the campaign's {whole}: there is less to choose from here, "
             "so the gain of choosing is told too small."
         )
+    if sizes.without_label:
+        told.append(f"{sizes.without_label} public records have no label and are left out.")
     if sizes.test < 500:
         told.append(f"Only {sizes.test} {unit}s are measured on: differences of a few points are chance.")
     return told

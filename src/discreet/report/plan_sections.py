@@ -124,7 +124,17 @@ def labels_section(report: Report) -> Markup:
             tag("div", table(["phase", "planned"], rows, name="Labels planned"), class_="narrow"),
         )
     owned = report.owned
-    head = ["phase", "planned", "asked", "labelled", "skipped", "withdrawn", "open", "asked at (UTC)", "trained at (UTC)"]
+    head = [
+        "phase",
+        "planned",
+        "asked",
+        "labelled",
+        "skipped",
+        "withdrawn",
+        "open",
+        "asked at (UTC)",
+        "trained at (UTC)",
+    ]
     mine = [_owned_row(phase, one) for phase, one in zip(report.phases, owned.phases, strict=True)]
     by_class = _counts("class", "labels", owned.classes.items(), "Labels by class")
     by_person = _counts("annotator", "answers", owned.annotators.items(), "Answers by annotator")
