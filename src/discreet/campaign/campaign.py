@@ -12,17 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-import numpy as np
-
-from discreet.campaign.journal import Asked, Journal, Trained, TrainingBegun, unlogged
+from discreet.campaign.journal import Asked, Trained, TrainingBegun
 from discreet.campaign.question_names import named_questions, question_of
-from discreet.campaign.recipe import Desk, Recipe, Watch, unwatched
+from discreet.campaign.recipe import Desk
 from discreet.campaign.replanning import Proposal, propose, replan, replannings, wish_of
 from discreet.campaign.sealed_steps import (
     ASK,
@@ -30,23 +25,20 @@ from discreet.campaign.sealed_steps import (
     TRAIN,
     charging,
     forget,
-    ledger_of,
     leftovers,
     naming_checkpoints,
     place_in,
     step_begun,
 )
-from discreet.campaign.secret_keys import secret_key
-from discreet.campaign.standing import TRAINED, TRAINING, Standing, standing
+from discreet.campaign.standing import TRAINED, TRAINING
 from discreet.campaign.told import (
     IMPORTED,
     Given,
     as_answers,
     labels_from_bytes,
-    labels_of,
     labels_to_bytes,
-    open_questions,
 )
+from discreet.campaign.view import MODEL, CampaignView
 from discreet.campaign.withdrawing import (
     LABELS,
     Withdrawal,
@@ -54,109 +46,28 @@ from discreet.campaign.withdrawing import (
     manifest_key,
     mark,
     nulled,
-    questions_of,
     records_of,
     waiting,
     withdrawn_of,
 )
 from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
-from discreet.noise import OperatingSystem, SealedPhase, SecretKey, Seeded, Source
+from discreet.noise import SealedPhase
 from discreet.oracles import check_answers
-from discreet.pools import Pool, macs_at
+from discreet.pools import macs_at
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.ledger.terms import Mode
-from discreet.records import Answer, Question, Value
+from discreet.records import Answer, Question
 from discreet.roles import Predictor
-from discreet.storage import CampaignStore, Told, Transition
-
-if TYPE_CHECKING:
-    from discreet.campaign.status import Status
+from discreet.storage import Told
 
 _WORK = "working"
-MODEL = "model"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gauge:
-    """What was promised, and what the path that spent most has spent of it. Audience: world."""
-
-    epsilon: Decimal
-    delta: Decimal
-    spent: Decimal
-    mode: Mode = "committed"
-
-
-class Campaign:
+class Campaign(CampaignView):
     """One campaign of a store, with its pool and recipe. Made by `create_campaign` and `load_campaign`.
 
     ``per_question``: how many people answer a question before it is closed. ``seed``: of a simulation. ``folder``: of
     files with questions, for rows about withdrawn records to be removed from them.
     """
-
-    def __init__(
-        self,
-        store: CampaignStore,
-        *,
-        recipe: Recipe,
-        pool: Pool,
-        per_question: int = 1,
-        seed: int | None = None,
-        watch: Watch = unwatched,
-        folder: Path | None = None,
-    ) -> None:
-        if store.simulation != (seed is not None):
-            raise BadInput(
-                f"opening the campaign {store.name}",
-                "it is a simulation, and needs its seed" if store.simulation else "it is not a simulation",
-                "Give what it was created with",
-            )
-        self.store, self.recipe, self.pool, self.watch = store, recipe, pool, watch
-        self._per_question, self._seed, self._folder = per_question, seed, folder
-        self.journal: Journal = unlogged
-        self._replanned = len(replannings(store.transitions()))
-
-    # -- what is public
-
-    @property
-    def name(self) -> str:
-        """As it was created."""
-        return self.store.name
-
-    @property
-    def simulation(self) -> bool:
-        """Whether its chance comes from a seed: then it proves nothing about people."""
-        return self.store.simulation
-
-    @property
-    def standing(self) -> Standing:
-        """The phase, and what comes next in it."""
-        return standing(self.store.transitions(), self.recipe.phases)
-
-    @property
-    def done(self) -> bool:
-        """Whether the last phase is trained."""
-        return self.standing.step == "done"
-
-    def certificate(self) -> dict[str, Any]:
-        """What this campaign promises, for anybody to check. Audience: world."""
-        from discreet.privacy.certificate import certify
-
-        with ledger_of(self.store) as ledger:
-            return certify(ledger)
-
-    def gauge(self) -> Gauge:
-        """How much of the budget is spent; the promise is the whole of it."""
-        with ledger_of(self.store) as ledger:
-            budget, spent = ledger.terms.budget, max(total.epsilon for total in ledger.totals())
-            # the odometer reads RDP, which is loose; the whole plan is certified within the budget
-            spent, mode = min(spent, budget.epsilon), ledger.terms.mode
-            return Gauge(epsilon=budget.epsilon, delta=budget.delta, spent=spent, mode=mode)
-
-    def status(self, audience: Literal["world", "owner"] = "world") -> Status:
-        """Where the campaign stands, for an audience."""
-        from discreet.campaign.status import status_of
-
-        return status_of(self, audience)
 
     # -- the verbs
 
@@ -253,25 +164,6 @@ class Campaign:
             self._replanned = len(replannings(self.store.transitions()))
         return made
 
-    def predictor(self, phase: int | None = None) -> Predictor:
-        """The model after ``phase``; the newest, without one."""
-        trained = [one.phase for one in self.store.transitions() if one.kind == TRAINED]
-        if not trained or (phase is not None and phase not in trained):
-            raise NotNow("a model", "it is not trained yet", "Train first")
-        number = max(trained) if phase is None else phase
-        return self.recipe.predictor(self.store.file(MODEL, number).read_bytes())
-
-    def predict_proba(self, x: Any) -> Any:
-        """Of the newest model. What it says of public records is public; of private ones, private."""
-        return self.predictor().predict_proba(x)
-
-    def predict(self, x: Any) -> list[str] | list[tuple[str, ...]]:
-        """Classes by the newest model; of several labels, those above one half."""
-        found, names = np.asarray(self.predict_proba(x)), self.recipe.classes
-        if self.recipe.multilabel:
-            return [tuple(name for name, one in zip(names, row, strict=True) if one > 0.5) for row in found.tolist()]
-        return [names[number] for number in found.argmax(axis=1).tolist()]
-
     def withdraw(self, ids: Iterable[str] = (), *, persons: Iterable[str] = (), later: bool = False) -> Withdrawal:
         """Take back records, by their ids, or all of some persons: nobody is asked about them, no later phase trains on
         them, and nothing of them stays in the store. Repeating it is safe. Audience: owner.
@@ -298,22 +190,6 @@ class Campaign:
                 self._finish_begun()
             self._erase_marked()
         return waiting(self.store)
-
-    # -- what the owner sees
-
-    def open(self) -> list[Question]:
-        """Questions that fewer people than wanted have answered. Audience: annotator."""
-        gone = self.withdrawn_questions()
-        found = open_questions(self.store.questions(), self.store.voices(), self._per_question)
-        return [one for one in found if one.id not in gone]
-
-    def withdrawn_questions(self) -> frozenset[str]:
-        """Ids of questions whose records were withdrawn, or are about to be. Audience: owner."""
-        return questions_of(self.store)
-
-    def labels(self) -> dict[str, Value]:
-        """What the annotators say, by record: the vote, where several answered. Audience: owner."""
-        return labels_of(self.store.questions(), self.store.answers(), self._votes())
 
     # -- inside
 
@@ -438,17 +314,3 @@ class Campaign:
                 "some of them are not what they were when they were enrolled",
                 "Restore them; discreet pool check looks at all of them",
             )
-
-    def _source(self) -> Source:
-        return OperatingSystem() if self._seed is None else Seeded(self._seed)
-
-    def _votes(self) -> SecretKey:
-        """Decides ties, each by a coin of its own question."""
-        return secret_key(self.store, "votes", self._seed)
-
-
-def evaluations_of(transitions: list[Transition]) -> Mapping[int, Mapping[str, Any]]:
-    """What was measured and paid for, or is public, by phase. Audience: world."""
-    return {
-        one.phase: one.facts["evaluation"] for one in transitions if one.kind == TRAINED and one.facts["evaluation"]
-    }

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
-from discreet.campaign.campaign import Campaign, evaluations_of
 from discreet.campaign.replanning import replannings
 from discreet.campaign.standing import PUBLISHED, Step
+from discreet.campaign.view import CampaignView, evaluations_of
 from discreet.errors import BadInput
 from discreet.privacy.exact import json_number
 from discreet.storage import Transition
@@ -74,7 +74,7 @@ class Status:
         return form if self.answers is None else form | {"answers": self.answers}
 
 
-def status_of(campaign: Campaign, audience: Audience = "world") -> Status:
+def status_of(campaign: CampaignView, audience: Audience = "world") -> Status:
     """Where a campaign stands, for an audience."""
     if audience not in get_args(Audience):
         raise BadInput(f"a status for {audience}", "there is no such audience", "Choose world or owner")
@@ -118,7 +118,7 @@ def replanned_words(one: Mapping[str, Any]) -> str:
     return f"replanned from phase {one['phase']} on, because: {one['because']}{note}; {new}, was {old}"
 
 
-def _answers(campaign: Campaign) -> dict[str, int]:
+def _answers(campaign: CampaignView) -> dict[str, int]:
     labels, questions = campaign.labels(), campaign.store.questions()
     open_now = {question.id for question in campaign.open()}
     closed = [question for question in questions if question.id not in open_now]

@@ -24,8 +24,8 @@ def run_command(
 
     Example: discreet run scans.toml
     """
-    from discreet.campaign.campaign import evaluations_of
     from discreet.campaign.running import run
+    from discreet.campaign.view import evaluations_of
     from discreet.config import read_config
 
     read = read_config(config)

@@ -23,7 +23,7 @@ def train_command(
 
     Example: discreet train scans.toml
     """
-    from discreet.campaign.campaign import evaluations_of
+    from discreet.campaign.view import evaluations_of
 
     with logged(log_json, "train") as log, opened(config, log) as campaign:
         phase = campaign.standing.phase

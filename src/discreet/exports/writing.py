@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from discreet.campaign import Campaign
-from discreet.campaign.campaign import MODEL as STORED
-from discreet.campaign.campaign import evaluations_of
 from discreet.campaign.standing import PUBLISHED, TRAINED
+from discreet.campaign.view import MODEL as STORED
+from discreet.campaign.view import evaluations_of
 from discreet.errors import BadInput, DiscreetError, NotNow
 from discreet.exports.card import card
 from discreet.exports.model_form import (

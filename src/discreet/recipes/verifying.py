@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from discreet.campaign.campaign import MODEL, evaluations_of
 from discreet.campaign.replanning import replannings
 from discreet.campaign.secret_keys import PURPOSES, secret_key
 from discreet.campaign.standing import PUBLISHED, TRAINED
+from discreet.campaign.view import MODEL, evaluations_of
 from discreet.config import CampaignConfig
 from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from discreet.campaign import Campaign
-from discreet.campaign.campaign import evaluations_of
 from discreet.campaign.replanning import replannings
 from discreet.campaign.sealed_steps import ledger_of
 from discreet.campaign.standing import PUBLISHED, TRAINED, Standing
 from discreet.campaign.status import Audience, replanned_form
+from discreet.campaign.view import evaluations_of
 from discreet.errors import BadInput, InvalidCertificate
 from discreet.privacy.certificate import certify
 from discreet.privacy.certificate.verification import verify_certificate
