@@ -213,6 +213,11 @@ def _along(what: str, line: Sequence[Outcome], chosen: Outcome, within: float) -
     return [f"By {what}: {tried}. Within {_points(within)} of the best: {small}, {said}."]
 
 
+def _share(found: Interval) -> Interval:
+    """An accuracy is never below 0 or above 1."""
+    return Interval(value=found.value, low=max(found.low, 0.0), high=min(found.high, 1.0))
+
+
 def _gain(gain: Interval) -> str:
     return f"{100 * gain.value:+.1f} points ({100 * gain.low:+.1f} to {100 * gain.high:+.1f})"
 
@@ -229,7 +234,7 @@ def outcome_tables(found: Sequence[Outcome]) -> list[Table]:
         lines = tuple(
             (
                 _named(one.point),
-                percent(one.mean),
+                percent(_share(one.mean)),
                 f"{100 * max(one.campaign.low, 0):.1f} to {100 * min(one.campaign.high, 1):.1f}",
                 "-" if one.gain is None else percent(one.gain),
             )

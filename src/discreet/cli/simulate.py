@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT = "discreet.simulated/1"
 STORE = "dry-runs"
+FEW_SEEDS = 4
 
 
 def simulate_command(
@@ -124,7 +125,7 @@ def _tell(
         from discreet.bench.charts import draw
 
         draw(outcome_chart(found, **planned), plot)
-    warnings = _warnings(setting)
+    warnings = _warnings(setting, max((len(one.values) for one in found), default=0))
     form = {
         "format": FORMAT,
         "simulation": True,
@@ -152,7 +153,7 @@ def _words(told: Advice | None, config: CampaignConfig) -> list[str]:
     return [head, *(f"- {one}" for one in told.sentences)]
 
 
-def _warnings(setting: Setting) -> list[str]:
+def _warnings(setting: Setting, seeds: int) -> list[str]:
     """What makes a dry run differ from the campaign."""
     sizes, table, unit = setting.sizes(), setting.config.pool, setting.config.budget.unit
     whole = (table.persons if unit == "person" else table.size) or sizes.pool
@@ -164,6 +165,8 @@ def _warnings(setting: Setting) -> list[str]:
         )
     if sizes.without_label:
         told.append(f"{sizes.without_label} public records have no label and are left out.")
+    if 0 < seeds < FEW_SEEDS:
+        told.append(f"Only {seeds} seeds: intervals are wide, and little can be told apart. Try --seeds 8.")
     if sizes.test < 500:
         told.append(f"Only {sizes.test} {unit}s are measured on: differences of a few points are chance.")
     return told
