@@ -91,6 +91,16 @@ def test_records_that_joined_can_be_asked_for(here):
         loaded(here).replan(because="outside", queries=(63,), epsilon=30, dry_run=True)
 
 
+def test_more_labels_than_the_file_has_money_for_are_warned_of(tmp_path):
+    written(tmp_path, TOML.replace('delta = "1e-4"', 'delta = "1e-4"\nlabels = 14'))
+    campaign = opening.create(read_config(tmp_path / "small.toml"))
+    answered(campaign)
+    campaign.train()
+    more, fewer = (campaign.replan(because="outside", queries=(size,), dry_run=True) for size in (7, 6))
+    assert any("up to 15 labels in all" in one and "labels = 14" in one for one in more.figures["warnings"])
+    assert not any("labels in all" in one for one in fewer.figures["warnings"])
+
+
 def test_it_goes_on_by_the_new_plan_to_its_end(here):
     campaign = loaded(here)
     made = campaign.replan(because="outside", epsilon="8.5", queries=(3, 3), add_phases=(2,), note="the board")

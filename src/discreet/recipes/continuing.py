@@ -44,12 +44,17 @@ def continuation(recipe: PrivatePool, wish: Wish, *, ledger: Ledger, done: int, 
         plan, terms = continued_plan(wanted)
     except TooLittleLeft as problem:
         raise _nearest(rest, wish, epsilon, queries, str(problem)) from None
-    return Continuation(
-        recipe=replace(recipe, plan=plan),
-        terms=terms,
-        plan=plan.to_json(),
-        figures=figures_of(recipe.plan, plan, ledger=ledger, terms=terms, done=done),
-    )
+    figures = figures_of(recipe.plan, plan, ledger=ledger, terms=terms, done=done)
+    figures["warnings"] += _over_budget(recipe, round(sum(cohort.size for cohort in plan.cohorts)))
+    return Continuation(recipe=replace(recipe, plan=plan), terms=terms, plan=plan.to_json(), figures=figures)
+
+
+def _over_budget(recipe: PrivatePool, units: int) -> list[str]:
+    """The file's limit of labels was set when the campaign began: whoever re-plans may go beyond it, and is told."""
+    limit, labels = recipe.config.budget.labels, units * recipe.labels_each
+    if limit is None or labels <= limit:
+        return []
+    return [f"up to {labels} labels in all: the campaign's file has labels = {limit} in [budget]"]
 
 
 def _rest(
