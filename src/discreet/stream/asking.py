@@ -38,6 +38,9 @@ _ROOM = 1e-9
 """Computed prices are rounded up by more than any rounding in them."""
 
 
+_NOTHING = 1e-300
+
+
 @dataclass(frozen=True)
 class Ends:
     """The null's chance and the highest one, as numerators over 2^63."""
@@ -69,6 +72,10 @@ class Asking(ABC):
         with np.errstate(invalid="ignore"):
             inside = distances <= widths
         return np.where(inside, np.uint64(ends.high), np.uint64(ends.low))
+
+    def chance(self, distance: float, width: float, radius: float, ends: Ends) -> int:
+        """As `chances`, of one record that is no null."""
+        return ends.high if distance <= width else ends.low
 
     def check(self, slab: Slab, *, classes: int, radius: float) -> None:  # noqa: B027 - most rules fit every slab
         """Refuse a slab with which the rule costs more than its price."""
@@ -195,10 +202,17 @@ class ExponentialAsking(Asking):
         """Falling with what the distance is beyond the slab."""
         with np.errstate(all="ignore"):
             beyond = np.maximum(distances - widths, 0.0)
-            falling = float(self.epsilon) * beyond / np.maximum(radius - widths, 1e-300)
+            falling = float(self.epsilon) * beyond / np.maximum(radius - widths, _NOTHING)
             found = np.exp(-falling) * float(ends.high)
         found[~(found >= float(ends.low))] = float(ends.low)  # a null, or beyond the radius
-        return np.clip(found.astype(np.uint64), np.uint64(ends.low), np.uint64(ends.high))
+        return np.minimum(np.maximum(found.astype(np.uint64), np.uint64(ends.low)), np.uint64(ends.high))
+
+    def chance(self, distance: float, width: float, radius: float, ends: Ends) -> int:
+        """Bit for bit as `chances`: by numpy's exponential, not by the C library's."""
+        beyond = max(distance - width, 0.0)
+        falling = float(self.epsilon) * beyond / max(radius - width, _NOTHING)
+        found = float(np.exp(-falling)) * float(ends.high)
+        return min(max(int(found), ends.low), ends.high) if found >= float(ends.low) else ends.low
 
     def check(self, slab: Slab, *, classes: int, radius: float) -> None:
         """The paper's form costs more than eps with a narrow slab, and means nothing with one as wide as the radius."""

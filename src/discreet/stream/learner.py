@@ -27,6 +27,7 @@ from discreet.errors import BadInput
 from discreet.noise import EndlessCoins, EndlessCounts, EndlessNoise, SealedPhase
 from discreet.privacy.ledger import Ledger, Receipt
 from discreet.stream import batches, states
+from discreet.stream.asking import Ends
 from discreet.stream.linear import Linear
 from discreet.stream.losses import Hinge
 from discreet.stream.opening import paid_receipt, simulated_receipt
@@ -56,6 +57,7 @@ class StreamLearner:
     _arrivals_left: int
     _asks_left: int
     _watch_left: int
+    _ends: Ends | None
 
     def __init__(
         self, *, receipt: Receipt | None = None, ledger: Ledger | SealedPhase | None = None, **settings: Any
@@ -72,9 +74,15 @@ class StreamLearner:
         return made
 
     @classmethod
-    def simulated(cls, settings: StreamSettings, *, seed: int, delta: str = "1e-6") -> Self:
-        """A learner whose draws come from a seed, with a ledger in memory: for simulations and benches."""
-        return cls.of(settings, receipt=simulated_receipt(settings, seed=seed, delta=delta))
+    def simulated(
+        cls, settings: StreamSettings, *, seed: int, delta: str = "1e-6", state: Mapping[str, Any] | None = None
+    ) -> Self:
+        """A learner whose draws come from a seed, with a ledger in memory: for simulations and benches.
+
+        ``state``: go on from it, with the settings it was made with.
+        """
+        receipt = simulated_receipt(settings, seed=seed, delta=delta)
+        return cls.of(settings, receipt=receipt) if state is None else cls.from_state(state, receipt=receipt)
 
     def _begin(self, settings: StreamSettings, receipt: Receipt | None, ledger: Ledger | SealedPhase | None) -> None:
         self.settings = settings
@@ -84,7 +92,6 @@ class StreamLearner:
         self._model_ball = Ball(settings.ball, settings.weights)
         self._linear = Linear(self._model_ball, self._ball, settings.rows)
         self._codes = {label: code for code, label in enumerate(settings.classes)}
-        self._plain = settings.classes == tuple(range(len(settings.classes)))
         self._waiting = Waiting(settings.patience)
         self._sums = Sums(settings.rows, settings.size)
         self._coins = EndlessCoins(self._receipt, who=ARRIVING)
@@ -93,11 +100,13 @@ class StreamLearner:
         self._counts = None if settings.drift is None else EndlessCounts(self._receipt, who=COUNTED)
         self._hinge = isinstance(settings.loss, Hinge)
         self._slab, self._last_record = settings.slab, _NOTHING
+        self._simple, self._ends = settings.asking.two_valued and settings.rows == 1, None
         self._arrived = self._asked = self._labelled = 0
         self._updates = self._noises = self._resets = self._checks = 0
+        self._room = settings.window.room(0, 0)
         self._begin_window()
         self._begin_watch()
-        self._refresh(ends=True)
+        self._refresh(slab=True)
 
     # -- one record
 
@@ -118,8 +127,8 @@ class StreamLearner:
         elif self._simple:
             chance = self._high if self._down <= record.dot(self._linear.row) <= self._up else self._low
         else:
-            chance = int(self._chances(self._linear.scores(record.reshape(1, -1)))[0])
-        fell = self._coins.toss(number, chance, null=self._low, high=self._high)
+            chance = self._chance(record)
+        fell = self._coins.toss(number, chance, self._low, self._high)
         self._arrived = number + 1
         self._arrivals_left -= 1
         if fell:
@@ -211,7 +220,10 @@ class StreamLearner:
         )
 
     def update(self) -> bool:
-        """Make what is due now, not when the next record arrives. Whether the model changed."""
+        """Make what is due now, not when the next record arrives. Whether the model changed.
+
+        When it is called must not depend on labels: by a clock, or never.
+        """
         if not self._due:
             return False
         self._due = False
@@ -236,7 +248,7 @@ class StreamLearner:
         moved = self._linear.flat * ((1.0 - rate * settings.regularization) * self._model_ball.step)
         moved += noisy * (rate / asked)
         self._linear.set(self._model_ball.model(moved))
-        self._refresh(ends=self._slab.moves and settings.asking.follows_slab)
+        self._refresh(slab=self._slab.moves)
 
     def reset(self) -> None:
         """Throw the model away and begin anew: free, if it is decided by released things alone."""
@@ -245,13 +257,13 @@ class StreamLearner:
         self._sums.clear()
         self._begin_window()
         self._begin_watch()
-        self._refresh(ends=True)
+        self._refresh(slab=True)
 
     def change_slab(self, slab: Slab) -> None:
         """Another slab from now on: free, if it is decided by released things alone."""
         self.settings.asking.check(slab, classes=len(self.settings.classes), radius=self.settings.radius)
         self._slab = slab
-        self._refresh(ends=True)
+        self._refresh(slab=True)
 
     @property
     def slab(self) -> Slab:
@@ -286,6 +298,7 @@ class StreamLearner:
     @property
     def waiting(self) -> tuple[Key, ...]:
         """Asked records whose label has not come, oldest first. Audience: owner and annotator."""
+        self._waiting.forget(self._arrived)
         return tuple(self._waiting.rows)
 
     @property
@@ -324,7 +337,7 @@ class StreamLearner:
 
     def _begin_window(self) -> None:
         self._due, self._window_asked = False, 0
-        self._arrivals_left, self._asks_left = self.settings.window.room(0, 0)
+        self._arrivals_left, self._asks_left = self._room
 
     def _begin_watch(self) -> None:
         self._watch_left = 1 << 62 if self.settings.drift is None else self.settings.drift.window
@@ -336,24 +349,32 @@ class StreamLearner:
         self._asks_left -= count
         self._watch_left -= count
 
-    def _refresh(self, *, ends: bool) -> None:
+    def _refresh(self, *, slab: bool) -> None:
         """What follows from model and slab, computed once an update."""
         settings = self.settings
-        widths = self._slab.widths(self._updates, len(settings.classes))
-        self._widths = np.array(widths)
-        if ends:
-            self._ends = settings.asking.ends(min(widths), settings.radius)
-            self._low, self._high = self._ends.low, self._ends.high
-            self._coins.check(self._low, self._high)
-        self._simple = settings.asking.two_valued and settings.rows == 1
+        if slab:
+            widths = self._slab.widths(self._updates, len(settings.classes))
+            self._widths, self._sides = np.array(widths), widths
+            if self._ends is None or settings.asking.follows_slab:
+                self._ends = settings.asking.ends(min(widths), settings.radius)
+                self._low, self._high = self._ends.low, self._ends.high
+                self._coins.check(self._low, self._high)
         if self._simple:
-            down, self._up = self._linear.edges(widths)
-            self._down = -down
+            self._down, self._up = -self._linear.edge(self._sides[0]), self._linear.edge(self._sides[1])
 
     def _chances(self, scores: Floats) -> NDArray[np.uint64]:
+        assert self._ends is not None
         widths = self._widths[self._linear.predicted(scores)]
         distances = self._linear.distances(scores)
         return self.settings.asking.chances(distances, widths, self.settings.radius, self._ends)
+
+    def _chance(self, record: Floats) -> int:
+        assert self._ends is not None
+        if self.settings.rows > 1:
+            return int(self._chances(self._linear.scores(record.reshape(1, -1)))[0])
+        score = float(record.dot(self._linear.row))
+        distance = abs(score) * self._linear.per_score
+        return self.settings.asking.chance(distance, self._sides[score > 0], self.settings.radius, self._ends)
 
     def _drifted(self) -> bool:
         assert self.settings.drift is not None
@@ -372,21 +393,13 @@ class StreamLearner:
             raise BadInput("a label", "it is not one of the classes", "Give a declared class, or None") from None
 
     def _teach(self, record: Floats, code: int) -> None:
-        if self._simple or self.settings.rows == 1:
-            score = float(record.dot(self._linear.row))
-            self._mistakes += (score > 0) != code
-            if self._hinge:
-                sign = 2.0 * code - 1.0
-                if sign * score * self._linear.unit < 1.0:
-                    self._sums.add(record, sign)
-                return
-        self._teach_many(record.reshape(1, -1), np.array([code]), mistakes=self.settings.rows > 1)
-
-    def _teach_many(self, records: Floats, codes: NDArray[np.int64], *, mistakes: bool = True) -> None:
-        scores = self._linear.scores(records)
-        if mistakes:
-            self._mistakes += int((self._linear.predicted(scores) != codes).sum())
-        self._sums.add_many(records, self.settings.loss.coefficients(scores * self._linear.unit, codes))
+        if self._hinge and self._counts is None:  # the same by fewer arrays
+            sign = 2.0 * code - 1.0
+            if sign * float(record.dot(self._linear.row)) * self._linear.unit < 1.0:
+                self._sums.add(record, sign)
+            return
+        rows = record.reshape(1, -1)
+        batches.teach(self, rows, self._linear.scores(rows), np.array([code]))
 
     def _scores_of(self, x: Record) -> Floats:
         vector = self._reading.vector(x)
