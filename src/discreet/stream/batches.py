@@ -21,6 +21,7 @@ from discreet.stream.windows import ENDLESS
 
 if TYPE_CHECKING:
     from discreet.stream.learner import StreamLearner
+    from discreet.stream.loop import Loop
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -165,7 +166,7 @@ class Chunk:
         teach(learner, self._records.take(asked, axis=0), scores, codes)
 
 
-def teach(learner: StreamLearner, records: Floats, scores: Floats, codes: Places) -> None:
+def teach(learner: Loop, records: Floats, scores: Floats, codes: Places) -> None:
     """Add what labels say to the sum of the window."""
     if learner._counts is not None:
         learner._mistakes += int((learner._linear.predicted(scores) != codes).sum())

@@ -73,7 +73,7 @@ class Published:
         """The class of each row of ``x``."""
         scores = np.asarray(x, dtype=np.float64) @ self.weights.T
         codes = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes)[codes]
+        return np.asarray(np.asarray(self.classes)[codes])
 
     def _form(self) -> dict[str, Any]:
         return {
