@@ -93,7 +93,8 @@ class OneSidedAsking(Asking):
     missed   what being missed may cost, backward; a record that is missed teaches nothing, so this may be as much as
              being asked and taught cost together
     low      the chance outside; by default the one with the widest gap. A smaller one asks for fewer labels, with the
-             same e^asked between inside and outside, and makes being missed cheaper
+             same e^asked between inside and outside, and makes being missed cheaper. With asked=0 everybody is asked
+             with this chance, at no cost
     """
 
     asked: Decimal
@@ -111,7 +112,7 @@ class OneSidedAsking(Asking):
         object.__setattr__(
             self, "missed", _missed_cost(cost, low) if missed is None else exact_decimal(missed, "missed")
         )
-        if self.missed <= 0:
+        if self.missed < 0 or (self.missed == 0 and low is None):
             raise BadInput(
                 "a rule of asking", "being missed may cost nothing, so nobody can be asked", "Give missed > 0"
             )

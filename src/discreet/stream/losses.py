@@ -70,7 +70,7 @@ class Logistic(Loss):
     def coefficients(self, scores: Floats, labels: NDArray[np.int64]) -> Floats:
         """Between -1 and 1, cut towards 0."""
         signs = _SIGNS.take(labels)
-        return np.asarray(signs * _cut(np.minimum(1.0 / (1.0 + np.exp(signs * scores)), _INSIDE)))
+        return np.asarray(signs * _cut(np.minimum(1.0 / (1.0 + np.exp(np.minimum(signs * scores, 700.0))), _INSIDE)))
 
 
 class Softmax(Loss):

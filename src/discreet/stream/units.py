@@ -46,7 +46,7 @@ class Ball:
 
     def one(self, x: Floats) -> Floats | None:
         """A record in steps, or None for a null. What is given back is written over by the next call."""
-        out, squared = self._out, x.dot(x)
+        out, squared = self._out, np.vdot(x, x)  # which does not warn: a warning would tell
         if not squared <= self._near:  # far outside, or not finite
             return self._outside(x)
         np.multiply(x, self._scale, out)
