@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from discreet.errors import BadInput, ReceiptRefused
-from discreet.privacy.budget import Unit
+from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.events import Event
 from discreet.privacy.ledger.entries import Charge, Entry
 
@@ -75,13 +75,23 @@ class Receipt:
     @property
     def unit(self) -> Unit:
         """Whom its ledger protects."""
-        unit: Unit = self._ledger.terms.budget.unit
-        return unit
+        return self.budget.unit
+
+    @property
+    def budget(self) -> Budget:
+        """What its ledger promises."""
+        budget: Budget = self._ledger.terms.budget
+        return budget
 
     @property
     def simulation(self) -> bool:
         """Whether what is drawn with it proves nothing about people."""
         return bool(self._ledger.simulation)
+
+    @property
+    def closed(self) -> bool:
+        """Whether its ledger is closed: then it is worthless."""
+        return bool(self._ledger.closed)
 
     def charge_of(self, who: str | None = None) -> Charge:
         """The charge to ``who``; without a name, the one charge there is."""
