@@ -88,7 +88,15 @@ def test_a_record_is_prepared_the_same_alone_and_among_others():
 
 @pytest.mark.parametrize("record", [None, "x", [1.0], [1.0, float("nan")], [1.0, 10**400], {}, [[1.0, 2.0]]])
 def test_a_record_that_cannot_be_read_is_a_null(record):
-    assert Preparation(inputs=2, center=5.0).one(record).tolist() == [0.0, 0.0]
+    made = Preparation(inputs=2, center=5.0)
+    assert np.isnan(made.one(record)).all()
+    assert made.many([record, [5.0, 6.0]])[1] == pytest.approx([0.0, 1.0])
+
+
+def test_of_columns_only_what_is_no_record_is_a_null():
+    made = whole()
+    assert np.isnan(made.many([None, 3, [1.0]])).all()
+    assert np.isfinite(made.many([{}, {"a": "?"}])).all()
 
 
 def test_an_array_of_another_width_is_a_mistake_of_the_caller():

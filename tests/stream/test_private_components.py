@@ -47,8 +47,8 @@ def test_neighbours_differ_by_at_most_the_norm_squared():
 def test_the_replay_sees_a_sensitivity_that_is_too_small():
     """Planted: the norm itself in place of its square, where that is less."""
 
-    def wrong(rows, ledger, monkeypatch=pytest.MonkeyPatch()):
-        with monkeypatch.context() as patch:
+    def wrong(rows, ledger):
+        with pytest.MonkeyPatch().context() as patch:
             patch.setattr("discreet.stream.private_components.reach", lambda norm, records: norm)
             return released(rows, ledger)
 

@@ -42,7 +42,9 @@ def into_ball(vectors: Any, radius: float) -> Floats:
 def checked_radius(radius: Any) -> float:
     """A declared, public, positive number of sensible size."""
     if isinstance(radius, bool) or not isinstance(radius, (int, float)) or not 1e-100 <= radius <= 1e100:
-        raise BadInput("the radius of a norm bound", "it is not a number from 1e-100 to 1e100", "Declare one, such as 1")
+        raise BadInput(
+            "the radius of a norm bound", "it is not a number from 1e-100 to 1e100", "Declare one, such as 1"
+        )
     return float(radius)
 
 

@@ -1,6 +1,6 @@
 """What a stream is compared with: label everything, one private batch at the end, and a batch that is not private.
 
-    label_everything        every record is asked, and teaches by private SGD (Ghassemi, Sarwate and Wright, Algorithm 2)
+    label_everything        every record is asked, and teaches by private SGD (the stream paper's Algorithm 2)
     ObjectivePerturbation   every record is asked; one private model when all have come (Algorithm 1)
     batch_svm               the same without privacy: **not private**, and every artefact of it says so
 

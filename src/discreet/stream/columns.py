@@ -146,7 +146,7 @@ class Schema:
 
     def one(self, record: Any) -> Floats:
         """A record as a vector; something that is no record gives zeros."""
-        return self.many([record])[0]
+        return np.asarray(self.many([record])[0])
 
     def many(self, records: Sequence[Any]) -> Floats:
         """Records as rows."""
@@ -215,6 +215,7 @@ def _word(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, (float, np.floating)) and not (math.isfinite(value) and float(value).is_integer()):
         return None
-    if isinstance(value, (int, float, np.integer, np.floating)) and abs(value) <= _LARGEST_WORD:
-        return str(int(value))
-    return None
+    if not isinstance(value, (int, float, np.integer, np.floating)):
+        return None
+    whole = int(value)
+    return str(whole) if abs(whole) <= _LARGEST_WORD else None

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput
+from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import gamma_direction
 from discreet.noise.lattice import FINENESS
 from discreet.privacy.budget import Budget
@@ -153,7 +153,7 @@ class ObjectivePerturbation:
     def train(self, vectors: Any, labels: Any, *, receipts: tuple[Receipt, Receipt]) -> BaselineModel:
         """The private model of (n, features) vectors and labels 1 and -1 (0: none came). Audience: world."""
         signed = signed_rows(vectors, labels, records=self.records, features=self.features, radius=self.radius)
-        first, second = receipts
+        first, second = self._checked(receipts)
         reach = float(self.objective_event.epsilon) / self.beta * (1 + 1e-12)
         tilt = gamma_direction(np.zeros(self.features), sensitivity=reach, receipt=first, who=WHO)
         found = self._minimum(signed, tilt)
@@ -165,6 +165,15 @@ class ObjectivePerturbation:
             claim=f"epsilon {self.epsilon}, delta 0, zero-out, of {self.records} slots",
             simulation=second.simulation,
         )
+
+    def _checked(self, receipts: tuple[Receipt, Receipt]) -> tuple[Receipt, Receipt]:
+        """Receipts of these very events: the constants are of their epsilons."""
+        for receipt, event in zip(receipts, (self.objective_event, self.last_event), strict=True):
+            if type(receipt) is not Receipt or receipt.charge_of(WHO).event != event:
+                raise ReceiptRefused(
+                    "training by objective perturbation", "it was charged for something else", "Use what charge returns"
+                )
+        return receipts
 
     def _gradient(self, signed: Floats, tilt: Floats, w: Floats) -> Floats:
         return np.asarray(signed.T @ self.loss.slope(signed @ w) + self.strength * w + tilt)
@@ -195,8 +204,6 @@ class ObjectivePerturbation:
                 return there, then
         return None
 
-    def _step(
-        self, signed: Floats, tilt: Floats, w: Floats, slope: Floats, steepest: float
-    ) -> tuple[Floats, Floats]:
+    def _step(self, signed: Floats, tilt: Floats, w: Floats, slope: Floats, steepest: float) -> tuple[Floats, Floats]:
         there = w - slope / steepest
         return there, self._gradient(signed, tilt, there)

@@ -5,14 +5,15 @@ numbers (components), and the projection onto the ball. Every constant is *decla
 was *paid* for (`private_components`); ``origin`` says which, and goes into what is published.
 
 Guarantee: a record's vector depends on that record and on these constants alone, has length at most M, and is the same
-whether the record comes alone or among others. A record that cannot be read is a null: zeros.
+whether the record comes alone or among others. A record that cannot be read is a null: a row that is no number, as the
+learner knows nulls; nothing is raised.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Self, get_args
@@ -27,7 +28,17 @@ from discreet.stream.columns import Schema
 Floats = NDArray[np.float64]
 Origin = Literal["declared", "public", "paid"]
 FORMAT = "discreet.preparation/1"
-_KEYS = {"format", "inputs", "radius", "schema", "center", "scale", "components", "constants_origin", "components_origin"}
+_KEYS = {
+    "format",
+    "inputs",
+    "radius",
+    "schema",
+    "center",
+    "scale",
+    "components",
+    "constants_origin",
+    "components_origin",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,25 +88,30 @@ class Preparation:
 
     def one(self, record: Any) -> Floats:
         """A record as a vector."""
-        return self.many([record])[0]
+        return np.asarray(self.many([record])[0])
 
-    def many(self, records: Sequence[Any] | Floats) -> Floats:
+    def many(self, records: Any) -> Floats:
         """Records as rows: mappings, where columns are declared; otherwise vectors of ``inputs`` numbers."""
-        return self.rows(self.schema.many(records) if self.schema is not None else _vectors(records, self.inputs))
+        if self.schema is None:
+            return self.rows(_vectors(records, self.inputs))
+        rows = self.rows(self.schema.many(records))
+        rows[[not isinstance(record, Mapping) for record in records]] = np.nan
+        return rows
 
     def rows(self, inputs: Any) -> Floats:
         """The same of (n, inputs) numbers: what `Schema.table` gives, or pictures as rows."""
-        return into_ball(self.mapped(self.scaled(inputs)), self.radius)
+        mapped = self.mapped(self.scaled(inputs))
+        return np.where(np.isfinite(mapped).all(axis=1, keepdims=True), into_ball(mapped, self.radius), np.nan)
 
     def scaled(self, inputs: Any) -> Floats:
-        """(n, inputs) numbers after the constants alone; a row with one that is not finite is zeros."""
+        """(n, inputs) numbers after the constants alone; a row with one that is not finite is no number anywhere."""
         found = np.array(inputs, dtype=np.float64)
         if found.ndim != 2 or found.shape[1] != self.inputs:
             raise BadInput("records to prepare", f"they are not rows of {self.inputs} numbers", "Give (n, inputs)")
         with np.errstate(all="ignore"):  # a warning would tell of a record
             found = (found - self.center) / self.scale
             whole = np.isfinite(found).all(axis=1, keepdims=True)
-        return np.asarray(np.where(whole, found, 0.0))
+        return np.asarray(np.where(whole, found, np.nan))
 
     def mapped(self, scaled: Floats) -> Floats:
         """The linear map, a row at a time: a product of many rows may round otherwise than that of one."""
@@ -137,7 +153,7 @@ class Preparation:
 
 
 def _vectors(records: Any, inputs: int) -> Floats:
-    """Rows of numbers; a record that is none is a row that is not finite, which becomes zeros."""
+    """Rows of numbers; a record that is none is a row that is not finite."""
     if isinstance(records, np.ndarray):
         return records
     rows = np.full((len(records), inputs), np.nan)

@@ -59,7 +59,7 @@ def private_components(records: Any, *, count: int, norm: float, receipt: Receip
     assert isinstance(event, Gaussian)  # `gaussian` has checked it
     return PaidComponents(
         components=leading(noisy, count),
-        spectrum=np.linalg.eigvalsh(noisy)[::-1][:count].copy(),
+        spectrum=np.array(np.linalg.eigvalsh(noisy)[::-1][:count], dtype=np.float64),
         norm=bound,
         noise_multiplier=event.noise_multiplier,
         simulation=receipt.simulation,
