@@ -7,16 +7,17 @@ from discreet.errors import BadInput, BudgetExceeded, ReceiptRefused
 from discreet.noise import Recording, Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import certify, verify
-from discreet.privacy.events import Gaussian, Pure, ThresholdResponse
-from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Path, Stay, adaptive, committed
-from discreet.stream.private_components import (
-    WHO,
-    charge_second_moment,
-    joined,
-    private_components,
-    reach,
-    second_moment_event,
+from discreet.privacy.ledger import FileSink, Ledger, MemorySink, adaptive
+from discreet.stream import (
+    GammaNoise,
+    OneSidedAsking,
+    StreamLearner,
+    charge_preparation,
+    charge_stream,
+    stream_terms,
 )
+from discreet.stream.preparation import Preparation
+from discreet.stream.private_components import private_components, reach, second_moment_event
 from discreet.testing.neighbours import AMPLE, NotPrivate, check_neighbours
 from discreet.testing.statistics import SURELY, ks_pvalue
 
@@ -24,7 +25,7 @@ EVENT = second_moment_event(4.0)
 
 
 def made(records, ledger, *, norm=1.5, count=2):
-    return private_components(records, count=count, norm=norm, receipt=charge_second_moment(ledger, EVENT))
+    return private_components(records, count=count, norm=norm, receipt=charge_preparation(ledger, EVENT))
 
 
 def records(n=40, d=4, seed=0):
@@ -78,7 +79,7 @@ def test_noise_is_as_large_as_charged_and_smaller_off_the_diagonal():
     from discreet.stream.private_components import _released
 
     ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(7))
-    moment = _released(np.zeros((3, 300)), 1.5, charge_second_moment(ledger, EVENT))
+    moment = _released(np.zeros((3, 300)), 1.5, charge_preparation(ledger, EVENT))
     assert np.array_equal(moment, moment.T)
     sigma = 4.0 * 1.5**2
     beside = moment[np.triu_indices(300, 1)]
@@ -99,14 +100,14 @@ def test_with_enough_records_the_components_are_the_true_ones():
 
 def test_a_receipt_pays_once_and_for_this():
     ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(1))
-    receipt = charge_second_moment(ledger, EVENT)
+    receipt = charge_preparation(ledger, EVENT)
     private_components(records(), count=2, norm=1.0, receipt=receipt)
     with pytest.raises(ReceiptRefused):
         private_components(records(), count=2, norm=1.0, receipt=receipt)
     other = ledger.charge(event=EVENT, who="asked", why="something else")
     with pytest.raises(ReceiptRefused):
         private_components(records(), count=2, norm=1.0, receipt=other)
-    fresh = charge_second_moment(ledger, EVENT)
+    fresh = charge_preparation(ledger, EVENT)
     for broken in ({"count": 5}, {"count": 0}, {"norm": 0.0}):
         with pytest.raises(BadInput):
             private_components(records(), **({"count": 2, "norm": 1.0} | broken), receipt=fresh)
@@ -117,27 +118,22 @@ def test_a_receipt_pays_once_and_for_this():
 
 # -- the ledger
 
-RESPONSE = ThresholdResponse(asked=1, missed="1.5")
+ASKING, NOISE = OneSidedAsking(asked=1, missed="1.5"), GammaNoise(epsilon=1)
 
 
-def stream_terms(epsilon=4, delta="1e-6"):
-    lines = [Line(who="stream", event=RESPONSE), Line(who="asked", event=Pure(epsilon=1))]
-    asked = Path(name="asked", stays=(Stay(who="stream", last=0, choice="asked"), Stay(who="asked")))
-    missed = Path(name="missed", stays=(Stay(who="stream", choice="missed"),))
-    return committed(Budget(epsilon=epsilon, delta=delta), lines, paths=[asked, missed])
+def terms(epsilon=4, **options):
+    given = {"preparation": [EVENT], "preparation_delta": "5e-7"} | options
+    return stream_terms(Budget(epsilon=epsilon, delta="1e-6"), asking=ASKING, noise=NOISE, **given)
 
 
 def test_every_path_pays_for_the_moment():
-    alone = Ledger.create(MemorySink(), stream_terms(), source=Seeded(1))
-    terms = joined(stream_terms(), EVENT, delta="5e-7")
-    ledger = Ledger.create(MemorySink(), terms, source=Seeded(1))
-    before, after = certify(alone)["claim"]["epsilon"], certify(ledger)["claim"]["epsilon"]
-    block = float(terms.apart.epsilon)
+    alone = certify(Ledger.create(MemorySink(), terms(preparation=[])))["claim"]["epsilon"]
+    ledger = Ledger.create(MemorySink(), terms(), source=Seeded(1))
+    block = float(ledger.terms.apart.epsilon)
     assert block == pytest.approx(1.096, abs=0.01)  # of a Gaussian with sigma 4 at 5e-7, by PLD
-    assert after == pytest.approx(before + block, abs=1e-5)
+    assert certify(ledger)["claim"]["epsilon"] == pytest.approx(alone + block, abs=1e-5)
     made(records(), ledger)
-    ledger.charge(event=RESPONSE, who="stream", why="asking")
-    ledger.charge(event=Pure(epsilon=1), who="asked", why="learning")
+    charge_stream(ledger, asking=ASKING, noise=NOISE)
     paths = {total.path: total for total in ledger.totals()}
     assert float(paths["asked"].forward) == pytest.approx(1 + block)
     assert float(paths["missed"].backward) == pytest.approx(1.5 + block)
@@ -145,40 +141,43 @@ def test_every_path_pays_for_the_moment():
 
 def test_its_ledger_is_verified_like_any_other(tmp_path):
     place = tmp_path / "stream.ledger"
-    with Ledger.create(FileSink(place), joined(stream_terms(), EVENT, delta="5e-7"), source=Seeded(1)) as ledger:
+    with Ledger.create(FileSink(place), terms(), source=Seeded(1)) as ledger:
         made(records(), ledger)
-        ledger.charge(event=RESPONSE, who="stream", why="asking")
+        charge_stream(ledger, asking=ASKING, noise=NOISE)
     assert verify(place).ok
 
 
 def test_a_budget_that_does_not_hold_it_is_refused_before_anything_is_written():
     sink = MemorySink()
     with pytest.raises(BudgetExceeded):
-        Ledger.create(sink, joined(stream_terms(epsilon=2), EVENT, delta="5e-7"))
+        Ledger.create(sink, terms(epsilon=2))
     assert not sink.read()
 
 
-def test_records_set_aside_pay_for_nothing_else():
-    terms = joined(stream_terms(epsilon=2), EVENT, delta="5e-7", whose="set aside")
-    ledger = Ledger.create(MemorySink(), terms, source=Seeded(1))
+def test_records_held_out_for_it_pay_for_nothing_else():
+    ledger = Ledger.create(MemorySink(), terms(epsilon=2, prepared="held-out"), source=Seeded(1))
     made(records(), ledger)
-    ledger.charge(event=RESPONSE, who="stream", why="asking")
-    ledger.charge(event=Pure(epsilon=1), who="asked", why="learning")
+    charge_stream(ledger, asking=ASKING, noise=NOISE)
     paths = {total.path: float(total.epsilon) for total in ledger.totals()}
-    assert paths["set aside"] == pytest.approx(float(terms.apart.epsilon))
+    assert 1.0 < paths["held-out"] < 1.2  # the Gaussian alone, by the odometer
     assert paths["asked"] == pytest.approx(2, abs=1e-4)
 
 
-def test_where_nothing_branches_it_composes():
-    terms = committed(Budget(epsilon=3, delta="1e-6"), [Line(who="records", event=Gaussian(noise_multiplier=4.0))])
-    both = joined(terms, EVENT, delta="5e-7")
-    assert both.apart is None
-    claim = certify(Ledger.create(MemorySink(), both))["claim"]["epsilon"]
-    assert claim == pytest.approx(1.55, abs=0.05)  # two Gaussians of 4 are one of 4 / sqrt 2; twice one would be 2.1
-
-
-def test_it_is_joined_once():
-    terms = joined(stream_terms(), EVENT, delta="5e-7")
-    with pytest.raises(BadInput, match="they have one"):
-        joined(terms, EVENT, delta="1e-7")
-    assert [line.who for line in terms.lines].count(WHO) == 1
+def test_paid_components_prepare_a_stream():
+    rows = np.random.default_rng(3).normal(size=(3000, 4)) * [0.1, 0.4, 0.2, 0.05]
+    ledger = Ledger.create(MemorySink(), terms(), source=Seeded(1))
+    plain = Preparation(inputs=4)
+    found = made(plain.scaled(rows), ledger, norm=1.0)
+    prepared = plain.with_components(found.components, origin="paid")
+    learner = StreamLearner(features=prepared.width, asking=ASKING, noise=NOISE, ledger=ledger)
+    assert prepared.to_json()["components_origin"] == "paid"
+    for row in rows[:50]:
+        vector = prepared.one(row)
+        if learner.ask(vector):
+            learner.learn_one(vector, int(row[1] > 0))
+    assert learner.arrived == 50
+    assert learner.asked > 0
+    before = learner.asked
+    learner.ask_many(prepared.many([None, "broken"]))  # nulls, as the learner knows them
+    assert learner.arrived == 52
+    assert learner.asked - before <= 2

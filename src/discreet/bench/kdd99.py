@@ -41,14 +41,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "is_guest_login": _BINARY,
 }
 LEFT_OUT = ("num_outbound_cmds", "is_host_login")
-NAMES = tuple(
-    """duration protocol_type service flag src_bytes dst_bytes land wrong_fragment urgent hot num_failed_logins
+_COLUMNS = """duration protocol_type service flag src_bytes dst_bytes land wrong_fragment urgent hot num_failed_logins
 logged_in num_compromised root_shell su_attempted num_root num_file_creations num_shells num_access_files
 num_outbound_cmds is_host_login is_guest_login count srv_count serror_rate srv_serror_rate rerror_rate srv_rerror_rate
 same_srv_rate diff_srv_rate srv_diff_host_rate dst_host_count dst_host_srv_count dst_host_same_srv_rate
 dst_host_diff_srv_rate dst_host_same_src_port_rate dst_host_srv_diff_host_rate dst_host_serror_rate
-dst_host_srv_serror_rate dst_host_rerror_rate dst_host_srv_rerror_rate label""".split()
-)
+dst_host_srv_serror_rate dst_host_rerror_rate dst_host_srv_rerror_rate label"""
+NAMES = tuple(_COLUMNS.split())
 SCHEMA = Schema(
     columns=tuple(
         ChoiceColumn(name=name, values=CHOICES[name]) if name in CHOICES else NumberColumn(name=name)
@@ -104,4 +103,5 @@ def _column(table: Any, name: str) -> NDArray[Any]:
     if name not in CHOICES:
         return np.asarray(table[name].to_numpy())
     coded = table[name].combine_chunks().dictionary_encode()  # few different words: much faster than a list of all
-    return np.asarray(coded.dictionary.to_pylist())[np.asarray(coded.indices)]
+    words: NDArray[Any] = np.asarray(coded.dictionary.to_pylist())
+    return np.asarray(words[np.asarray(coded.indices)])

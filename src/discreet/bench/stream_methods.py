@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Literal
 
 from discreet.bench.stream_sets import StreamData
@@ -21,6 +22,7 @@ from discreet.stream import (
     ExponentialAsking,
     FixedSlab,
     GammaNoise,
+    GaussianNoise,
     Immediate,
     MiniBatch,
     OneSidedAsking,
@@ -109,7 +111,7 @@ class StreamMethod:
     def noise(self) -> UpdateNoise:
         """How updates are hidden."""
         if self.gaussian:
-            return gaussian_noise_for(Budget(epsilon=self.total, delta=self.delta), asking=self.rule())
+            return _gaussian(self.total, self.delta, self.rule())
         return GammaNoise(epsilon=self.update, relation=self.relation)
 
     def windows(self) -> Window:
@@ -129,6 +131,11 @@ class StreamMethod:
         price = self.rule().price()
         update = Decimal(self.update) / (1 if self.relation == "zero-out" else 2)
         return max(price.asked + update, price.missed)
+
+
+@lru_cache(maxsize=64)
+def _gaussian(epsilon: str, delta: str, asking: Asking) -> GaussianNoise:
+    return gaussian_noise_for(Budget(epsilon=epsilon, delta=delta), asking=asking)
 
 
 def papers(asking: str, window: Literal["flsw", "flmb"], **options: Any) -> StreamMethod:

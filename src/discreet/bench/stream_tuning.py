@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from discreet.errors import BadInput
 STEPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 LAMBDAS = (1e-3, 1e-1)
 BATCH_LAMBDAS = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
-ORDERS = 4
+ORDERS = 10
 _FIRST_ORDER = 50_000
 """Seeds of orders that no table has."""
 
@@ -92,15 +91,11 @@ def _search(problem: StreamProblem, method: StreamMethod, data: StreamSet) -> Tu
             ]
             return float(np.mean([run.mean_error(problem) for run in runs]))
 
-        best = min(itertools.product(STEPS, LAMBDAS), key=_once(error))
-        return Tuned(step=best[0], regularization=(best[1],), error=error(*best))
+        errors = {pair: error(*pair) for pair in itertools.product(STEPS, LAMBDAS)}
+        best = min(errors, key=lambda pair: errors[pair])
+        return Tuned(step=best[0], regularization=(best[1],), error=errors[best])
     strengths = [_best_lambda(method, parts, mark) for mark in _marks(problem, method)]
     return Tuned(step=0.0, regularization=tuple(one for one, _ in strengths), error=strengths[-1][1])
-
-
-def _once(error: Callable[[float, float], float]) -> Callable[[tuple[float, float]], float]:
-    kept = lru_cache(maxsize=None)(error)
-    return lambda pair: kept(*pair)
 
 
 def _marks(problem: StreamProblem, method: StreamMethod) -> Sequence[int]:

@@ -8,31 +8,26 @@ Noise on off-diagonal numbers is sqrt 2 smaller than on the diagonal. Not center
 What is computed from the noisy moment is free.
 
 The moment is released before a record of the stream is asked or missed, and Gaussian noise has no pure loss: so every
-path of the ledger pays a block of (epsilon, delta) for it (`joined`, docs/proofs/apart.md).
+path of the ledger pays a block of (epsilon, delta) for it (`stream_terms(preparation=...)`, docs/proofs/apart.md).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from decimal import Decimal
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.noise import gaussian
-from discreet.privacy.events import Block, Composed, Event, Gaussian
-from discreet.privacy.exact import Number, exact_decimal
-from discreet.privacy.ledger import Ledger, Line, Path, Receipt, Stay, Terms, Why
-from discreet.privacy.trajectories import block_epsilon
+from discreet.privacy.events import Gaussian
+from discreet.privacy.ledger import Receipt
 from discreet.stream.ball import checked_radius, into_ball, sum_error
 from discreet.stream.public_sample import leading
+from discreet.stream.terms import PREPARED
 
 Floats = NDArray[np.float64]
-WHO = "preparation"
-"""The group that is charged: the records whose second moment is released."""
-Whose = Literal["every path", "set aside"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,13 +44,13 @@ class PaidComponents:
 def private_components(records: Any, *, count: int, norm: float, receipt: Receipt) -> PaidComponents:
     """The ``count`` leading components of (n, inputs) private numbers, as `Preparation.scaled` gives them.
 
-    ``norm``: C. The receipt is of `Gaussian`, charged to `WHO`; n is public, as slots are.
+    ``norm``: C. The receipt is of `charge_preparation` with a `second_moment_event`; n is public, as slots are.
     """
     bound = checked_radius(norm)
     rows = _rows(records)
     leading(np.eye(rows.shape[1]), count)  # refuses a count that cannot be before anything is drawn
     noisy = _released(rows, bound, receipt)
-    event = receipt.charge_of(WHO).event
+    event = receipt.charge_of(PREPARED).event
     assert isinstance(event, Gaussian)  # `gaussian` has checked it
     return PaidComponents(
         components=leading(noisy, count),
@@ -72,7 +67,7 @@ def _released(rows: Floats, bound: float, receipt: Receipt) -> Floats:
     upper = np.triu_indices(rows.shape[1])
     weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
     values = (short.T @ short)[upper] * weights
-    noisy = gaussian(values, sensitivity=reach(bound, records=len(rows)), receipt=receipt, who=WHO) / weights
+    noisy = gaussian(values, sensitivity=reach(bound, records=len(rows)), receipt=receipt, who=PREPARED) / weights
     whole = np.zeros((rows.shape[1], rows.shape[1]))
     whole[upper] = noisy
     return whole + np.triu(whole, 1).T
@@ -86,43 +81,6 @@ def reach(norm: float, *, records: int) -> float:
 def second_moment_event(noise_multiplier: float) -> Gaussian:
     """What the release is priced as; the multiplier is of C^2."""
     return Gaussian(noise_multiplier=noise_multiplier)
-
-
-def charge_second_moment(ledger: Ledger, event: Gaussian) -> Receipt:
-    """Charge it, before a record is looked at; durable when this returns."""
-    return ledger.charge(event=event, who=WHO, why=Why(purpose="second moment"))
-
-
-def joined(terms: Terms, event: Gaussian, *, delta: Number, whose: Whose = "every path") -> Terms:
-    """``terms`` of a stream with the second moment as a further line; the budget stays, and must hold all of it.
-
-    ``delta`` is the part of the budget's that the release takes, where paths branch after it. *every path*: records
-    whose moment is taken may also arrive in the stream. *set aside*: they are other records, such as those that came
-    before the stream began, and pay for nothing else; then the stream's records pay nothing for it.
-    """
-    if any(line.who == WHO for line in terms.lines) or terms.mode != "committed":
-        raise BadInput("joining a second moment to terms", "they have one, or are not committed", "Join it once, first")
-    lines = (Line(who=WHO, event=event), *terms.lines)
-    branching = whose == "set aside" or any(stay.choice for path in terms.paths for stay in path.stays)
-    stay = Stay(who=WHO, choice="touched" if branching else None)
-    if whose == "set aside":
-        paths = (*terms.paths, Path(name="set aside", stays=(stay,)))
-    else:
-        paths = tuple(replace(path, stays=_with(stay, path)) for path in terms.paths)
-    return replace(terms, lines=lines, paths=paths, apart=_block(terms.apart, event, delta) if branching else None)
-
-
-def _with(stay: Stay, path: Path) -> tuple[Stay, ...]:
-    return (stay, *path.stays) if stay.choice else (*path.stays, stay)
-
-
-def _block(before: Block | None, event: Event, delta: Number) -> Block:
-    """What is released before a branch and is not pure, as one block."""
-    parts = (event,) if before is None else (event, before.event)
-    share = exact_decimal(delta, "delta of a second moment")
-    whole = share if before is None else share + before.delta
-    made = Block(event=Composed(events=parts), epsilon=0, delta=whole)
-    return Block(event=made.event, epsilon=Decimal(repr(block_epsilon(made, by_pld=True))), delta=whole)
 
 
 def _rows(records: Any) -> Floats:
