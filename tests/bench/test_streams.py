@@ -329,7 +329,10 @@ def test_differences_are_paired_and_answered_by_their_intervals():
     assert answer(difference(found.errors("b", 20), found.errors("a", 20))) == "the opposite"
     assert answer(difference(found.errors("b", 20), found.errors("c", 20))) == "not shown"
     assert answer(difference(found.errors("a", 20), found.errors("nobody", 20))) == "not shown"
-    assert found.errors("a", "mean") == found.errors("a", 20)
+    assert found.both("a", "b", "mean") == found.both("a", "b", 20)
+    further = Found("p", (*found.rows, *rows_of("a", hard, at=40.0)))  # b has no such point: it does not count
+    assert further.both("a", "b", "mean") == found.both("a", "b", 20)
+    assert further.share_asked("a") is None
 
 
 def test_spread_is_told_apart_from_the_mean():

@@ -132,7 +132,9 @@ _FIRST = (BERNOULLI_FLSW, EXPONENTIAL_FLSW, BERNOULLI, EXPONENTIAL, AS_PRINTED)
 _SECOND = (ZERO_OUT, ONE_SIDED, EVERY_GAMMA, EVERY_GAUSSIAN, ONE_BATCH, OURS_FREE)
 COLORS = {
     **{method.name: color for method, color in zip(_FIRST, _COLORS, strict=False)},
-    **{method.name: color for method, color in zip(_SECOND, ("c", "m", "y", "tab:pink", "g", "r"), strict=True)},
+    **{
+        method.name: color for method, color in zip(_SECOND, ("c", "m", "y", "tab:pink", "tab:brown", "r"), strict=True)
+    },
     OURS.name: "k",
     OURS_FLSW.name: "tab:cyan",
     NOT_PRIVATE.name: "0.6",
