@@ -4,7 +4,7 @@ config = read_config("scans.toml")          # every mistake at once, each at its
 raise config.error("scorer.name", "there is no such score", "Choose entropy")      # for the rooms above
 """
 
-from discreet.config.campaign import FORMAT, CampaignConfig, Source
+from discreet.config.campaign import FORMAT, CampaignConfig
 from discreet.config.data_tables import (
     EvaluationConfig,
     InitialConfig,
@@ -14,6 +14,7 @@ from discreet.config.data_tables import (
     StorageConfig,
     TaskConfig,
 )
+from discreet.config.declared import Source
 from discreet.config.example import EXAMPLES, example
 from discreet.config.learning_tables import (
     AugmentConfig,
