@@ -19,7 +19,7 @@ from discreet.privacy.budget import Budget
 ASKING = ("one-sided", "bernoulli", "exponential", "everything")
 SLABS = ("fixed", "shrinking", "balanced")
 WINDOWS = ("mini-batch", "sliding", "immediate")
-LOSSES = ("hinge", "logistic", "softmax", "multi-class-hinge")
+LOSSES = ("hinge", "logistic", "softmax", "multiclass-hinge")
 STEPS = ("square-root", "inverse", "constant")
 NOISES = ("gamma", "gaussian")
 FILES = ("json", "safetensors")
@@ -96,8 +96,9 @@ class StreamBudgetConfig:
 class AskingConfig:
     """Who is asked: one of `ASKING`.
 
-    asked, missed   one-sided: what being asked, and being missed, may cost
-    low             one-sided: the chance outside of the slab; instead of ``missed``, or with it
+    asked           one-sided: what being asked may cost; half of the budget, if nothing is said
+    missed          one-sided: what being missed may cost; the budget, if neither this nor ``low`` is said
+    low             one-sided: the chance outside of the slab. A small one asks for few labels
     epsilon         bernoulli, exponential
     form            exponential: ``ours``, or the ``paper``'s, which is refused where it breaks
     """
@@ -144,28 +145,41 @@ class WindowConfig:
 class LearningConfig:
     """How an update is made.
 
-    loss              one of `LOSSES`
+    loss              one of `LOSSES`; of two classes hinge, else softmax
     step, step_size   eta_t: size / sqrt(t), size / t, or size
     regularization    lambda
+    ball              the length to which the model is cut
+    patience          arrivals after which a question is forgotten; its label counts as one that never came
     """
 
-    loss: str = key(choice(*LOSSES), "hinge")
+    loss: str | None = key(choice(*LOSSES), None)
     step: str = key(choice(*STEPS), "square-root")
     step_size: float = key(_POSITIVE, 1.0)
     regularization: float = key(number(0, 1e6, such_as="0.001"), 0.001)
+    ball: float = key(_POSITIVE, 1.0)
+    patience: int = key(whole(most=2**31 - 1), 100_000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseConfig:
     """What hides a record in an update.
 
-    gamma       ``epsilon``: pure; better up to some 20 features
-    gaussian    ``noise_multiplier``; needs a delta
+    gamma       ``epsilon``: pure; better up to some 20 features. What the budget leaves, if nothing is said
+    gaussian    ``noise_multiplier``; needs a delta. The least that keeps the budget, if nothing is said
     """
 
     name: str = key(choice(*NOISES), "gamma")
     epsilon: Decimal | None = key(_LOSS, None)
     noise_multiplier: float | None = key(number(1e-6, 1e9), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftConfig:
+    """A reset that is paid for: too many of ``window`` asked records (the share ``most``) were mistakes, counted noisily."""
+
+    epsilon: Decimal = key(_LOSS, add="epsilon = '0.1'")
+    window: int = key(whole(most=2**31 - 1), 200)
+    most: float = key(number(0, 1, open_ends=True, such_as="0.4"), 0.4)
 
 
 @dataclass(frozen=True, kw_only=True)
