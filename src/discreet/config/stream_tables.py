@@ -175,7 +175,7 @@ class NoiseConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DriftConfig:
-    """A reset that is paid for: too many of ``window`` asked records (the share ``most``) were mistakes, counted noisily."""
+    """A reset that is paid for, where more than the share ``most`` of ``window`` asked records were mistakes."""
 
     epsilon: Decimal = key(_LOSS, add="epsilon = '0.1'")
     window: int = key(whole(most=2**31 - 1), 200)
