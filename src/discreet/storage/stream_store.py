@@ -45,7 +45,6 @@ records = Table(
     Column("place", Integer, primary_key=True),
     Column("id", Text, nullable=False, unique=True),
     Column("asked", Integer, nullable=False),
-    Column("model", Integer, nullable=False),
 )
 questions = Table(
     "questions",
@@ -66,8 +65,8 @@ state = Table(
 )
 
 
-Decided = tuple[int, str, int, int]
-"""place, id, asked (0 or 1), number of the model that decided."""
+Decided = tuple[int, str, int]
+"""place (from 1), id, asked (0 or 1)."""
 
 
 @dataclass(kw_only=True)
@@ -145,7 +144,7 @@ class StreamStore:
 
     def decided(self, ids: Iterable[str]) -> dict[str, Decided]:
         """Decisions for those of ``ids`` that there are some for."""
-        return {row[1]: tuple(row) for row in self._rows("place, id, asked, model", "records", ids)}
+        return {row[1]: tuple(row) for row in self._rows("place, id, asked", "records", ids)}
 
     def open_questions(self, ids: Iterable[str]) -> dict[str, bytes]:
         """The vectors of those of ``ids`` that were asked and not answered."""
@@ -167,7 +166,7 @@ class StreamStore:
         """At most ``most`` decisions that follow ``place``, in their order."""
         wanted = select(records).where(records.c.place > place).order_by(records.c.place).limit(most)
         with self._database.reading(self._asked("reading")) as connection:
-            return [(row.place, row.id, row.asked, row.model) for row in connection.execute(wanted)]
+            return [(row.place, row.id, row.asked) for row in connection.execute(wanted)]
 
     def last_place(self) -> int:
         """How many records were decided."""
@@ -186,7 +185,7 @@ class StreamStore:
         """All of it, or nothing; durable when it returns."""
         row = (1, to_json(body, "a stream's state"), arrays)
         with self._database.writing(self._asked("writing")) as connection:
-            _many(connection, "INSERT INTO records (place, id, asked, model) VALUES (?,?,?,?)", changes.decided)
+            _many(connection, "INSERT INTO records (place, id, asked) VALUES (?,?,?)", changes.decided)
             _many(connection, "INSERT INTO questions (id, vector) VALUES (?,?)", list(changes.opened.items()))
             _many(connection, "DELETE FROM questions WHERE id = ?", [(one,) for one in changes.closed])
             _many(connection, "INSERT INTO early_labels (id, label) VALUES (?,?)", list(changes.early.items()))
