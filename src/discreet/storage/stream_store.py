@@ -49,9 +49,9 @@ records = Table(
 questions = Table(
     "questions",
     METADATA,
-    Column("id", Text, primary_key=True),
-    Column("vector", LargeBinary, nullable=False),
-    **TABLE_OPTIONS,
+    Column("number", Integer, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("vector", LargeBinary),
 )
 early_labels = Table(
     "early_labels", METADATA, Column("id", Text, primary_key=True), Column("label", Text), **TABLE_OPTIONS
@@ -67,17 +67,28 @@ state = Table(
 
 Decided = tuple[int, str, int]
 """place (from 1), id, asked (0 or 1)."""
+Question = tuple[int, str, bytes | None]
+"""number (from 0), id, the record as bytes (None: a null)."""
 
 
 @dataclass(kw_only=True)
 class Changes:
-    """What one transaction stores: decisions in the order of their places, and what became of questions and labels."""
+    """What one transaction stores: decisions in the order of their places, and what became of questions and labels.
+
+    ``closed``: numbers of questions that were answered; below ``forgotten`` nobody waits for them any more. ``early``:
+    labels that came before their records; ``used``: those whose records came.
+    """
 
     decided: list[Decided] = field(default_factory=list)
-    opened: dict[str, bytes] = field(default_factory=dict)
-    closed: set[str] = field(default_factory=set)
+    opened: list[Question] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+    forgotten: int = 0
     early: dict[str, str | None] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
+    used: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to store."""
+        return bool(self.decided or self.closed or self.early)
 
 
 class StreamStore:
@@ -146,9 +157,11 @@ class StreamStore:
         """Decisions for those of ``ids`` that there are some for."""
         return {row[1]: tuple(row) for row in self._rows("place, id, asked", "records", ids)}
 
-    def open_questions(self, ids: Iterable[str]) -> dict[str, bytes]:
-        """The vectors of those of ``ids`` that were asked and not answered."""
-        return {row[0]: bytes(row[1]) for row in self._rows("id, vector", "questions", ids)}
+    def open_questions(self) -> list[Question]:
+        """Records that were asked and not answered, in the order of their numbers."""
+        wanted = select(questions).order_by(questions.c.number)
+        with self._database.reading(self._asked("reading")) as connection:
+            return [(row.number, row.id, row.vector) for row in connection.execute(wanted)]
 
     def labels_before(self, ids: Iterable[str]) -> dict[str, str | None]:
         """Labels of those of ``ids`` whose labels came before their records."""
@@ -174,11 +187,6 @@ class StreamStore:
             found = connection.exec_driver_sql("SELECT max(place) FROM records").scalar()
         return int(found or 0)
 
-    def count_open(self) -> int:
-        """How many questions wait for an answer."""
-        with self._database.reading(self._asked("reading")) as connection:
-            return int(connection.exec_driver_sql("SELECT count(*) FROM questions").scalar() or 0)
-
     # -- what it learns
 
     def commit(self, changes: Changes, body: Mapping[str, Any], arrays: bytes) -> None:
@@ -186,8 +194,9 @@ class StreamStore:
         row = (1, to_json(body, "a stream's state"), arrays)
         with self._database.writing(self._asked("writing")) as connection:
             _many(connection, "INSERT INTO records (place, id, asked) VALUES (?,?,?)", changes.decided)
-            _many(connection, "INSERT INTO questions (id, vector) VALUES (?,?)", list(changes.opened.items()))
-            _many(connection, "DELETE FROM questions WHERE id = ?", [(one,) for one in changes.closed])
+            _many(connection, "INSERT INTO questions (number, id, vector) VALUES (?,?,?)", changes.opened)
+            _many(connection, "DELETE FROM questions WHERE number = ?", [(one,) for one in changes.closed])
+            _many(connection, "DELETE FROM questions WHERE number < ?", [(changes.forgotten,)])
             _many(connection, "INSERT INTO early_labels (id, label) VALUES (?,?)", list(changes.early.items()))
             _many(connection, "DELETE FROM early_labels WHERE id = ?", [(one,) for one in changes.used])
             _many(connection, "INSERT OR REPLACE INTO state (number, body, arrays) VALUES (?,?,?)", [row])
