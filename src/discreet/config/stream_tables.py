@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from discreet.config.keys import key
-from discreet.config.values import Wrong, address, choice, either, exact, listed, number, shown, text, truth, whole
+from discreet.config.values import Wrong, choice, either, exact, listed, number, shown, text, truth, whole
 from discreet.privacy.budget import Budget
 
 ASKING = ("one-sided", "bernoulli", "exponential", "everything")
@@ -211,7 +211,6 @@ class RedisConfig:
     most_waiting    decisions that readers' groups have not taken yet, from which on nothing more is read
     """
 
-    url: str | None = key(address, None)
     records: str | None = key(_WORD_OF_REDIS, None)
     labels: str | None = key(_WORD_OF_REDIS, None)
     decisions: str | None = key(_WORD_OF_REDIS, None)

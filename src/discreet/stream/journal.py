@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +141,3 @@ def _read(data: bytes) -> tuple[int, list[bytes]]:
     if type(first) is not int or digest != hashlib.blake2b(body, digest_size=_WIDTH).hexdigest():
         return 0, []
     return first, [body[place : place + _WIDTH] for place in range(0, len(body), _WIDTH)]
-
-
-def vectors_of(rows: Iterable[bytes], size: int) -> Floats:
-    """Stored vectors as rows."""
-    joined = b"".join(rows)
-    return np.frombuffer(joined, dtype="<f8").reshape(-1, size).copy()

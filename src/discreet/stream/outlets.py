@@ -90,6 +90,7 @@ class FileOutlet:
         """Append whole lines."""
         with disk_refusals(self._asked, kept="what was decided is safe, and the same command goes on"):
             write_all(self._file, lines_of(decisions))
+        self.last = decisions[-1][0] if decisions else self.last
 
     def close(self) -> None:
         """Hand it to the disk: the journal would bring it back, and it is good to know that it need not."""

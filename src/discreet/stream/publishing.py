@@ -57,8 +57,8 @@ class Publisher:
         """Whether this version is to be published now."""
         return version > self.newest and (version - max(self.newest, 0) >= self._every or self.newest < 0)
 
-    def publish(self, model: Published) -> Path:
-        """Write a version; its path. What is there already is the same."""
+    def publish(self, model: Published) -> str:
+        """Write a version; its hash. What is there already is the same."""
         form = model.to_json() | self._facts
         name = f"model-{model.version:08d}"
         with disk_refusals("publishing a model", kept="what was decided is safe, and the same command goes on"):
@@ -72,7 +72,7 @@ class Publisher:
             write_whole(self.directory / LATEST, text)
             self.newest = model.version
             self._tidy()
-        return self.directory / f"{name}.json"
+        return str(form["sha256"])
 
     def _tidy(self) -> None:
         if self._keep is None:
