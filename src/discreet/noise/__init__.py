@@ -3,6 +3,7 @@
 from discreet.noise.chance import random_coins, random_places
 from discreet.noise.choice import SparseVector, exponential
 from discreet.noise.coins import coins, highest, numerator, poisson_mask, threshold_coins, threshold_places
+from discreet.noise.endless import EndlessCoins, EndlessCounts, EndlessNoise
 from discreet.noise.gaussian import gamma_direction, gaussian
 from discreet.noise.keyed import SecretKey, release_key
 from discreet.noise.laplace import discrete_laplace, laplace
@@ -14,6 +15,9 @@ from discreet.noise.top import gaussian_top, laplace_top
 from discreet.noise.tuned import TunedRuns, tuned_runs
 
 __all__ = [
+    "EndlessCoins",
+    "EndlessCounts",
+    "EndlessNoise",
     "OperatingSystem",
     "Recording",
     "Replaying",

@@ -63,7 +63,7 @@ def coins(numerators: Any, *, null: int, receipt: Receipt, who: str | None = Non
     ``numerators`` (over 2^63) may depend on each record alone; ``null`` is public. A numerator outside
     [null, highest] is moved to its end silently: an error would say that it was there.
     """
-    asked, missed = _caps(receipt, who)
+    asked, missed = caps_of(receipt, who)
     if type(null) is not int or not 0 <= null <= ONE:
         raise BadInput("the null's probability", "it is not a numerator over 2^63", "Use numerator(p, up=True)")
     top = highest(null, asked=asked, missed=missed)
@@ -106,7 +106,7 @@ def threshold_coins(above: Any, *, high: int, low: int, receipt: Receipt, who: s
 
 def threshold_places(above: Any, *, high: int, low: int, receipt: Receipt, who: str | None = None) -> NDArray[np.int64]:
     """The same coins: the places of those that fell, in order. For many records it is much faster than a mask."""
-    asked, missed = _caps(receipt, who)
+    asked, missed = caps_of(receipt, who)
     if type(high) is not int or type(low) is not int or not 0 <= low <= high <= ONE:
         raise BadInput("the coins of a threshold response", "0 <= low <= high <= 2^63 does not hold", "Use numerator")
     if high > highest(low, asked=asked, missed=missed):
@@ -143,7 +143,7 @@ def threshold_places(above: Any, *, high: int, low: int, receipt: Receipt, who: 
     )
 
 
-def _caps(receipt: Receipt, who: str | None) -> tuple[Decimal, Decimal]:
+def caps_of(receipt: Receipt, who: str | None) -> tuple[Decimal, Decimal]:
     """What being asked and being missed may cost: the least over the groups that are served at once."""
     events = paid_events(receipt, (ThresholdResponse, Pure), "coin", who)
     asked = min(event.asked if isinstance(event, ThresholdResponse) else _pure(event) for event in events)

@@ -31,9 +31,7 @@ def gaussian(value: Any, *, sensitivity: float, receipt: Receipt, who: str | Non
     """``value`` with Gaussian noise; the noise multiplier is what the receipt was charged for."""
     sigma = one_multiplier(receipt, who)
     reach, values = positive(sensitivity, "sensitivity"), private_floats(value)
-    lattice = Lattice.under(sigma * reach, "Gaussian")
-    steps = sigma * lattice.steps_l2(reach, values.size)
-    lattice.check_noise(steps, "Gaussian")
+    lattice, steps = gaussian_steps(sigma, reach, values.size)
 
     def sampler(streams: Streams) -> Floats:
         noise = streams(0).normals(values.size)
@@ -52,6 +50,22 @@ def gaussian(value: Any, *, sensitivity: float, receipt: Receipt, who: str | Non
         after=(MASK, masked_groups(receipt, who)),
     )
     return same_shape(result, value)
+
+
+def gaussian_steps(sigma: float, reach: float, size: int) -> tuple[Lattice, float]:
+    """The lattice of Gaussian noise, and its standard deviation in steps."""
+    lattice = Lattice.under(sigma * reach, "Gaussian")
+    steps = sigma * lattice.steps_l2(reach, size)
+    lattice.check_noise(steps, "Gaussian")
+    return lattice, steps
+
+
+def gamma_steps(epsilon: float, reach: float, size: int) -> tuple[Lattice, float]:
+    """The lattice of Gamma-length noise, and its scale in steps."""
+    lattice = Lattice.under(reach / epsilon, "Gamma-length")
+    unit = lattice.steps_l2(reach, size) / epsilon
+    lattice.check_noise(unit * size, "Gamma-length")
+    return lattice, unit
 
 
 def one_multiplier(receipt: Receipt, who: str | None) -> float:
@@ -76,9 +90,7 @@ def gamma_direction(value: Any, *, sensitivity: float, receipt: Receipt, who: st
     reach, values = positive(sensitivity, "sensitivity"), private_floats(value)
     if values.ndim != 1 or not values.size:
         raise BadInput("Gamma-length noise", "the value is not a vector", "Give a vector of at least one number")
-    lattice = Lattice.under(reach / epsilon, "Gamma-length")
-    unit = lattice.steps_l2(reach, values.size) / epsilon
-    lattice.check_noise(unit * values.size, "Gamma-length")
+    lattice, unit = gamma_steps(epsilon, reach, values.size)
 
     def sampler(streams: Streams) -> Floats:
         length = streams(0).exponentials(values.size).sum()

@@ -54,6 +54,8 @@ class Source(ABC):
     fingerprint: str = ""
     repeats: bool = False
     """Whether its key outlives the process, so that draws may be made again."""
+    watches: bool = False
+    """Whether it must see each draw by itself, also of one that has no end (`discreet.noise.endless`)."""
 
     def remember(self, entry: Entry, digest: str) -> None:  # noqa: B027 - most keys have nothing to remember
         """Bind the (keyed) digest of what ``entry``'s draws are made for, where draws may be made again."""
@@ -122,6 +124,7 @@ class Recording(Source):
     """Passes calls on to ``inner`` and keeps them on a tape, private inputs and all: its ledgers are simulations."""
 
     simulation = True
+    watches = True
 
     def __init__(self, inner: Source) -> None:
         self.inner, self.tape = inner, Tape()
@@ -138,6 +141,7 @@ class Replaying(Source):
     """Gives back the outputs of ``tape`` and keeps the calls it was asked for. Its ledgers are simulations."""
 
     simulation = True
+    watches = True
 
     def __init__(self, tape: Tape) -> None:
         self._outputs = [output for _, output in tape.calls]

@@ -45,12 +45,13 @@ class Stream:
             return taken
         missing = count - self._rest.size
         blocks = -(-missing // BLOCK_WORDS)
-        made = np.frombuffer(b"".join(map(self._digest, range(self._block, self._block + blocks))), dtype="<u8")
+        made = np.frombuffer(b"".join(map(self.block, range(self._block, self._block + blocks))), dtype="<u8")
         self._block += blocks
         taken, self._rest = np.concatenate([self._rest, made[:missing]]), made[missing:]
         return taken
 
-    def _digest(self, block: int) -> bytes:
+    def block(self, block: int) -> bytes:
+        """512 words by the number of their block, as bytes; what was taken in order stays as it is."""
         return hashlib.shake_128(self._prefix + block.to_bytes(8, "little")).digest(8 * BLOCK_WORDS)
 
     # -- exact

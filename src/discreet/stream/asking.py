@@ -2,7 +2,7 @@
 
 A rule maps (record, public model, public slab) to a chance in [low, high], whole numerators over 2^63. Only the ask bit
 is released, and the null answers with ``low``: so being asked costs ln(high/low) forward, being missed
-ln((1 - low)/(1 - high)) backward, and nothing else (docs/proofs/streams.md). `price` says both caps; the coins keep them
+ln((1 - low)/(1 - high)) backward, and nothing else (docs/proofs/streams.md). `price` says both caps; coins keep them
 exactly, because high is rounded down and low up.
 
 OneSidedAsking      two chances, from what being asked and being missed may cost; the default
@@ -51,6 +51,8 @@ class Asking(ABC):
 
     two_valued = True
     """Whether a record has one of the two ends: inside the slab the high one, outside the low one."""
+    follows_slab = False
+    """Whether the ends depend on the width of the slab."""
 
     @abstractmethod
     def price(self) -> ThresholdResponse:
@@ -60,11 +62,10 @@ class Asking(ABC):
     def ends(self, width: float, radius: float) -> Ends:
         """The null's chance and the highest one, while the slab has this width."""
 
-    def chances(self, distances: Floats, widths: Floats, radius: float) -> Numerators:
+    def chances(self, distances: Floats, widths: Floats, radius: float, ends: Ends) -> Numerators:
         """The chance of each record, from its distance and the width of the slab on its side. A null has a distance
-        that is no number.
+        that is no number. ``ends``: what `ends` says now.
         """
-        ends = self.ends(float(np.min(widths)), radius)
         with np.errstate(invalid="ignore"):
             inside = distances <= widths
         return np.where(inside, np.uint64(ends.high), np.uint64(ends.low))
@@ -185,9 +186,13 @@ class ExponentialAsking(Asking):
         low = numerator(widest_low(float(self.epsilon), float(self.missed)), up=True)
         return Ends(low, highest(low, asked=self.epsilon, missed=self.missed))
 
-    def chances(self, distances: Floats, widths: Floats, radius: float) -> Numerators:
+    @property
+    def follows_slab(self) -> bool:  # type: ignore[override]
+        """The paper's form does."""
+        return self.form == "paper"
+
+    def chances(self, distances: Floats, widths: Floats, radius: float, ends: Ends) -> Numerators:
         """Falling with what the distance is beyond the slab."""
-        ends = self.ends(float(np.min(widths)), radius)
         with np.errstate(all="ignore"):
             beyond = np.maximum(distances - widths, 0.0)
             falling = float(self.epsilon) * beyond / np.maximum(radius - widths, 1e-300)

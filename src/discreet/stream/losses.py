@@ -2,8 +2,8 @@
 
 The sum that is hidden is of g = c x (binary: one number c; more classes: one each, the outer product), in the direction
 that lowers the loss. Guarantee: |g| <= M, for all classes together. Records have |x| <= M, so |c| <= 1 is enough, and
-coefficients of more classes are clipped jointly. They are cut to multiples of 2^-16, towards 0, so that sums of them are
-exact in floats and do not depend on their order.
+coefficients of more classes are clipped jointly. They are cut to multiples of 2^-16, towards 0, so that sums of them
+times records are whole numbers, which do not depend on their order.
 
 hinge              binary: y where y <w,x> < 1
 logistic           binary: y / (1 + exp(y <w,x>))
@@ -22,8 +22,8 @@ from discreet.errors import BadInput
 
 Floats = NDArray[np.float64]
 FINE = 2.0**16
-_INSIDE = 1 - 2.0**-40
-"""Clipped coefficients stay below 1 whatever rounding does."""
+_INSIDE = 1 - 2.0**-20
+"""Coefficients that are not whole stay below 1 by so much that no rounding of a sum passes M."""
 
 
 class Loss(ABC):
@@ -69,7 +69,7 @@ class Logistic(Loss):
     def coefficients(self, scores: Floats, labels: NDArray[np.int64]) -> Floats:
         """Between -1 and 1, cut towards 0."""
         signs = 2.0 * labels - 1.0
-        return np.asarray(signs * _cut(1.0 / (1.0 + np.exp(signs * scores))))
+        return np.asarray(signs * _cut(np.minimum(1.0 / (1.0 + np.exp(signs * scores)), _INSIDE)))
 
 
 class Softmax(Loss):

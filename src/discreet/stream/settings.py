@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from discreet.errors import BadInput
-from discreet.privacy.ledger.entries import canonical
 from discreet.stream.asking import Asking, asking_from_json
 from discreet.stream.drift import DriftWatch
-from discreet.stream.losses import Loss, loss_named
+from discreet.stream.losses import Hinge, Loss, Softmax, loss_named
 from discreet.stream.published import Label
 from discreet.stream.slabs import FixedSlab, Slab, slab_from_json
 from discreet.stream.steps import SquareRootStep, Step, step_from_json
 from discreet.stream.update_noise import UpdateNoise, noise_from_json
 from discreet.stream.windows import MiniBatch, Window, window_from_json
+
+_MOST_WEIGHTS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +27,11 @@ class StreamSettings:
     features         how many numbers a record has, or their names (then a record may be a dict)
     classes          how many (then labels are 0, 1, ...), or their names in order; of two the second is the positive
     asking, noise    what is paid for
-    slab, window     who is asked with the high chance; when the model is updated
-    loss             "hinge" or "logistic" of two classes, "softmax" or "multiclass-hinge" of any number
-    step             step sizes
+    slab, window     who is asked with the high chance, by default within 0.2 M; when the model is updated, by default
+                     after 10 were asked
+    loss             "hinge" (the default) or "logistic" of two classes, "softmax" (the default) or "multiclass-hinge"
+                     of any number
+    step             step sizes; by default 1/sqrt(t)
     radius           M: records are projected onto the ball of this radius
     regularization   lambda
     ball             the model is projected onto the ball of this radius
@@ -37,22 +40,143 @@ class StreamSettings:
     """
 
     features: int | tuple[str, ...]
+    classes: tuple[Label, ...]
     asking: Asking
     noise: UpdateNoise
-    classes: tuple[Label, ...] = (0, 1)
-    slab: Slab = FixedSlab(0.2)
-    window: Window = MiniBatch(10)
-    loss: Loss | None = None
-    step: Step = SquareRootStep(1.0)
-    radius: float = 1.0
-    regularization: float = 0.0
-    ball: float = 1.0
-    drift: DriftWatch | None = None
-    patience: int | None = None
+    slab: Slab
+    window: Window
+    loss: Loss
+    step: Step
+    radius: float
+    regularization: float
+    ball: float
+    drift: DriftWatch | None
+    patience: int | None
+
+    def __init__(
+        self,
+        *,
+        features: int | Sequence[str],
+        asking: Asking,
+        noise: UpdateNoise,
+        classes: int | Sequence[Label] = 2,
+        slab: Slab | None = None,
+        window: Window | None = None,
+        loss: str | Loss | None = None,
+        step: Step | None = None,
+        radius: float = 1.0,
+        regularization: float = 0.0,
+        ball: float = 1.0,
+        drift: DriftWatch | None = None,
+        patience: int | None = None,
+    ) -> None:
+        named = _classes(classes)
+        default: Loss = Hinge() if len(named) == 2 else Softmax()
+        values = {
+            "features": _features(features),
+            "classes": named,
+            "asking": asking,
+            "noise": noise,
+            "slab": slab or FixedSlab(0.2 * _positive(radius, "the radius")),
+            "window": window or MiniBatch(10),
+            "loss": default if loss is None else loss_named(loss) if isinstance(loss, str) else loss,
+            "step": step or SquareRootStep(1.0),
+            "radius": _positive(radius, "the radius"),
+            "regularization": _positive(regularization, "the regularization") if regularization else 0.0,
+            "ball": _positive(ball, "the ball"),
+            "drift": drift,
+            "patience": patience,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
+        for name, kind in (
+            ("asking", Asking),
+            ("noise", UpdateNoise),
+            ("slab", Slab),
+            ("window", Window),
+            ("loss", Loss),
+            ("step", Step),
+        ):
+            if not isinstance(getattr(self, name), kind):
+                raise BadInput(f"{name} of a stream", f"it is not a {kind.__name__}", "Use one of discreet.stream")
+        if self.loss.binary and len(self.classes) != 2:
+            raise BadInput(f"the loss {self.loss.name} for {len(self.classes)} classes", "it is for two", "Use softmax")
+        if self.patience is not None and (type(self.patience) is not int or self.patience < 1):
+            raise BadInput("the patience of a stream", "it is not a whole number above 0", "Give arrivals, or nothing")
+        if self.weights > _MOST_WEIGHTS:
+            raise BadInput(f"a model of {self.weights} weights", "a stream's has at most 2^20", "Use fewer features")
+        self.asking.check(self.slab, classes=len(self.classes), radius=self.radius)
+
+    @property
+    def size(self) -> int:
+        """How many features."""
+        return self.features if isinstance(self.features, int) else len(self.features)
+
+    @property
+    def rows(self) -> int:
+        """How many rows of weights: one for a loss of two classes, else one a class."""
+        return 1 if self.loss.binary else len(self.classes)
+
+    @property
+    def weights(self) -> int:
+        """How many numbers the model has, and the noise of an update."""
+        return self.size * self.rows
+
+    def to_json(self) -> dict[str, Any]:
+        """A form that reads back to an equal value."""
+        return {
+            "features": self.features if isinstance(self.features, int) else list(self.features),
+            "classes": list(self.classes),
+            "asking": self.asking.to_json(),
+            "noise": self.noise.to_json(),
+            "slab": self.slab.to_json(),
+            "window": self.window.to_json(),
+            "loss": self.loss.to_json(),
+            "step": self.step.to_json(),
+            "radius": self.radius,
+            "regularization": self.regularization,
+            "ball": self.ball,
+            "drift": None if self.drift is None else self.drift.to_json(),
+            "patience": self.patience,
+        }
+
+    @classmethod
+    def from_json(cls, form: Mapping[str, Any]) -> StreamSettings:
+        """The inverse of `to_json`."""
+        try:
+            parts = {
+                "asking": asking_from_json(form["asking"]),
+                "noise": noise_from_json(form["noise"]),
+                "slab": slab_from_json(form["slab"]),
+                "window": window_from_json(form["window"]),
+                "step": step_from_json(form["step"]),
+                "drift": None if form["drift"] is None else DriftWatch(**form["drift"]),
+            }
+            return cls(**{**form, **parts})
+        except (KeyError, TypeError, AttributeError):
+            raise BadInput("stored settings of a stream", "a part is missing or unknown", "Restore the file") from None
 
 
-def _reads() -> tuple[Any, ...]:
-    return (asking_from_json, loss_named, slab_from_json, step_from_json, noise_from_json, window_from_json)
+def _features(features: Any) -> int | tuple[str, ...]:
+    if type(features) is int and features >= 1:
+        return features
+    names = () if isinstance(features, (int, str)) else tuple(features)
+    if not names or len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
+        raise BadInput("the features of a stream", "they are not a number or a list of different names", "Declare them")
+    return names
 
 
-_ = (hashlib, canonical, BadInput, Sequence)
+def _classes(classes: Any) -> tuple[Label, ...]:
+    found = tuple(range(classes)) if type(classes) is int else tuple(() if isinstance(classes, str) else classes)
+    if len(found) < 2 or len(set(found)) != len(found) or not all(type(one) in (str, int) for one in found):
+        raise BadInput("the classes of a stream", "they are not two or more different names", "Declare them")
+    return found
+
+
+def _positive(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise BadInput(f"{what} of a stream", "it is not a positive number", "Give one above 0")
+    return float(value)

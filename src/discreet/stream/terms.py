@@ -4,8 +4,8 @@
     asked:  the ask bit, then one update (and a count)  forward eps_a, backward 0, then the update's event
 
 So the price is max(eps_a + eps_g, eps_n) with Gamma noise; with Gaussian noise the asked path is certified by PLD after
-its selection loss. A preparation that was paid for joins every path, before the branch.
-Proof: docs/proofs/streams.md.
+its selection loss. A preparation that was paid for joins every path before the branch, or has a path of its own where
+the records it looks at never arrive. Proof: docs/proofs/streams.md.
 """
 
 from __future__ import annotations
@@ -13,34 +13,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Literal
 
-from discreet.noise.sealed import SealedPhase
+from discreet.errors import BadInput
+from discreet.noise import SealedPhase, charge_once
 from discreet.privacy.budget import Budget
-from discreet.privacy.events import Event
-from discreet.privacy.exact import Number
-from discreet.privacy.ledger import Ledger, Receipt, Terms
+from discreet.privacy.events import Block, Composed, Event
+from discreet.privacy.exact import Number, exact_decimal, rounded_up
+from discreet.privacy.ledger import Ledger, Line, Path, Receipt, Stay, Terms, Why, committed
+from discreet.privacy.ledger.requests import request
+from discreet.privacy.ledger.terms import cost_of
+from discreet.privacy.trajectories import block_epsilon
 from discreet.stream.asking import Asking
 from discreet.stream.drift import DriftWatch
 from discreet.stream.update_noise import GaussianNoise, UpdateNoise
 
-ARRIVING, ASKED, PREPARED = "arriving", "asked", "prepared"
-"""The groups of a stream's ledger: every record; those who were asked; those a paid preparation looked at."""
+ARRIVING, ASKED, COUNTED, PREPARED = "arriving", "asked", "counted", "prepared"
+"""The groups of a stream's ledger: every record; those who were asked; the same, where mistakes are counted; those a
+paid preparation looked at.
+"""
 PREPARATION, STREAM = 0, 1
 """Its phases."""
+Prepared = Literal["arriving", "held-out"]
+"""Whom a paid preparation looked at: records that arrive later, or others that never will."""
+AMPLE = 10**6
+_HALVINGS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamPrice:
-    """What each path of a record costs, and the worst of them."""
+    """What each path of a record costs at ``delta``, and the worst of them. ``asked``, ``missed``: the two paths."""
 
     epsilon: Decimal
     delta: Decimal
     asked: Decimal
     missed: Decimal
+    held_out: Decimal | None = None
 
     def in_words(self) -> str:
         """One sentence for people."""
-        raise NotImplementedError
+        apart = "" if self.held_out is None else f"; one that only prepares it loses {self.held_out:.6g}"
+        return (
+            f"A record loses at most epsilon={self.epsilon:.6g} at delta={self.delta:.6g} (zero-out), however long the "
+            f"stream runs: {self.asked:.6g} if it is asked and taught, {self.missed:.6g} if it is not{apart}."
+        )
 
 
 def stream_terms(
@@ -50,12 +66,61 @@ def stream_terms(
     noise: UpdateNoise,
     drift: DriftWatch | None = None,
     preparation: Sequence[Event] = (),
+    prepared: Prepared = "arriving",
     preparation_delta: Number = 0,
 ) -> Terms:
-    """The committed terms of a stream's ledger. ``preparation``: events that every record pays before it arrives; those
-    that are not pure are one block of (epsilon, ``preparation_delta``).
+    """The committed terms of a stream's ledger, which are certified when the ledger is created.
+
+    preparation        what a paid preparation does (`charge_preparation`), before the first record
+    prepared           whom it looks at. Records that arrive later pay it on every path; there, what is not pure is one
+                       block of (epsilon, ``preparation_delta``). Held-out ones pay nothing else
     """
-    raise NotImplementedError
+    if budget.unit != "record":
+        raise BadInput(
+            f"a stream for the unit {budget.unit}",
+            "its price is for a record that passes once, and a person's pass more often",
+            'Use unit="record", and divide the budget by the most records a person has',
+        )
+    if prepared not in ("arriving", "held-out"):
+        raise BadInput(f"a preparation of {prepared}", "it is not arriving or held-out", "Choose one of them")
+    lines = [Line(who=PREPARED, phase=PREPARATION, event=event) for event in preparation]
+    lines.append(Line(who=ARRIVING, phase=STREAM, event=asking.price()))
+    lines.append(Line(who=ASKED, phase=STREAM, event=noise.event()))
+    if drift is not None:
+        lines.append(Line(who=COUNTED, phase=STREAM, event=drift.event()))
+    joined = bool(preparation) and prepared == "arriving"
+    block = _block(preparation, exact_decimal(preparation_delta, "preparation_delta")) if joined else None
+    paths = _paths(joined=joined, held_out=bool(preparation) and not joined, counted=drift is not None)
+    return committed(budget, lines, paths=paths, apart=block, streamed=(STREAM,))
+
+
+def _paths(*, joined: bool, held_out: bool, counted: bool) -> list[Path]:
+    before = (Stay(who=PREPARED, last=PREPARATION, choice="touched"),) if joined else ()
+    taught = [ASKED, COUNTED] if counted else [ASKED]
+    asked = Path(
+        name="asked",
+        stays=(
+            *before,
+            Stay(who=ARRIVING, first=STREAM, last=STREAM, choice="asked"),
+            *(Stay(who=group, first=STREAM) for group in taught),
+        ),
+    )
+    missed = Path(name="missed", stays=(*before, Stay(who=ARRIVING, first=STREAM, choice="missed")))
+    apart = [Path(name="held-out", stays=(Stay(who=PREPARED, last=PREPARATION),))] if held_out else []
+    return [asked, missed, *apart]
+
+
+def _block(preparation: Sequence[Event], delta: Decimal) -> Block | None:
+    rough = tuple(event for event in preparation if event.pure_epsilon() is None)
+    if not rough:
+        return None
+    if not 0 < delta < 1:
+        raise BadInput(
+            "a preparation that is not pure", "it has no part of delta", "Give preparation_delta, such as half of delta"
+        )
+    event = Composed(events=rough)
+    needed = block_epsilon(Block(event=event, epsilon=0, delta=delta), by_pld=True)
+    return Block(event=event, epsilon=Decimal(repr(needed)), delta=delta)
 
 
 def stream_price(
@@ -65,28 +130,88 @@ def stream_price(
     noise: UpdateNoise,
     drift: DriftWatch | None = None,
     preparation: Sequence[Event] = (),
+    prepared: Prepared = "arriving",
     preparation_delta: Number = 0,
 ) -> StreamPrice:
-    """What a stream costs a record at ``delta``: certified, rounded up."""
-    raise NotImplementedError
+    """What a stream costs a record at ``delta``: certified, rounded up. A ledger with this budget can be created."""
+    guess = Decimal(AMPLE)
+    while True:
+        budget = Budget(epsilon=guess, delta=delta)
+        terms = stream_terms(
+            budget,
+            asking=asking,
+            noise=noise,
+            drift=drift,
+            preparation=preparation,
+            prepared=prepared,
+            preparation_delta=preparation_delta,
+        )
+        costs = {path.name: cost_of(path, terms.accounted, by_pld=True) for path in terms.trajectories()}
+        worst = max(costs.values())
+        if guess < AMPLE and worst <= guess:  # certified as finely as a ledger of this budget is
+            break
+        guess = worst if guess == AMPLE else Decimal(repr(rounded_up(float(worst) * (1 + 1e-6))))
+    return StreamPrice(
+        epsilon=guess,
+        delta=budget.delta,
+        asked=costs["asked"],
+        missed=costs["missed"],
+        held_out=costs.get("held-out"),
+    )
 
 
 def charge_stream(
     where: Ledger | SealedPhase, *, asking: Asking, noise: UpdateNoise, drift: DriftWatch | None = None
 ) -> Receipt:
-    """Charge the stream's one entry; durable when it returns. After a restart (a sealed phase, or a simulation opened
-    with its seed) the same receipt again.
+    """Charge the stream's one entry; durable when it returns. After a restart (a sealed phase with number `STREAM`, or
+    a simulation opened with its seed) the same entry's receipt again.
     """
-    raise NotImplementedError
+    events: dict[str, Event] = {ARRIVING: asking.price(), ASKED: noise.event()}
+    if drift is not None:
+        events[COUNTED] = drift.event()
+    return charge_once(where, [request(events, why=Why(phase=STREAM, purpose="stream"))])[0]
 
 
 def charge_preparation(where: Ledger | SealedPhase, event: Event, *, purpose: str = "preparation") -> Receipt:
-    """Charge one event of a paid preparation, before the stream."""
-    raise NotImplementedError
+    """Charge one event of a paid preparation, before the stream (a sealed phase has number `PREPARATION`)."""
+    return charge_once(where, [request({PREPARED: event}, why=Why(phase=PREPARATION, purpose=purpose))])[0]
 
 
 def gaussian_noise_for(
-    budget: Budget, *, asking: Asking, drift: DriftWatch | None = None, preparation: Sequence[Event] = ()
+    budget: Budget,
+    *,
+    asking: Asking,
+    drift: DriftWatch | None = None,
+    preparation: Sequence[Event] = (),
+    prepared: Prepared = "arriving",
+    preparation_delta: Number = 0,
 ) -> GaussianNoise:
-    """The least Gaussian noise with which the stream keeps ``budget``, by PLD; on the safe side of the search."""
-    raise NotImplementedError
+    """The least Gaussian noise with which the stream keeps ``budget``, by PLD; the side of the search that does."""
+
+    def keeps(multiplier: float) -> bool:
+        terms = stream_terms(
+            budget,
+            asking=asking,
+            noise=GaussianNoise(noise_multiplier=multiplier),
+            drift=drift,
+            preparation=preparation,
+            prepared=prepared,
+            preparation_delta=preparation_delta,
+        )
+        return all(cost_of(path, terms.accounted, by_pld=True) <= budget.epsilon for path in terms.trajectories())
+
+    least, most = 0.05, 1.0
+    while not keeps(most):
+        least, most = most, 4 * most
+        if most > 1e6:
+            raise BadInput(
+                f"Gaussian updates under epsilon={budget.epsilon}, delta={budget.delta}",
+                "being asked, counted, missed or prepared for costs that much alone",
+                "Lower what asking costs, or raise the budget",
+            )
+    for _ in range(_HALVINGS):
+        if most - least <= 1e-4 * most:
+            break
+        middle = (least + most) / 2
+        least, most = (least, middle) if keeps(middle) else (middle, most)
+    return GaussianNoise(noise_multiplier=most)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from discreet.errors import BadInput, ReceiptRefused
-from discreet.privacy.budget import Unit
+from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.events import Event
 from discreet.privacy.ledger.entries import Charge, Entry
 
@@ -75,8 +75,13 @@ class Receipt:
     @property
     def unit(self) -> Unit:
         """Whom its ledger protects."""
-        unit: Unit = self._ledger.terms.budget.unit
-        return unit
+        return self.budget.unit
+
+    @property
+    def budget(self) -> Budget:
+        """What its ledger promises."""
+        budget: Budget = self._ledger.terms.budget
+        return budget
 
     @property
     def simulation(self) -> bool:

@@ -130,8 +130,9 @@ class Rule:
             return False
         trained = standing.trained and why.phase == standing.phase
         follows = [self._follows(charge.who, why.phase) for charge in charges]
+        alone = why.phase not in self.terms.streamed  # where records pass one by one, each is chosen before it teaches
         for place, (every, _) in enumerate(follows):
-            others = follows[:place] + follows[place + 1 :]
+            others = follows[:place] + follows[place + 1 :] if alone else []
             if not every and (trained or any(some for _, some in others)):
                 raise BadInput(
                     f"charging {charges[place].who} in phase {why.phase}",

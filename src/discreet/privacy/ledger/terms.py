@@ -32,7 +32,7 @@ from discreet.privacy.plan import Accountant, Plan
 from discreet.privacy.trajectories import Trajectory
 
 Mode = Literal["committed", "adaptive"]
-OVERFLOW, APART, CONTINUED = "overflow", "apart", "continued"
+OVERFLOW, APART, CONTINUED, STREAMED = "overflow", "apart", "continued", "streamed"
 KEYS = {"mode", "budget", "accountant", "paths", "lines", "orders", "plan"}
 
 
@@ -44,6 +44,8 @@ class Terms:
     (docs/proofs/hidden-selection.md), and the promise is about what is.
     ``apart``: the block that all committed lines before a branch make which are not pure (docs/proofs/apart.md).
     ``continued``: of terms that follow committed ones in the same ledger (docs/proofs/replanning.md).
+    ``streamed``: phases in which records pass one by one, each asked or missed before it teaches: there one entry
+    charges the choice and what follows it (docs/proofs/streams.md).
     """
 
     mode: Mode
@@ -56,6 +58,7 @@ class Terms:
     overflow: Decimal = Decimal(0)
     apart: Block | None = None
     continued: Continued | None = None
+    streamed: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.budget.relation != "zero-out":
@@ -65,6 +68,8 @@ class Terms:
             raise BadInput("the paths of a ledger", "there are none, or two share a name", "Name each path")
         if not 0 <= self.overflow <= self.budget.delta / 2 or (self.overflow and self.mode != "committed"):
             raise BadInput("the overflow of a ledger", "it is no part of a committed delta", "Make the terms of a plan")
+        if self.streamed and (self.mode != "committed" or not {line.phase for line in self.lines} >= {*self.streamed}):
+            raise BadInput("the streamed phases of a ledger", "nothing is committed there", "Use stream_terms")
         if self.mode == "committed" and self.continued is None:
             self._check_lines()
             self._check_apart()
@@ -159,6 +164,8 @@ class Terms:
             form[OVERFLOW] = json_number(self.overflow)
         if self.continued is not None:
             form[CONTINUED] = self.continued.to_json()
+        if self.streamed:
+            form[STREAMED] = list(self.streamed)
         return form if self.apart is None else form | {APART: to_json(self.apart)}
 
     @classmethod
@@ -217,13 +224,15 @@ def _outcome(path: Path, who: str, phase: int) -> str:
 
 def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
     if (
-        set(form) - {OVERFLOW, APART, CONTINUED} != KEYS
+        set(form) - {OVERFLOW, APART, CONTINUED, STREAMED} != KEYS
         or form["accountant"] not in ("pld", "rdp")
         or not isinstance(form["plan"], str)
     ):
         raise InvalidLedger("reading a ledger's terms", "their keys are not the expected ones", BROKEN)
     if not all(type(order) is float for order in form["orders"]):
         raise InvalidLedger("reading a ledger's terms", "an order is not a number", BROKEN)
+    if not all(type(phase) is int for phase in form.get(STREAMED, [])):
+        raise InvalidLedger("reading a ledger's terms", "a streamed phase is not a whole number", BROKEN)
     apart = from_json(form[APART]) if APART in form else None
     if not (apart is None or isinstance(apart, Block)):
         raise InvalidLedger("reading a ledger's terms", "what is apart is not a block", BROKEN)
@@ -241,6 +250,7 @@ def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
         overflow=exact_decimal(form.get(OVERFLOW, 0), OVERFLOW),
         apart=apart,
         continued=Continued.from_json(form[CONTINUED]) if CONTINUED in form else None,
+        streamed=tuple(form.get(STREAMED, ())),
     )
 
 
@@ -262,6 +272,7 @@ def committed(
     plan: str = "",
     overflow: Decimal = Decimal(0),
     apart: Block | None = None,
+    streamed: Sequence[int] = (),
 ) -> Terms:
     """Terms that list every charge."""
     return Terms(
@@ -273,6 +284,7 @@ def committed(
         plan=plan,
         overflow=overflow,
         apart=apart,
+        streamed=tuple(streamed),
     )
 
 
