@@ -37,6 +37,33 @@ class Runnable(Protocol):
         ...
 
 
+class Named(Protocol):
+    """A problem or a method: something with a name."""
+
+    @property
+    def name(self) -> str:
+        """By which parts of an experiment are chosen."""
+        ...
+
+
+class GridCase(Runnable, Protocol):
+    """A cell of an experiment's grid."""
+
+    @property
+    def problem(self) -> Named:
+        """What is learned."""
+        ...
+
+    @property
+    def method(self) -> Named:
+        """How."""
+        ...
+
+    def gradients(self, data: Path | None, plans: Path) -> int:
+        """Of single records, as expected before it runs. Makes its plan."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A cell of the grid."""
@@ -67,6 +94,17 @@ class Case:
         from discreet.bench.problems import pool_size
 
         plan_of(self.problem, self.method, pool_size(self.problem, data), plans)
+
+    def gradients(self, data: Path | None, plans: Path) -> int:
+        """Of its plan, or of the first phase where it stops there."""
+        from discreet.bench.plans import gradients_of, plan_of
+        from discreet.bench.problems import pool_size
+
+        plan = plan_of(self.problem, self.method, pool_size(self.problem, data), plans)
+        if self.problem.first_only:
+            first = plan.phases[0]
+            return round(sum(stage.steps * stage.expected_batch(plan.cohorts) for stage in first.stages))
+        return gradients_of(plan)
 
     def run(self, data: Path | None, plans: Path | None = None) -> list[dict[str, Any]]:
         """A row a phase."""

@@ -1,4 +1,4 @@
-"""What an experiment takes: gradients, known from plans before anything runs, and CPU seconds, known after.
+"""What an experiment takes: gradients, known before anything runs, and CPU seconds, known after.
 
 A case that has not run is expected to take as long as the finished ones of its problem and method; where there are
 none, as long a gradient as those of its problem; and where none of the problem has run, nothing is said.
@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.bench.cases import Case
-from discreet.bench.plans import gradients_of, plan_of
-from discreet.bench.problems import pool_size
+from discreet.bench.cases import GridCase
 from discreet.bench.results import Store
 from discreet.bench.tables import Table
 
@@ -38,13 +36,13 @@ class Cost:
         return None if self.seconds is None else self.seconds * (self.cases - self.done)
 
 
-def costs_of(store: Store, cases: Sequence[Case], data: Path | None) -> list[Cost]:
+def costs_of(store: Store, cases: Sequence[GridCase], data: Path | None) -> list[Cost]:
     """Makes plans that are not on the shelf yet; runs nothing."""
     taken = {row["case"]: row.get("cpu_seconds") for row in store.rows(cases)}
-    groups: dict[tuple[str, str], list[Case]] = {}
+    groups: dict[tuple[str, str], list[GridCase]] = {}
     for case in cases:
         groups.setdefault((case.problem.name, case.method.name), []).append(case)
-    gradients = {key: _gradients(mine[0], store, data) for key, mine in groups.items()}
+    gradients = {key: mine[0].gradients(data, store.plans) for key, mine in groups.items()}
     measured = {
         key: [seconds for case in mine if (seconds := taken.get(case.digest)) is not None]
         for key, mine in groups.items()
@@ -64,14 +62,6 @@ def costs_of(store: Store, cases: Sequence[Case], data: Path | None) -> list[Cos
             )
         )
     return found
-
-
-def _gradients(case: Case, store: Store, data: Path | None) -> int:
-    plan = plan_of(case.problem, case.method, pool_size(case.problem, data), store.plans)
-    if case.problem.first_only:
-        first = plan.phases[0]
-        return round(sum(stage.steps * stage.expected_batch(plan.cohorts) for stage in first.stages))
-    return gradients_of(plan)
 
 
 def _expected(

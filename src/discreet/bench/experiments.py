@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from discreet.bench.accuracy_kept import ACCURACY_BLOCKS, accuracy_charts, accuracy_tables
-from discreet.bench.cases import Case
+from discreet.bench.cases import Case, GridCase
 from discreet.bench.charts import Chart
 from discreet.bench.methods import Method
 from discreet.bench.paper_tables import (
@@ -37,6 +38,9 @@ from discreet.bench.selection_kept import (
     selection_charts,
     selection_tables,
 )
+from discreet.bench.stream_cases import StreamCase
+from discreet.bench.stream_figures import FIG_2, FIG_3, fig_2_charts, fig_2_tables, fig_3_charts, fig_3_tables
+from discreet.bench.stream_sizes_and_slabs import FIG_4, FIG_5, fig_4_charts, fig_4_tables, fig_5_charts, fig_5_tables
 from discreet.bench.tables import Table
 from discreet.errors import BadInput
 
@@ -45,20 +49,21 @@ from discreet.errors import BadInput
 class Experiment:
     """``tables`` and ``charts`` are made of rows of results and of nothing else.
 
-    ``blocks``: problems, and the methods that are tried on them.
+    ``blocks``: problems, and the methods that are tried on them; ``case`` makes a cell of a problem, a method, a seed.
     """
 
     name: str
     about: str
-    blocks: tuple[tuple[tuple[Problem, ...], tuple[Method, ...]], ...]
+    blocks: tuple[tuple[tuple[Any, ...], tuple[Any, ...]], ...]
     seeds: int
     tables: Callable[[Sequence[Row]], list[Table]]
     charts: Callable[[Sequence[Row]], list[Chart]]
+    case: Callable[..., GridCase] = Case
 
-    def cases(self, seeds: Sequence[int] | None = None) -> list[Case]:
+    def cases(self, seeds: Sequence[int] | None = None) -> list[GridCase]:
         """The grid, seed by seed, so that a run that is cut short has whole seeds."""
         return [
-            Case(problem=problem, method=method, seed=seed)
+            self.case(problem=problem, method=method, seed=seed)
             for seed in (range(self.seeds) if seeds is None else seeds)
             for problems, methods in self.blocks
             for problem in problems
@@ -169,6 +174,42 @@ EXPERIMENTS = {
             seeds=5,
             tables=fig_8,
             charts=fig_8_charts,
+        ),
+        Experiment(
+            name="stream-fig-2",
+            about="streams: error by updates (Stream, Fig. 2)",
+            blocks=FIG_2,
+            seeds=10,
+            tables=fig_2_tables,
+            charts=fig_2_charts,
+            case=StreamCase,
+        ),
+        Experiment(
+            name="stream-fig-3",
+            about="streams: error by labels, what ours adds at equal epsilon, and baselines (Stream, Fig. 3)",
+            blocks=FIG_3,
+            seeds=10,
+            tables=fig_3_tables,
+            charts=fig_3_charts,
+            case=StreamCase,
+        ),
+        Experiment(
+            name="stream-fig-4",
+            about="streams: sizes of mini-batches and windows (Stream, Fig. 4)",
+            blocks=FIG_4,
+            seeds=10,
+            tables=fig_4_tables,
+            charts=fig_4_charts,
+            case=StreamCase,
+        ),
+        Experiment(
+            name="stream-fig-5",
+            about="streams: fixed and shrinking slabs (Stream, Fig. 5)",
+            blocks=FIG_5,
+            seeds=10,
+            tables=fig_5_tables,
+            charts=fig_5_charts,
+            case=StreamCase,
         ),
     )
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from discreet.bench.cases import Case
+from discreet.bench.cases import GridCase
 from discreet.bench.experiments import EXPERIMENTS, Experiment
 from discreet.errors import BadInput
 
@@ -13,7 +13,7 @@ MOST_SEEDS = 10_000
 
 def part_of(
     experiment: Experiment, *, problems: Sequence[str] = (), methods: Sequence[str] = (), seeds: str | None = None
-) -> list[Case]:
+) -> list[GridCase]:
     """Its cases whose problem's and method's names hold one of the given texts; all, where none is given."""
     cases = experiment.cases(None if seeds is None else seeds_named(seeds))
     for kind, texts in (("problem", problems), ("method", methods)):

@@ -7,6 +7,7 @@
     cifar10/                   cifar10.npz, as benchmarks/prepare_cifar10.py makes it
     clinc150/                  data_full.json.gz
     banking77/                 train.csv and test.csv, with a column of texts and one of intents
+    kddcup99/                  kddcup.data_10_percent.gz
 """
 
 from __future__ import annotations
@@ -23,16 +24,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.bench.kdd99 import FILE as KDD_FILE
+from discreet.bench.kdd99 import read_connections
 from discreet.errors import BadInput
 from discreet.pools.idx import read_idx
 
-Data = Literal["digits", "fashion-mnist", "mnist", "pneumonia-mnist", "cifar10", "clinc150", "banking77"]
+Data = Literal["digits", "fashion-mnist", "mnist", "pneumonia-mnist", "cifar10", "clinc150", "banking77", "kddcup99"]
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Raw:
-    """Records and classes, for the pool and for the test: pictures (n, ...) of bytes, or texts."""
+    """Records and classes, for the pool and for the test: pictures (n, ...) of bytes, texts, or rows by columns."""
 
     x: Any
     y: Integers
@@ -124,6 +127,11 @@ def _banking(paths: Sequence[Path]) -> Raw:
     return _texts(*parts)
 
 
+def _kdd99(paths: Sequence[Path]) -> Raw:
+    x, y, test_x, test_y = read_connections(paths)
+    return Raw(x=x, y=y, test_x=test_x, test_y=test_y)
+
+
 def _texts(train: Any, test: Any) -> Raw:
     names = sorted({intent for _, intent in train})
     number = {name: place for place, name in enumerate(names)}
@@ -151,4 +159,5 @@ SOURCES: dict[Data, Source] = {
     "cifar10": Source(classes=10, files=("cifar10.npz",), read=_npz),
     "clinc150": Source(classes=150, files=("data_full.json.gz",), read=_clinc),
     "banking77": Source(classes=77, files=("train.csv", "test.csv"), read=_banking),
+    "kddcup99": Source(classes=2, files=(KDD_FILE,), read=_kdd99),
 }

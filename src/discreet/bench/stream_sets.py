@@ -1,0 +1,102 @@
+"""Public sets as streams: a part that plays the public, from which everything is tuned, the records that arrive in a
+random order of each seed, and a test set.
+
+    mnist-0-9   the digits 0 and 9 (11,872 and 1,989 pictures); 50 principal components of the public part's pictures
+    kdd99       the 10% set of KDD Cup 99, 120 features (`kdd99`); attacks are the second class
+
+Every vector is brought into the unit ball. The public part is in no stream and in no test: its pictures, labels and
+error rates may be looked at freely. Components may also be *paid* for: then they are of records that arrive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.bench.sets import Data, Raw, digest_of, paths_of, read_set
+from discreet.errors import BadInput
+from discreet.stream.preparation import Preparation
+from discreet.stream.public_sample import components_of
+
+StreamData = Literal["mnist-0-9", "kdd99"]
+Floats = NDArray[np.float64]
+Signs = NDArray[np.int64]
+_SPLIT_SEED = 40_000
+"""Which records play the public is the same for every seed."""
+_DIGITS = (0, 9)
+_TEST = {"mnist-0-9": 2_000, "kdd99": 10_000}
+"""Errors are measured on at most so many of the test set."""
+_FILES: dict[StreamData, Data] = {"mnist-0-9": "mnist", "kdd99": "kddcup99"}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StreamSet:
+    """Prepared vectors and classes of 0 and 1. ``arriving`` are not prepared before a seed has put them in order."""
+
+    public_x: Floats
+    public_y: Signs
+    test_x: Floats
+    test_y: Signs
+    arriving_y: Signs
+    raw: Any
+    places: NDArray[np.int64]
+    preparation: Preparation
+    made_of: str
+
+    def stream(self, seed: int, most: int) -> tuple[Floats, Signs]:
+        """The first ``most`` arrivals of a seed's permutation, prepared."""
+        order = np.random.default_rng([seed, _SPLIT_SEED]).permutation(len(self.places))[:most]
+        return self.preparation.rows(_rows(self.raw, self.places[order])), self.arriving_y[order]
+
+
+@lru_cache(maxsize=4)
+def stream_set(name: StreamData, place: Path | None, *, public: int, components: int) -> StreamSet:
+    """``public``: how many records play the public; ``components``: how many the vectors have, 0 for all features."""
+    raw = _read(name, place)
+    order = np.random.default_rng(_SPLIT_SEED).permutation(len(raw.y))
+    if not 10 <= public <= len(order) // 2:
+        raise BadInput(f"{public} public records of {name}", f"it has {len(order)} in all", "Take fewer, and some")
+    shown, hidden = order[:public], order[public:]
+    sample = _rows(raw.x, shown)
+    made = Preparation(inputs=sample.shape[1])
+    if components:
+        made = made.with_constants(sample.mean(axis=0), 1.0, origin="public")
+        made = made.with_components(components_of(made.scaled(sample), components), origin="public")
+    test = np.random.default_rng(_SPLIT_SEED).permutation(len(raw.test_y))[: _TEST[name]]
+    return StreamSet(
+        public_x=made.rows(sample),
+        public_y=raw.y[shown],
+        test_x=made.rows(_rows(raw.test_x, test)),
+        test_y=raw.test_y[test],
+        arriving_y=raw.y[hidden],
+        raw=raw.x,
+        places=hidden,
+        preparation=made,
+        made_of=digest_of(paths_of(_FILES[name], place))[:16],
+    )
+
+
+@lru_cache(maxsize=2)
+def _read(name: StreamData, place: Path | None) -> Raw:
+    raw = read_set(_FILES[name], place)
+    if name == "kdd99":
+        return raw
+    kept, held = (np.flatnonzero(np.isin(classes, _DIGITS)) for classes in (raw.y, raw.test_y))
+    return Raw(
+        x=raw.x[kept],
+        y=(raw.y[kept] == _DIGITS[1]).astype(np.int64),
+        test_x=raw.test_x[held],
+        test_y=(raw.test_y[held] == _DIGITS[1]).astype(np.int64),
+    )
+
+
+def _rows(records: Any, places: NDArray[np.int64]) -> Floats:
+    """(n, inputs): pictures as numbers from 0 to 1, or the features of connections as they came."""
+    if hasattr(records, "rows"):
+        return np.asarray(records.rows(places))
+    return np.asarray(records[places].reshape(len(places), -1) / 255.0)

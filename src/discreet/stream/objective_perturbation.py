@@ -1,0 +1,209 @@
+"""One private batch: the minimum of a regularised loss with a random linear term (objective perturbation).
+
+    w* = argmin  sum over slots of loss(<w, y x>)  +  (S/2) |w|^2  +  <b, w>,      S = lambda n
+
+b has the density proportional to exp(-beta |b|). Released is w* with a little noise more, which pays for the fact that
+a program finds the minimum only nearly (docs/proofs/objective-perturbation.md).
+
+Guarantee: pure epsilon under zero-out, for n public slots. With |x| <= M, slopes at most 1 and curvature at most c,
+
+    beta = (epsilon_1 - ln(1 + c M^2 / S)) / M,     epsilon = epsilon_1 + epsilon_2,
+
+epsilon_2 for the last noise. Being there costs epsilon_1 forward and beta M backward. (Chaudhuri, Monteleoni and
+Sarwate 2011 have 2M for M, and twice the logarithm, for records that are replaced.) Where S is too small for epsilon it
+is raised, by public numbers alone, as theirs is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput, ReceiptRefused
+from discreet.noise import gamma_direction
+from discreet.noise.lattice import FINENESS
+from discreet.privacy.budget import Budget
+from discreet.privacy.events import Pure
+from discreet.privacy.exact import Number, exact_decimal, exact_minus, float_below, share_of
+from discreet.privacy.ledger import Ledger, Line, Receipt, Terms, Why, committed
+from discreet.privacy.ledger.requests import request
+from discreet.stream.ball import checked_radius
+from discreet.stream.batch_models import BaselineModel, signed_rows
+from discreet.stream.smooth_losses import SmoothLoss, huber_hinge
+
+Floats = NDArray[np.float64]
+WHO = "batch"
+_UNIT = 2.0**-53
+_LONGEST = 89.5
+"""No exponential that `noise` draws is longer, so b is at most d times this many scales long."""
+_RANGE = 2.0**-33
+"""Noise keeps values up to its scale over this (`noise.lattice`)."""
+_LAST_PARTS = 100
+"""The last noise has one part in so many of epsilon."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectivePerturbation:
+    """Every field is public. ``records``: n, the planned number of slots; fewer that come leave nulls."""
+
+    features: int
+    records: int
+    epsilon: Decimal
+    regularization: float
+    radius: float = 1.0
+    loss: SmoothLoss
+
+    def __init__(
+        self,
+        *,
+        features: int,
+        records: int,
+        epsilon: Number,
+        regularization: float,
+        radius: float = 1.0,
+        loss: SmoothLoss | None = None,
+    ) -> None:
+        exact = exact_decimal(epsilon, "epsilon of objective perturbation")
+        if not Decimal("1e-3") <= exact <= 1000:
+            raise BadInput(f"objective perturbation at epsilon {exact}", "it is not from 0.001 to 1000", "Give another")
+        for name, count in (("features", features), ("records", records)):
+            if type(count) is not int or not 1 <= count <= 10**9:
+                raise BadInput(f"objective perturbation of {name}={count}", "it is not a whole number from 1", "Count")
+        if isinstance(regularization, bool) or not 1e-12 <= regularization <= 1e12:
+            raise BadInput("the lambda of objective perturbation", "it is not from 1e-12 to 1e12", "Give another")
+        for name, value in (
+            ("features", features),
+            ("records", records),
+            ("epsilon", exact),
+            ("regularization", float(regularization)),
+            ("radius", checked_radius(radius)),
+            ("loss", loss or huber_hinge()),
+        ):
+            object.__setattr__(self, name, value)
+
+    # -- what it costs
+
+    @property
+    def last_event(self) -> Pure:
+        """Of the noise on the minimum that was found."""
+        return Pure(epsilon=share_of(self.epsilon, _LAST_PARTS, 12))
+
+    @property
+    def objective_event(self) -> Pure:
+        """Of the linear term."""
+        return Pure(epsilon=exact_minus(self.epsilon, self.last_event.epsilon))
+
+    def terms(self) -> Terms:
+        """A ledger's, for one batch and nothing else; pure."""
+        lines = [Line(who=WHO, event=event) for event in (self.objective_event, self.last_event)]
+        return committed(Budget(epsilon=self.epsilon, delta=0), lines)
+
+    def charge(self, ledger: Ledger) -> tuple[Receipt, Receipt]:
+        """Both events, durable when this returns, before a record is looked at."""
+        named = (("objective", self.objective_event), ("last noise", self.last_event))
+        first, second = ledger.charge_all(
+            [request({WHO: event}, count=1, why=Why(purpose=purpose)) for purpose, event in named]
+        )
+        return first, second
+
+    # -- the constants of the proof
+
+    @property
+    def strength(self) -> float:
+        """S: lambda n, or as much as leaves half of epsilon_1 to the linear term."""
+        asked = self.regularization * self.records
+        bend = self.loss.curvature * self.radius**2
+        least = bend / math.expm1(float_below(self.objective_event.epsilon) / 2)
+        return max(asked, least * (1 + 1e-12))
+
+    @property
+    def beta(self) -> float:
+        """The rate of the linear term's length, rounded down."""
+        bend = math.log1p(self.loss.curvature * self.radius**2 / self.strength)
+        left = float_below(self.objective_event.epsilon) - bend * (1 + 1e-12)
+        return left / self.radius * (1 - 1e-12)
+
+    @property
+    def farthest(self) -> float:
+        """No minimum is farther from 0: its gradient is S w + b + at most n M."""
+        return (self.records * self.radius + _LONGEST * self.features / self.beta) / self.strength * (1 + 1e-9)
+
+    @property
+    def rounding(self) -> float:
+        """E: a computed gradient is nearer than this to the true one, wherever a minimum can be."""
+        n, d, bound = self.records, self.features, self.radius
+        sums = (n + d + 16) * (2 * n * bound + 2 * self.strength * self.farthest)
+        slopes = n * self.loss.curvature * bound**2 * (d + 8) * self.farthest
+        return 4 * _UNIT * (sums + slopes)
+
+    @property
+    def nearness(self) -> float:
+        """gamma: what is found is nearer than this to the minimum for an ideal b; public."""
+        lattice = math.sqrt(self.features) / self.beta * 2.0**-FINENESS
+        found = (3 * self.rounding + lattice) / self.strength
+        return max(found, float(self.last_event.epsilon) * self.farthest * _RANGE)
+
+    # -- training
+
+    def train(self, vectors: Any, labels: Any, *, receipts: tuple[Receipt, Receipt]) -> BaselineModel:
+        """The private model of (n, features) vectors and labels 1 and -1 (0: none came). Audience: world."""
+        signed = signed_rows(vectors, labels, records=self.records, features=self.features, radius=self.radius)
+        first, second = self._checked(receipts)
+        reach = float(self.objective_event.epsilon) / self.beta * (1 + 1e-12)
+        tilt = gamma_direction(np.zeros(self.features), sensitivity=reach, receipt=first, who=WHO)
+        found = self._minimum(signed, tilt)
+        weights = gamma_direction(found, sensitivity=2 * self.nearness, receipt=second, who=WHO)
+        return BaselineModel(
+            name="objective perturbation",
+            weights=np.asarray(weights, dtype=np.float64),
+            private=True,
+            claim=f"epsilon {self.epsilon}, delta 0, zero-out, of {self.records} slots",
+            simulation=second.simulation,
+        )
+
+    def _checked(self, receipts: tuple[Receipt, Receipt]) -> tuple[Receipt, Receipt]:
+        """Receipts of these very events: the constants are of their epsilons."""
+        for receipt, event in zip(receipts, (self.objective_event, self.last_event), strict=True):
+            if type(receipt) is not Receipt or receipt.charge_of(WHO).event != event:
+                raise ReceiptRefused(
+                    "training by objective perturbation", "it was charged for something else", "Use what charge returns"
+                )
+        return receipts
+
+    def _gradient(self, signed: Floats, tilt: Floats, w: Floats) -> Floats:
+        return np.asarray(signed.T @ self.loss.slope(signed @ w) + self.strength * w + tilt)
+
+    def _minimum(self, signed: Floats, tilt: Floats) -> Floats:
+        """Where the computed gradient is at most 2 E long. Newton's steps where they help, otherwise steps of 1/L,
+        which bring w nearer by a factor of 1 - S/L each: so it ends.
+        """
+        steepest = self.strength + self.loss.curvature * self.records * self.radius**2
+        w = np.zeros(self.features)
+        slope = self._gradient(signed, tilt, w)
+        while (length := float(np.linalg.norm(slope))) > 2 * self.rounding:
+            w, slope = self._newton(signed, tilt, w, slope, length) or self._step(signed, tilt, w, slope, steepest)
+        return w
+
+    def _newton(
+        self, signed: Floats, tilt: Floats, w: Floats, slope: Floats, length: float
+    ) -> tuple[Floats, Floats] | None:
+        bends = self.loss.bend(signed @ w)
+        curved = signed[bends > 0]
+        hessian = curved.T @ (curved * bends[bends > 0, None])
+        hessian[np.diag_indices(self.features)] += self.strength
+        way = np.linalg.solve(hessian, slope)
+        for halvings in range(8):
+            there = w - way * 0.5**halvings
+            then = self._gradient(signed, tilt, there)
+            if np.linalg.norm(then) <= 0.9 * length:
+                return there, then
+        return None
+
+    def _step(self, signed: Floats, tilt: Floats, w: Floats, slope: Floats, steepest: float) -> tuple[Floats, Floats]:
+        there = w - slope / steepest
+        return there, self._gradient(signed, tilt, there)
