@@ -1,4 +1,4 @@
-"""What a campaign or a stream does, as events for a log. An event is one of the types below; its fields are declared, and public.
+"""What a campaign or a stream does, as events for a log. An event is one of the types below; its fields are public.
 
 Guarantee: by construction no event can hold an id, a label, an answer, a value of a record, or how many were asked,
 answered or skipped: there is no field for it, no field takes free text, and every field is checked when an event is

@@ -26,6 +26,7 @@ from typing import Any
 from discreet.config import StreamConfig
 from discreet.errors import BadInput, InvalidLedger, InvalidStore, LedgerUnavailable
 from discreet.noise import OperatingSystem, SealedPhase, Seeded, Source
+from discreet.noise.key_files import destroy
 from discreet.privacy.ledger import FileSink, Ledger, Receipt
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.locks import locked
@@ -68,6 +69,7 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
             make_private(place)
             make_private(place / KEYS)
         open_parts.enter_context(locked(place / LOCK, asked=asked, doing="running this stream"))
+        _tidy(place / KEYS)
         store = StreamStore(place / JOURNAL)
         open_parts.callback(store.close)
         ledger = open_parts.enter_context(_ledger(config, settings, store))
@@ -79,6 +81,14 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
         yield Opened(
             config=config, settings=settings, preparation=preparation, ledger=ledger, receipt=receipt, store=store
         )
+
+
+def _tidy(keys: Path) -> None:
+    """Remove what a process that was killed left of writing a key: it may hold one."""
+    for half in keys.glob(".*"):
+        if half.stat().st_nlink == 1:
+            destroy(half)
+        half.unlink(missing_ok=True)  # a second name of the key itself, which stays
 
 
 def _check_unpaid(config: StreamConfig, preparation: Preparation) -> None:

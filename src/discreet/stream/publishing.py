@@ -39,7 +39,16 @@ class Publisher:
             _safetensors()
         with disk_refusals("publishing models"):
             directory.mkdir(parents=True, exist_ok=True)
+            for half in (*directory.glob(".model-*.part"), *directory.glob(f".{LATEST}.*.part")):
+                half.unlink(missing_ok=True)  # of a process that was killed
         self.newest = max((int(found[1]) for found in map(_NAME.fullmatch, self._names()) if found), default=-1)
+        self._mend()
+
+    def _mend(self) -> None:
+        """A process that was killed may have written a version, and not yet that it is the newest."""
+        newest, latest = self.directory / f"model-{self.newest:08d}.json", self.directory / LATEST
+        if self.newest >= 0 and not (latest.exists() and latest.read_bytes() == newest.read_bytes()):
+            write_whole(latest, newest.read_bytes())
 
     def _names(self) -> list[str]:
         return [path.name for path in self.directory.iterdir()]
