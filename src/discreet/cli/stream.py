@@ -111,6 +111,8 @@ def _run_lines(
         outlet = _outlet(decisions)
         open_files.callback(outlet.close)
         growing = None if labels is None else GrowingFile(labels)
+        if growing is not None:
+            open_files.callback(growing.close)
         return run_lines(service, reader, outlet, labels=growing, idle=idle or 0.0, watch=watch)
 
 

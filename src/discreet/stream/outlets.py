@@ -22,6 +22,8 @@ from discreet.storage.disk import disk_refusals
 from discreet.storage.stream_store import Decided
 from discreet.stream.lines import MOST_LINE, decision_line
 
+_BEGINS = b'{"id": "'
+
 
 class Outlet(Protocol):
     """Takes decisions."""
@@ -77,9 +79,8 @@ class FileOutlet:
         start = max(0, size - 4 * MOST_LINE)
         data = os.pread(self._file, size - start, start)
         *lines, torn = data.split(b"\n")
-        place = 0
-        if lines or torn:
-            place = _place_in(lines[-1]) if lines else (-1 if start or not torn.startswith(b'{"id"') else 0)
+        ours = not start and (torn.startswith(_BEGINS) or _BEGINS.startswith(torn))
+        place = _place_in(lines[-1]) if lines else (0 if ours else -1)
         if place < 0:
             raise BadInput(self._asked, "it ends with something that is no decision", "Choose another file")
         if torn:

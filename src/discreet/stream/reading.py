@@ -80,23 +80,33 @@ class GrowingFile:
         if not path.is_file():
             raise BadInput(f"reading labels from {path.name or path}", "there is no such file", "Make an empty one")
         self.path, self.name, self.number = path, path.name, 0
-        self._place, self._inode = 0, -1
+        self._file, self._place = path.open("rb"), 0
 
     def take(self, most: int) -> list[bytes]:
         """At most ``most`` new lines, if there are some."""
+        if self._replaced():
+            self._file.close()
+            self._file = self.path.open("rb")
+            self._place = self.number = 0
         lines: list[bytes] = []
-        try:
-            with self.path.open("rb") as file:
-                now = os.fstat(file.fileno())
-                if now.st_ino != self._inode or now.st_size < self._place:  # another file, or a cut one
-                    self._place, self._inode, self.number = 0, now.st_ino, 0
-                file.seek(self._place)
-                for line in file:
-                    if len(lines) == most or not line.endswith(b"\n"):
-                        break
-                    self._place += len(line)
-                    lines.append(line[:-1])
-        except FileNotFoundError:  # it is being replaced
-            return []
+        self._file.seek(self._place)
+        for line in self._file:
+            if len(lines) == most or not line.endswith(b"\n"):
+                break
+            self._place += len(line)
+            lines.append(line[:-1])
         self.number += len(lines)
         return lines
+
+    def _replaced(self) -> bool:
+        """Whether another file has its name now, or it was cut: then it is read from its start, which ids allow."""
+        ours = os.fstat(self._file.fileno())
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:  # it is being replaced
+            return False
+        return not os.path.samestat(ours, there) or there.st_size < self._place
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()

@@ -278,9 +278,9 @@ class _Batch:
         if identifier in rows:
             self.stored.closed.append(rows[identifier][0])
             self._learn(identifier, label)
-        elif identifier in self._now or identifier in self._known or identifier in self._early:
+        elif any(identifier in known for known in (self._now, self._known, self._early, self.stored.early)):
             self._service.without_effect += 1
-        elif identifier not in self.stored.early:
+        else:
             self.stored.early[identifier] = label
 
     def _learn(self, identifier: str, label: Label | None) -> None:
