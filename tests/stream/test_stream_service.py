@@ -333,7 +333,8 @@ def test_a_budget_that_the_file_does_not_keep_is_refused_before_anything_is_made
 
     with pytest.raises(BudgetExceeded):
         StreamService(config_in(tmp_path, TEXT, ('name = "gamma"', 'name = "gamma"\nepsilon = "1.5"')))
-    error = refused(tmp_path, InvalidConfig, "nothing is left for the update", TEXT, ('asked = "1"', 'asked = "2"'))
+    changes = [('asked = "1"', 'asked = "2"'), ("low = 0.3", "low = 0.01")]
+    error = refused(tmp_path, InvalidConfig, "nothing is left for the update", TEXT, *changes)
     assert "[budget] epsilon" in error.asked
 
 

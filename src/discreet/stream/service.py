@@ -100,12 +100,13 @@ class StreamService:
     def _state(self) -> tuple[Mapping[str, Any], bytes]:
         """The learner without the records that wait, which the journal keeps by themselves."""
         waiting = self.learner._waiting
-        rows, waiting.rows = waiting.rows, {}
+        rows, waiting.rows = waiting.rows, {}  # there may be many, and few of them are new
         try:
-            body, arrays = pack({"learner": self.learner.state(), "counts": self._counts})
+            state = self.learner.state()
         finally:
             waiting.rows = rows
-        return body, arrays
+        del state["waiting"]
+        return pack({"learner": state, "counts": self._counts})
 
     def _publish(self) -> None:
         if self.publisher.due(self.learner.version):
