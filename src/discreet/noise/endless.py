@@ -28,13 +28,14 @@ from discreet.noise.coins import caps_of, highest
 from discreet.noise.door import paid_epsilon, paid_event, paid_events, positive, release
 from discreet.noise.gaussian import gamma_steps, gaussian_steps
 from discreet.noise.sources import Source, Streams
-from discreet.noise.stream import BLOCK_WORDS, ONE, Floats, Stream, Words
+from discreet.noise.stream import BLOCK_WORDS, ONE, Floats, Integers, Stream, Words
 from discreet.privacy.events import DiscreteLaplace, Event, Gaussian, Pure
 from discreet.privacy.ledger.receipts import Receipt
 
 ENDLESS = "endless"
 _ROW_WORDS = 1 << 13
 """Noise is made for several updates at once, about this many words; how many depends on the size of the sum alone."""
+_MOST_STEPS = 2.0**61
 _BUFFERED: weakref.WeakSet[EndlessCoins] = weakref.WeakSet()
 
 
@@ -80,6 +81,7 @@ class EndlessCoins:
     def __init__(self, receipt: Receipt, *, who: str) -> None:
         self._asked, self._missed = caps_of(receipt, who)
         self._draw = _Draw(receipt, who, "stream-coins")
+        self._watched, self._receipt = self._draw.watched, receipt
         self._checked: set[tuple[int, int]] = set()
         self._first, self._words = 0, np.empty(0, dtype=np.uint64)
         self._list: list[int] = []
@@ -109,24 +111,24 @@ class EndlessCoins:
             )
         self._checked.add((null, high))
 
-    def toss(self, number: int, numerator: int, *, null: int, high: int) -> bool:
+    def toss(self, number: int, numerator: int, null: int, high: int) -> bool:
         """Whether the coin of record ``number`` falls; ``numerator`` may depend on that record alone."""
-        if self._draw.watched:
+        if self._watched:
             one = np.array([min(max(numerator, 0), ONE)], dtype=np.uint64)
-            return bool(self.toss_many(number, one, null=null, high=high)[0])
+            return bool(self.toss_many(number, one, null, high)[0])
         if (null, high) not in self._checked:
             self.check(null, high)
         place = number - self._first
-        if not 0 <= place < len(self._list):
+        if not 0 <= place < len(self._list) or self._receipt.closed:
             self._refill(number, 1)
             place = number - self._first
         return self._list[place] < (null if numerator < null else min(numerator, high))
 
-    def toss_many(self, first: int, numerators: Words, *, null: int, high: int) -> NDArray[np.bool_]:
+    def toss_many(self, first: int, numerators: Words, null: int, high: int) -> NDArray[np.bool_]:
         """The same for records ``first``, ``first`` + 1, ..."""
         self.check(null, high)
         values = np.minimum(np.maximum(numerators, np.uint64(null)), np.uint64(high))
-        if not self._draw.watched:
+        if not self._watched:
             return np.asarray(self._at(first, values.size) < values)
 
         def sampler(streams: Streams) -> NDArray[np.bool_]:
@@ -144,18 +146,19 @@ class EndlessCoins:
         )
         return found
 
-    def toss_two(self, first: int, inside: NDArray[np.bool_], *, null: int, high: int) -> NDArray[np.bool_]:
-        """The same where records have one of two chances: ``high`` if they are ``inside``, else ``null``."""
-        if self._draw.watched:
-            numerators = np.where(inside, np.uint64(high), np.uint64(null))
-            return self.toss_many(first, numerators, null=null, high=high)
-        self.check(null, high)
-        words = self._at(first, inside.size)
-        return np.asarray((words < np.uint64(null)) | (inside & (words < np.uint64(high))))
+    def near(self, first: int, count: int, *, high: int) -> tuple[NDArray[np.int64], Words]:
+        """Of ``count`` records, the places of those whose coin is below ``high``, and these coins: 63 secret bits. A
+        coin falls when it is below its record's chance, so the others miss, whatever theirs is.
+
+        For deciding many records between [null, high] that were checked. Not where tosses are `watched`.
+        """
+        words = self._at(first, count)
+        (places,) = (words < np.uint64(high)).nonzero()
+        return places, words[places]
 
     def _at(self, first: int, count: int) -> Words:
         place = first - self._first
-        if not 0 <= place <= place + count <= self._words.size:
+        if not 0 <= place <= place + count <= self._words.size or self._receipt.closed:
             self._refill(first, count)
             place = first - self._first
         return self._words[place : place + count]
@@ -204,14 +207,15 @@ class EndlessNoise:
             epsilon = float(paid_epsilon(receipt, (Pure,), "Gamma-length", who))
             self._lattice, self._steps = gamma_steps(epsilon, self.reach, size)
         self._draw = _Draw(receipt, who, "stream-noise")
+        self._watched, self._finer = self._draw.watched, 1.0 / self._lattice.step  # a power of two
         self._rows = max(1, _ROW_WORDS // size)
-        self._block, self._standard = -1, np.empty((0, size))
+        self._block, self._noise = -1, np.empty((0, size), dtype=np.int64)
 
     def hide(self, number: int, values: Floats) -> Floats:
         """``values`` with noise number ``number``."""
         if values.shape != (self._size,):
             raise BadInput("a sum of a stream", "it does not have the declared size", "Give one number a weight")
-        if not self._draw.watched:
+        if not self._watched:
             self._draw.receipt.check()
             return self._hidden(number, values)
         found: Floats = self._draw.use(
@@ -228,17 +232,18 @@ class EndlessNoise:
     def _hidden(self, number: int, values: Floats, streams: Streams | None = None) -> Floats:
         block, row = divmod(number, self._rows)
         if streams is not None or block != self._block:
-            self._standard, self._block = self._made(block, streams), block
-        return self._lattice.plus(values, np.rint(self._standard[row] * self._steps))
+            self._noise, self._block = self._made(block, streams), block
+        steps = np.floor(np.minimum(np.maximum(values * self._finer, -_MOST_STEPS), _MOST_STEPS))
+        return np.asarray((steps.astype(np.int64) + self._noise[row]) * self._lattice.step)
 
-    def _made(self, block: int, streams: Streams | None) -> Floats:
-        """Rows of standard noise: Gaussian, or of Gamma(size, 1) length."""
+    def _made(self, block: int, streams: Streams | None) -> Integers:
+        """Rows of noise in whole steps: Gaussian, or of Gamma length."""
         stream = self._draw.stream(block, streams)
         found = stream.normals(self._rows * self._size).reshape(self._rows, self._size)
-        if isinstance(self.event, Gaussian):
-            return found
-        lengths = stream.exponentials(self._rows * self._size).reshape(self._rows, self._size).sum(axis=1)
-        return np.asarray(found * (lengths / np.sqrt(np.einsum("ij,ij->i", found, found)))[:, None])
+        if not isinstance(self.event, Gaussian):
+            lengths = stream.exponentials(self._rows * self._size).reshape(self._rows, self._size).sum(axis=1)
+            found *= (lengths / np.sqrt(np.einsum("ij,ij->i", found, found)))[:, None]
+        return np.rint(found * self._steps).astype(np.int64)
 
 
 class EndlessCounts:
@@ -247,6 +252,8 @@ class EndlessCounts:
     def __init__(self, receipt: Receipt, *, who: str) -> None:
         self._epsilon = paid_epsilon(receipt, (DiscreteLaplace,), "discrete Laplace", who)
         self._reach = paid_event(receipt, DiscreteLaplace, "discrete Laplace", who).sensitivity
+        if self._reach / self._epsilon > 2**40:
+            raise BadInput("discrete Laplace noise", "its scale is above 2^40", "Charge more")
         self._draw = _Draw(receipt, who, "stream-count")
 
     def hide(self, number: int, count: int) -> int:

@@ -41,11 +41,12 @@ class Lattice:
         """Values in steps. Division by a power of two is exact; clipping brings no two values further apart."""
         with np.errstate(all="ignore"):  # a warning would tell how large a value is
             steps = values / self.step
-        return np.asarray(np.floor(np.clip(steps, -_MOST_STEPS, _MOST_STEPS)).astype(np.int64))
+        kept = np.minimum(np.maximum(steps, -_MOST_STEPS), _MOST_STEPS)
+        return np.asarray(np.floor(kept).astype(np.int64))
 
     def plus(self, values: Floats, noise: Integers) -> Floats:
         """Floored values with ``noise`` steps added, back on the ordinary scale."""
-        return np.asarray((self.floored(values) + noise.astype(np.int64)) * self.step)
+        return np.asarray((self.floored(values) + noise.astype(np.int64, copy=False)) * self.step)
 
     @staticmethod
     def check_noise(steps: float, what: str) -> None:

@@ -38,6 +38,9 @@ _ROOM = 1e-9
 """Computed prices are rounded up by more than any rounding in them."""
 
 
+_NOTHING = 1e-300
+
+
 @dataclass(frozen=True)
 class Ends:
     """The null's chance and the highest one, as numerators over 2^63."""
@@ -70,6 +73,10 @@ class Asking(ABC):
             inside = distances <= widths
         return np.where(inside, np.uint64(ends.high), np.uint64(ends.low))
 
+    def chance(self, distance: float, width: float, radius: float, ends: Ends) -> int:
+        """As `chances`, of one record that is no null."""
+        return ends.high if distance <= width else ends.low
+
     def check(self, slab: Slab, *, classes: int, radius: float) -> None:  # noqa: B027 - most rules fit every slab
         """Refuse a slab with which the rule costs more than its price."""
 
@@ -86,7 +93,8 @@ class OneSidedAsking(Asking):
     missed   what being missed may cost, backward; a record that is missed teaches nothing, so this may be as much as
              being asked and taught cost together
     low      the chance outside; by default the one with the widest gap. A smaller one asks for fewer labels, with the
-             same e^asked between inside and outside, and makes being missed cheaper
+             same e^asked between inside and outside, and makes being missed cheaper. With asked=0 everybody is asked
+             with this chance, at no cost
     """
 
     asked: Decimal
@@ -104,7 +112,7 @@ class OneSidedAsking(Asking):
         object.__setattr__(
             self, "missed", _missed_cost(cost, low) if missed is None else exact_decimal(missed, "missed")
         )
-        if self.missed <= 0:
+        if self.missed < 0 or (self.missed == 0 and low is None):
             raise BadInput(
                 "a rule of asking", "being missed may cost nothing, so nobody can be asked", "Give missed > 0"
             )
@@ -195,10 +203,17 @@ class ExponentialAsking(Asking):
         """Falling with what the distance is beyond the slab."""
         with np.errstate(all="ignore"):
             beyond = np.maximum(distances - widths, 0.0)
-            falling = float(self.epsilon) * beyond / np.maximum(radius - widths, 1e-300)
+            falling = float(self.epsilon) * beyond / np.maximum(radius - widths, _NOTHING)
             found = np.exp(-falling) * float(ends.high)
         found[~(found >= float(ends.low))] = float(ends.low)  # a null, or beyond the radius
-        return np.clip(found.astype(np.uint64), np.uint64(ends.low), np.uint64(ends.high))
+        return np.minimum(np.maximum(found.astype(np.uint64), np.uint64(ends.low)), np.uint64(ends.high))
+
+    def chance(self, distance: float, width: float, radius: float, ends: Ends) -> int:
+        """Bit for bit as `chances`: by numpy's exponential, not by the C library's."""
+        beyond = max(distance - width, 0.0)
+        falling = float(self.epsilon) * beyond / max(radius - width, _NOTHING)
+        found = float(np.exp(-falling)) * float(ends.high)
+        return min(max(int(found), ends.low), ends.high) if found >= float(ends.low) else ends.low
 
     def check(self, slab: Slab, *, classes: int, radius: float) -> None:
         """The paper's form costs more than eps with a narrow slab, and means nothing with one as wide as the radius."""

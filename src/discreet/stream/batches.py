@@ -1,12 +1,14 @@
 """Many records at once, decided as one by one: whole arrays between two updates.
 
-Between updates the model is fixed, so a stretch of records is scored by one product. Where it ends may be known
+Between updates the model is fixed, so a stretch of records is scored by one product. Coins come first: a record whose
+coin is above the highest chance is missed whatever its score is, and is not scored. Where a stretch ends may be known
 (arrivals) or not (asked ones): then a guess is scored, and what lies behind the record that closes the window is
 decided again with the new model, by the same coins. Nobody saw the first decision.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.noise.stream import ONE
+from discreet.stream.windows import ENDLESS
 
 if TYPE_CHECKING:
     from discreet.stream.learner import StreamLearner
-    from discreet.stream.published import Label
+    from discreet.stream.loop import Loop
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 _CHUNK = 4096
 _SHORTEST = 8
 
 
-def ask_many(
-    learner: StreamLearner, x: Floats, y: Sequence[Label | None] | None, ids: Sequence[str] | None
-) -> NDArray[np.bool_]:
+def ask_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None) -> NDArray[np.bool_]:
     """Ask bits of rows; with labels ``y`` each asked row is taught at once."""
     for what, given in (("labels", y), ("ids", ids)):
         if given is not None and len(given) != len(x):
@@ -36,132 +39,168 @@ def ask_many(
             raise BadInput("records with ids", "two of them have the same", "Give each its own")
         for key in ids:
             learner._waiting.check(key)
+    if learner._coins.watched or _short(learner):  # each toss is seen by itself, or there is little to do at once
+        return np.array([_one(learner, x, y, ids, place) for place in range(len(x))], dtype=bool)
     found = np.zeros(len(x), dtype=bool)
     for start in range(0, len(x), _CHUNK):
-        records, nulls = learner._ball.many(x[start : start + _CHUNK])
-        place = 0
-        while place < len(records):
-            place += _stretch(learner, records[place:], nulls[place:], found[start + place :], start + place, y, ids)
-    if found.any():
-        learner._last_record = object()  # none that was given by itself
+        Chunk(learner, x[start : start + _CHUNK], y, ids, start).decide(found)
+    learner._last_record = object()  # none that was given by itself
     return found
 
 
-def _stretch(
-    learner: StreamLearner,
-    records: Floats,
-    nulls: NDArray[np.bool_],
-    found: NDArray[np.bool_],
-    offset: int,
-    y: Sequence[Label | None] | None,
-    ids: Sequence[str] | None,
-) -> int:
-    """Decide records up to the next update; how many they were."""
-    if learner._due:
-        learner.update()
-    asks_left = min(learner._asks_left, learner._watch_left)
-    span = min(len(records), learner._arrivals_left, _guess(learner, asks_left))
-    scores = learner._linear.scores(records[:span])
-    bits = _tossed(learner, scores, nulls[:span])
-    places = np.flatnonzero(bits)
-    if places.size >= asks_left:
-        places = places[:asks_left]
-        span = int(places[-1]) + 1
-    first = learner._arrived
-    learner._arrived = first + span
-    learner._arrivals_left -= span
-    if places.size:
-        found[places] = True
-        learner._count_asked(places.size)
-        _taken(learner, records, nulls, scores, places, first, offset, y, ids)
-    learner._due = learner._arrivals_left <= 0 or learner._asks_left <= 0 or learner._watch_left <= 0
-    return span
+def _short(learner: StreamLearner) -> bool:
+    """Whether there are few records between two updates."""
+    arrivals, asks = learner.settings.window.room(0, 0)
+    return min(arrivals, asks * ONE / learner._high) < 3
 
 
-def _guess(learner: StreamLearner, asks_left: int) -> int:
-    """How many records until so many are asked, and some more."""
-    if learner._coins.watched:  # each toss is seen, so none is made in vain
-        return 1 if asks_left < 1 << 60 else _CHUNK
-    rate = (learner._asked + 1) / (learner._arrived + 2)
-    return int(min(1.2 * asks_left / rate, _CHUNK)) + _SHORTEST
+def _one(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None, place: int) -> bool:
+    fell = learner.ask(x[place], id=None if ids is None else ids[place])
+    if fell and y is not None:
+        label = y[place]
+        learner.learn_one(
+            x[place],
+            label.item() if isinstance(label, np.generic) else label,
+            id=None if ids is None else ids[place],
+        )
+    return fell
 
 
-def _tossed(learner: StreamLearner, scores: Floats, nulls: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    low, high, first = learner._low, learner._high, learner._arrived
-    if learner._simple:
-        inside = (scores >= learner._down) & (scores <= learner._up) & ~nulls
-        return learner._coins.toss_two(first, inside, null=low, high=high)
-    numerators = learner._chances(scores)
-    numerators[nulls] = low
-    return learner._coins.toss_many(first, numerators, null=low, high=high)
+class Chunk:
+    """Some rows, and those of them whose coin may fall."""
+
+    def __init__(self, learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None, start: int) -> None:
+        self._learner, self._size, self._y, self._ids, self._start = learner, len(x), y, ids, start
+        self._first = learner._arrived
+        top = ONE if learner.settings.asking.follows_slab else learner._high
+        self._places, self._words = learner._coins.near(self._first, len(x), high=top)
+        self._where = self._places.tolist()
+        self._records, nulls = learner._ball.many(x.take(self._places, axis=0))
+        self._nulls = nulls if nulls.any() else None
+        self._sure = self._words < np.uint64(learner._low)
+        self._position = self._next = 0
+
+    def decide(self, found: NDArray[np.bool_]) -> None:
+        """Let every row arrive; those that are asked are marked in ``found``."""
+        learner = self._learner
+        while self._position < self._size:
+            if learner._due:
+                learner.update()
+            asked = self._stretch()
+            if asked is not None:
+                found[self._places[asked] + self._start] = True
+            if learner._arrivals_left <= 0 or learner._asks_left <= 0 or learner._watch_left <= 0:
+                learner._due = True
+
+    def _stretch(self) -> Places | None:
+        """Let rows arrive, up to the next update at most. Which of those whose coin may fall were asked."""
+        learner, start = self._learner, self._next
+        end = min(self._size, self._position + learner._arrivals_left)
+        last = bisect_left(self._where, end, start)
+        if last == start:
+            self._pass(end)
+            return None
+        most = min(learner._asks_left, learner._watch_left)
+        guess = min(last, start + _SHORTEST + most + most // 2)
+        scores = learner._linear.scores(self._records[start:guess])
+        (asked,) = self._fallen(scores, start, guess).nonzero()
+        if asked.size >= most:
+            asked = asked[:most]
+            scores, guess = scores[:guess], start + int(asked[-1]) + 1
+            end = self._where[guess - 1] + 1
+        elif guess < last:
+            end = self._where[guess - 1] + 1
+        self._arrive(end)
+        self._next = guess
+        if not asked.size:
+            return None
+        learner._count_asked(asked.size)
+        self._take(asked + start, scores.take(asked, axis=0))
+        return np.asarray(asked + start)
+
+    def _pass(self, end: int) -> None:
+        """Nobody can be asked until ``end``: and where windows stay empty, until the window of the next who can."""
+        learner = self._learner
+        period, _ = learner.settings.window.room(0, 0)
+        further = end
+        if period < ENDLESS and learner._window_asked == 0 and end < self._size:
+            upto = self._where[self._next] if self._next < len(self._where) else self._size
+            further = end + (upto - end) // period * period
+        self._arrive(end)
+        learner._arrived += further - end
+        self._position = further
+
+    def _arrive(self, end: int) -> None:
+        arrived = end - self._position
+        self._position = end
+        self._learner._arrived += arrived
+        self._learner._arrivals_left -= arrived
+
+    def _fallen(self, scores: Floats, start: int, end: int) -> NDArray[np.bool_]:
+        learner = self._learner
+        if learner._simple:
+            inside = (scores >= learner._down) & (scores <= learner._up)
+            if self._nulls is not None:
+                inside &= ~self._nulls[start:end]
+            return np.asarray(inside | self._sure[start:end])
+        numerators = learner._chances(scores)
+        if self._nulls is not None:
+            numerators[self._nulls[start:end]] = learner._low
+        return np.asarray(self._words[start:end] < numerators)
+
+    def _take(self, asked: Places, scores: Floats) -> None:
+        """Asked records: taught now, or waited for."""
+        learner, rows = self._learner, self._places[asked]
+        learner._waiting.last = None
+        if self._y is None:
+            for one, row in zip(asked.tolist(), rows.tolist(), strict=True):
+                null = self._nulls is not None and bool(self._nulls[one])
+                key = self._first + row if self._ids is None else self._ids[self._start + row]
+                learner._waiting.add(key, self._first + row, None if null else self._records[one].copy())
+            return
+        codes, missing = codes_of(learner, self._y, rows + self._start)
+        learner._labelled += asked.size - missing
+        if missing or self._nulls is not None:
+            taught = codes >= 0 if self._nulls is None else (codes >= 0) & ~self._nulls[asked]
+            asked, scores, codes = asked[taught], scores[taught], codes[taught]
+        teach(learner, self._records.take(asked, axis=0), scores, codes)
 
 
-def _taken(
-    learner: StreamLearner,
-    records: Floats,
-    nulls: NDArray[np.bool_],
-    scores: Floats,
-    places: NDArray[np.int64],
-    first: int,
-    offset: int,
-    y: Sequence[Label | None] | None,
-    ids: Sequence[str] | None,
-) -> None:
-    """Asked records: taught now, or waited for."""
-    if y is None:
-        for place in places.tolist():
-            key = first + place if ids is None else ids[offset + place]
-            learner._waiting.add(key, first + place, None if nulls[place] else records[place].copy())
-        return
-    codes = _codes(learner, y, places + offset)
-    learner._labelled += int((codes >= 0).sum())
-    taught = (codes >= 0) & ~nulls[places]
-    if not taught.all():
-        places, codes = places[taught], codes[taught]
-    if places.size:
-        _teach(learner, records[places], scores[places], codes)
-
-
-def _teach(learner: StreamLearner, records: Floats, scores: Floats, codes: NDArray[np.int64]) -> None:
+def teach(learner: Loop, records: Floats, scores: Floats, codes: Places) -> None:
+    """Add what labels say to the sum of the window."""
     if learner._counts is not None:
         learner._mistakes += int((learner._linear.predicted(scores) != codes).sum())
     learner._sums.add_many(records, learner.settings.loss.coefficients(scores * learner._linear.unit, codes))
 
 
-def _codes(learner: StreamLearner, y: Any, places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of the labels at ``places``; -1 where there is none."""
-    if isinstance(y, np.ndarray) and y.dtype.kind in "iub" and learner._plain:
-        codes = y[places].astype(np.int64)
-        if codes.min(initial=0) >= 0 and codes.max(initial=0) < len(learner._codes):
-            return np.asarray(codes)
-    labels = [y[place] for place in places.tolist()]
-    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    found = [learner._code(label) for label in plain]
-    return np.array([-1 if code is None else code for code in found], dtype=np.int64)
+def codes_of(learner: StreamLearner, y: Any, places: Places) -> tuple[Places, int]:
+    """The numbers of the labels at ``places``, -1 where there is none, and how many of these there are."""
+    labels = y.take(places).tolist() if isinstance(y, np.ndarray) else [y[place] for place in places.tolist()]
+    known = learner._codes
+    try:
+        return np.array([known[label] for label in labels], dtype=np.int64), 0
+    except (KeyError, TypeError):
+        found = [learner._code(label) for label in labels]
+        return np.array([-1 if code is None else code for code in found], dtype=np.int64), found.count(None)
 
 
-def learn_many(learner: StreamLearner, x: Floats, y: Sequence[Label | None], ids: Sequence[str] | None) -> None:
+def learn_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None) -> None:
     """Labels of asked rows, in their order."""
     waiting = learner._waiting
     if len(y) != len(x) or (ids is not None and len(ids) != len(x)):
         raise BadInput("labels of records", "there is not one for each record", "Give as many")
     keys = list(waiting.rows)[len(waiting.rows) - len(x) :] if ids is None else list(ids)
     if len(keys) != len(x) or len(set(keys)) != len(keys) or not all(key in waiting.rows for key in keys):
-        raise BadInput(
-            "labels of records", "not all of them were asked and wait for a label", "Give rows that were asked"
-        )
-    records, nulls = learner._ball.many(x)
-    if ids is None and not all(
-        _same(waiting.rows[key][1], records[place], bool(nulls[place])) for place, key in enumerate(keys)
-    ):
-        raise BadInput("labels of records", "they are not the records that were asked last", "Give their ids")
-    codes = _codes(learner, y, np.arange(len(x)))
+        raise BadInput("labels of records", "not all of them were asked and wait for one", "Give rows that were asked")
+    if ids is None:
+        records, nulls = learner._ball.many(x)
+        kept = [waiting.rows[key][1] for key in keys]
+        if not all(_same(one, records[place], bool(nulls[place])) for place, one in enumerate(kept)):
+            raise BadInput("labels of records", "they are not the records that were asked last", "Give their ids")
+    codes, _ = codes_of(learner, y, np.arange(len(x)))
+    labels = learner.settings.classes
     for key, code in zip(keys, codes.tolist(), strict=True):
-        found = waiting.take(key, learner._arrived)
-        if found is not None and code >= 0:
-            learner._labelled += 1
-            if found[1] is not None:
-                learner._teach(found[1], code)
+        learner.learn_late(key, None if code < 0 else labels[code])
 
 
 def _same(kept: Floats | None, record: Floats, null: bool) -> bool:

@@ -8,7 +8,6 @@ does not tell classes apart (w = 0) the distance is 0. Everything here is a func
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +31,8 @@ class Linear:
         self.rows = whole.reshape(self._rows, -1)
         self.row = self.rows[0]
         if self._rows == 1:
-            length = math.sqrt(float(self.row.dot(self.row)))
-            self.per_score = self._records.step / length if length else 0.0
+            self.length = math.sqrt(self.row.dot(self.row))
+            self.per_score = self._records.step / self.length if self.length else 0.0
             return
         products = self.rows @ self.rows.T  # exact, and so are the squares below 2^53
         own = np.diag(products)
@@ -48,14 +47,13 @@ class Linear:
         real = self.rows * self._ball.step
         return np.asarray(real[0] if self._rows == 1 else real)
 
-    def edges(self, widths: Sequence[float]) -> tuple[float, float]:
-        """Of one row: the scores, downwards and upwards, up to which records are inside a slab of these widths."""
-        length = math.sqrt(float(self.row.dot(self.row)))
-        return tuple(width / self._records.step * length for width in widths)  # type: ignore[return-value]
+    def edge(self, width: float) -> float:
+        """Of one row: the score, in steps, up to which records are inside a slab of this width."""
+        return width / self._records.step * self.length
 
     def scores(self, records: Floats) -> Floats:
         """In steps: (n,) of one row, else (n, rows). Exact."""
-        return np.asarray(records @ self.row if self._rows == 1 else records @ self.rows.T)
+        return np.asarray(records.dot(self.row) if self._rows == 1 else records.dot(self.rows.T))
 
     def predicted(self, scores: Floats) -> NDArray[np.int64]:
         """The class of each."""

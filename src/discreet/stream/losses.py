@@ -22,6 +22,7 @@ from discreet.errors import BadInput
 
 Floats = NDArray[np.float64]
 FINE = 2.0**16
+_SIGNS = np.array([-1.0, 1.0])
 _INSIDE = 1 - 2.0**-20
 """Coefficients that are not whole stay below 1 by so much that no rounding of a sum passes M."""
 
@@ -57,7 +58,7 @@ class Hinge(Loss):
 
     def coefficients(self, scores: Floats, labels: NDArray[np.int64]) -> Floats:
         """-1, 0 or 1."""
-        signs = 2.0 * labels - 1.0
+        signs = _SIGNS.take(labels)
         return np.asarray(signs * (signs * scores < 1.0))
 
 
@@ -68,8 +69,8 @@ class Logistic(Loss):
 
     def coefficients(self, scores: Floats, labels: NDArray[np.int64]) -> Floats:
         """Between -1 and 1, cut towards 0."""
-        signs = 2.0 * labels - 1.0
-        return np.asarray(signs * _cut(np.minimum(1.0 / (1.0 + np.exp(signs * scores)), _INSIDE)))
+        signs = _SIGNS.take(labels)
+        return np.asarray(signs * _cut(np.minimum(1.0 / (1.0 + np.exp(np.minimum(signs * scores, 700.0))), _INSIDE)))
 
 
 class Softmax(Loss):

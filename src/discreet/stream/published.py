@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.errors import InvalidCheckpoint
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger.entries import canonical
 
@@ -46,6 +47,33 @@ class Published:
     def to_json(self) -> dict[str, Any]:
         """Everything, with its hash."""
         return self._form() | {"sha256": self.sha256}
+
+    @classmethod
+    def from_json(cls, form: Any) -> Self:
+        """The inverse of `to_json`; refuses one whose hash is another."""
+        try:
+            model = cls(
+                version=form["version"],
+                weights=np.array(form["weights"], dtype=np.float64),
+                classes=tuple(form["classes"]),
+                features=form["features"] if isinstance(form["features"], int) else tuple(form["features"]),
+                loss=form["loss"],
+                claim=Budget.from_json(form["claim"]),
+                ledger=form["ledger"],
+                simulation=form["simulation"],
+            )
+            same = form == model.to_json()
+        except (KeyError, TypeError, ValueError):
+            same = False
+        if not same:
+            raise InvalidCheckpoint("a published model", "its parts or its hash are not right", "Get it anew")
+        return model
+
+    def predict(self, x: Any) -> NDArray[Any]:
+        """The class of each row of ``x``."""
+        scores = np.asarray(x, dtype=np.float64) @ self.weights.T
+        codes = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(np.asarray(self.classes)[codes])
 
     def _form(self) -> dict[str, Any]:
         return {

@@ -28,7 +28,7 @@ class StreamSettings:
     classes          how many (then labels are 0, 1, ...), or their names in order; of two the second is the positive
     asking, noise    what is paid for
     slab, window     who is asked with the high chance, by default within 0.2 M; when the model is updated, by default
-                     after 10 were asked
+                     after 50 were asked
     loss             "hinge" (the default) or "logistic" of two classes, "softmax" (the default) or "multiclass-hinge"
                      of any number
     step             step sizes; by default 1/sqrt(t)
@@ -78,7 +78,7 @@ class StreamSettings:
             "asking": asking,
             "noise": noise,
             "slab": slab or FixedSlab(0.2 * _positive(radius, "the radius")),
-            "window": window or MiniBatch(10),
+            "window": window or MiniBatch(50),
             "loss": default if loss is None else loss_named(loss) if isinstance(loss, str) else loss,
             "step": step or SquareRootStep(1.0),
             "radius": _positive(radius, "the radius"),

@@ -36,6 +36,7 @@ _COUNTERS = (
 
 def state_of(learner: StreamLearner) -> dict[str, Any]:
     """Everything to go on with."""
+    learner._waiting.forget(learner.arrived)
     return {
         "format": FORMAT,
         "audience": "owner",

@@ -19,7 +19,7 @@ from discreet.errors import BadInput
 from discreet.noise import SealedPhase, charge_once
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Block, Composed, Event
-from discreet.privacy.exact import Number, exact_decimal, rounded_up
+from discreet.privacy.exact import Number, exact_decimal, float_above, rounded_up, shown_up
 from discreet.privacy.ledger import Ledger, Line, Path, Receipt, Stay, Terms, Why, committed
 from discreet.privacy.ledger.requests import request
 from discreet.privacy.ledger.terms import cost_of
@@ -52,11 +52,16 @@ class StreamPrice:
 
     def in_words(self) -> str:
         """One sentence for people."""
-        apart = "" if self.held_out is None else f"; one that only prepares it loses {self.held_out:.6g}"
+        apart = "" if self.held_out is None else f"; one that only prepares it loses {_shown(self.held_out)}"
         return (
-            f"A record loses at most epsilon={self.epsilon:.6g} at delta={self.delta:.6g} (zero-out), however long the "
-            f"stream runs: {self.asked:.6g} if it is asked and taught, {self.missed:.6g} if it is not{apart}."
+            f"A record loses at most epsilon={_shown(self.epsilon)} at delta={self.delta:.6g} (zero-out), however long "
+            f"the stream runs: {_shown(self.asked)} if it is asked and taught, {_shown(self.missed)} if it is "
+            f"not{apart}."
         )
+
+
+def _shown(epsilon: Decimal) -> str:
+    return shown_up(float_above(epsilon)).rstrip("0").rstrip(".")
 
 
 def stream_terms(
@@ -134,7 +139,7 @@ def stream_price(
     preparation_delta: Number = 0,
 ) -> StreamPrice:
     """What a stream costs a record at ``delta``: certified, rounded up. A ledger with this budget can be created."""
-    guess = Decimal(AMPLE)
+    guess, tries = Decimal(AMPLE), 0
     while True:
         budget = Budget(epsilon=guess, delta=delta)
         terms = stream_terms(
@@ -150,7 +155,8 @@ def stream_price(
         worst = max(costs.values())
         if guess < AMPLE and worst <= guess:  # certified as finely as a ledger of this budget is
             break
-        guess = worst if guess == AMPLE else Decimal(repr(rounded_up(float(worst) * (1 + 1e-6))))
+        tries += 1
+        guess = worst if tries < 3 else Decimal(repr(rounded_up(float(worst) * (1 + 1e-6))))
     return StreamPrice(
         epsilon=guess,
         delta=budget.delta,

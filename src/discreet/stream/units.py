@@ -39,18 +39,19 @@ class Ball:
         self._steps = 1.0 / self.step  # a power of two
         self.reach = radius / self.step
         squared = Fraction(self.reach) ** 2
-        self._most = float(math.floor(squared))  # below 2^50, so exact
-        self._near = 4.0 * radius * radius
+        self._most = float(math.floor(squared))  # at most 2^50, so exact
+        self._surely, self._near = 0.999 * radius * radius, 4.0 * radius * radius
+        self._scale = np.full(size, self._steps)
         self._out = np.empty(size)
 
     def one(self, x: Floats) -> Floats | None:
         """A record in steps, or None for a null. What is given back is written over by the next call."""
-        out = self._out
-        if not x.dot(x) <= self._near:  # far outside, or not finite
+        out, squared = self._out, np.vdot(x, x)  # which does not warn: a warning would tell
+        if not squared <= self._near:  # far outside, or not finite
             return self._outside(x)
-        np.multiply(x, self._steps, out)
-        np.trunc(out, out)
-        if out.dot(out) <= self._most:
+        np.multiply(x, self._scale, out)
+        np.trunc(out, out)  # which makes nothing longer
+        if squared <= self._surely or out.dot(out) <= self._most:
             return out
         return self._outside(x)
 
@@ -108,14 +109,17 @@ class Reading:
             return x
         if x is None:
             return None
-        if isinstance(x, Mapping):
-            return self._mapped(x)
-        return self._rows(x, 1)
+        return self._mapped(x) if isinstance(x, Mapping) else self._listed(x)
 
     def rows(self, x: Any) -> Floats:
         """Records as the rows of an array."""
-        found = self._rows(x, 2)
-        return np.ascontiguousarray(found)
+        try:
+            found = np.ascontiguousarray(x, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            found = np.empty(0)
+        if found.ndim != 2 or found.shape[1] != self._size:
+            raise BadInput("records", f"they are not rows of {self._size} numbers", "Give the declared features")
+        return found
 
     def _mapped(self, x: Mapping[str, Any]) -> Floats | None:
         if self._names is None:
@@ -126,12 +130,10 @@ class Reading:
         except (TypeError, ValueError, OverflowError):  # a broken record is a null; which part of it is its own secret
             return None
 
-    def _rows(self, x: Any, dimensions: int) -> Floats:
+    def _listed(self, x: Any) -> Floats | None:
+        if np.shape(x) != self._shape:
+            raise BadInput("a record", f"it does not have {self._size} numbers", "Give the declared features")
         try:
-            found = np.asarray(x, dtype=np.float64)
+            return np.asarray(x, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            found = np.empty(0)
-        if found.ndim != dimensions or found.shape[-1] != self._size:
-            what = "a record" if dimensions == 1 else "records"
-            raise BadInput(what, f"it is not {self._size} numbers each", "Give the declared features") from None
-        return found
+            return None

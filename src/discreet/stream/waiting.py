@@ -32,8 +32,7 @@ class Waiting:
 
     def add(self, key: Key, number: int, record: Floats | None) -> None:
         """A record was asked."""
-        if self._patience is not None:
-            self._forget(number - self._patience)
+        self.forget(number)
         self.rows[key] = number, record
         self.last = key
 
@@ -51,10 +50,11 @@ class Waiting:
             return None
         return found
 
-    def _forget(self, before: int) -> None:
-        while self.rows:
+    def forget(self, now: int) -> None:
+        """Drop those whose time is over when so many arrived."""
+        while self.rows and self._patience is not None:
             oldest = next(iter(self.rows))
-            if self.rows[oldest][0] >= before:
+            if self.rows[oldest][0] >= now - self._patience:
                 return
             del self.rows[oldest]
 

@@ -88,6 +88,11 @@ class Receipt:
         """Whether what is drawn with it proves nothing about people."""
         return bool(self._ledger.simulation)
 
+    @property
+    def closed(self) -> bool:
+        """Whether its ledger is closed: then it is worthless."""
+        return bool(self._ledger.closed)
+
     def charge_of(self, who: str | None = None) -> Charge:
         """The charge to ``who``; without a name, the one charge there is."""
         found = [charge for charge in self.entry.charges if who in (None, charge.who)]
