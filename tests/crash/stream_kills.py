@@ -92,7 +92,7 @@ def state_of(place, seed):
             "questions": store.open_questions(),
             "early": list(store.labels_before([f"p{number}" for number in range(RECORDS)])),
             "state": hashlib.sha256(json.dumps(body, sort_keys=True).encode() + arrays).hexdigest(),
-            "model": json.loads((config.models / "latest.json").read_text())["weights"],
+            "model": json.loads((config.models / "latest.json").read_text())["model"]["weights"],
             "lines": written(place),
         }
     store.close()

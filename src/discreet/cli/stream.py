@@ -184,10 +184,9 @@ def _summary(service: StreamService, passed: Passed) -> dict[str, Any]:
 def _words(form: dict[str, Any]) -> str:
     spent, run = form["spent"], form["this_run"]
     error = "" if form["error"] is None else f", {100 * form['error']:.1f}% wrong before they taught"
-    rate = f", {run['records'] / run['seconds']:,.0f} a second" if run["seconds"] and run["records"] else ""
     lines = [
         f"{form['name']}, for the owner",
-        f"records   {form['arrived']:,} arrived, {form['asked']:,} asked; {run['records']:,} now{rate}",
+        f"records   {form['arrived']:,} arrived, {form['asked']:,} asked; {run['records']:,} now",
         f"labels    {form['labelled']:,} came{error}; {form['waiting']:,} are waited for",
         f"model     {form['model']:,}; {form['published']:,} is published in {form['models']}",
         f"spent     epsilon {spent['epsilon']} of {spent['budget']} at delta {spent['delta']} a record, however long",

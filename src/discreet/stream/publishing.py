@@ -5,8 +5,11 @@
 
 Guarantee: a file appears whole or not at all, and holds a version whose inputs are durable in the journal: whatever
 happens, a version has one content. Weights are part of the release that the stream's entry pays for; the preparation is
-declared, public, or paid for by itself. With ``file = "safetensors"`` the weights stand in a file of their own, and the
-JSON file names its hash.
+declared, or of a public sample. With ``file = "safetensors"`` the weights stand in a file of their own, and the JSON
+file names its hash.
+
+    model = load_published("payments.stream/models/latest.json")
+    model.predict([{"amount": 12.5, "hour": 3, "country": "de"}])
 """
 
 from __future__ import annotations
@@ -14,17 +17,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from discreet.errors import InvalidCheckpoint, InvalidStore, MissingExtra
+from discreet.errors import BadInput, InvalidCheckpoint, InvalidStore, MissingExtra
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger.entries import canonical
 from discreet.storage.disk import disk_refusals
+from discreet.stream.preparation import Preparation
+from discreet.stream.published import Label, Published
 
-if TYPE_CHECKING:
-    from discreet.stream.published import Published
-
+FORMAT = "discreet.published-model/1"
 LATEST = "latest.json"
 _NAME = re.compile(r"model-(\d{8,})\.json")
 
@@ -32,9 +37,12 @@ _NAME = re.compile(r"model-(\d{8,})\.json")
 class Publisher:
     """Writes versions into a directory, every so many of them, and keeps so many files."""
 
-    def __init__(self, directory: Path, *, facts: dict[str, Any], every: int, keep: int | None, file: str) -> None:
+    def __init__(
+        self, directory: Path, *, name: str, preparation: Preparation, every: int, keep: int | None, file: str
+    ) -> None:
         self.directory = directory
-        self._facts, self._every, self._keep, self._file = facts, every, keep, file
+        self._facts = {"format": FORMAT, "audience": "world", "name": name, "preparation": preparation.to_json()}
+        self._every, self._keep, self._file = every, keep, file
         if file == "safetensors":
             _safetensors()
         with disk_refusals("publishing models"):
@@ -68,13 +76,17 @@ class Publisher:
 
     def publish(self, model: Published) -> str:
         """Write a version; its hash. What is there already is the same."""
-        form = model.to_json() | self._facts
         name = f"model-{model.version:08d}"
+        inner = model.to_json()
         with disk_refusals("publishing a model", kept="what was decided is safe, and the same command goes on"):
             if self._file == "safetensors":
                 content = _safetensors().save({"weights": model.weights})
-                form["weights"] = {"file": f"{name}.safetensors", "sha256": hashlib.sha256(content).hexdigest()}
+                inner["weights"] = {
+                    "file": f"{name}.safetensors",
+                    "sha256": hashlib.sha256(content).hexdigest(),
+                }
                 write_whole(self.directory / f"{name}.safetensors", content)
+            form: dict[str, Any] = self._facts | {"simulation": model.simulation, "model": inner}
             form["sha256"] = digest_of(form)
             text = json.dumps(form, indent=1) + "\n"
             write_whole(self.directory / f"{name}.json", text)
@@ -97,23 +109,42 @@ def digest_of(form: dict[str, Any]) -> str:
     return hashlib.sha256(canonical({key: value for key, value in form.items() if key != "sha256"})).hexdigest()
 
 
-def read_published(path: Path) -> dict[str, Any]:
-    """A published model with its weights as lists; refused, if a hash does not fit."""
-    asked = f"reading {path.name}"
+@dataclass(frozen=True, kw_only=True)
+class PublishedModel:
+    """A published version with what it needs to be used: records as they are declared, in; classes out."""
+
+    name: str
+    model: Published
+    preparation: Preparation
+
+    def predict(self, records: Sequence[Any]) -> list[Label]:
+        """The class of each record. What is said of private records is private."""
+        return list(self.model.predict(self.preparation.many(records)).tolist())
+
+
+def load_published(path: Path | str) -> PublishedModel:
+    """A published model; refused, if a hash does not fit."""
+    file = Path(path)
+    asked = f"reading {file.name}"
     try:
-        form = json.loads(path.read_bytes())
-        if digest_of(form) != form["sha256"]:
+        form = json.loads(file.read_bytes())
+        if form["format"] != FORMAT or digest_of(form) != form["sha256"]:
             raise InvalidCheckpoint(asked, "its content is not what its hash says", "Restore the file")
-        if isinstance(form["weights"], dict):
-            content = (path.parent / Path(form["weights"]["file"]).name).read_bytes()
-            if hashlib.sha256(content).hexdigest() != form["weights"]["sha256"]:
+        model, weights = dict(form["model"]), form["model"]["weights"]
+        if isinstance(weights, dict):
+            content = (file.parent / Path(weights["file"]).name).read_bytes()
+            if hashlib.sha256(content).hexdigest() != weights["sha256"]:
                 raise InvalidCheckpoint(asked, "its weights are not the ones it names", "Restore the file")
-            form["weights"] = _safetensors().load(content)["weights"].tolist()
+            model["weights"] = _safetensors().load(content)["weights"].tolist()
+        return PublishedModel(
+            name=form["name"],
+            model=Published.from_json(model),
+            preparation=Preparation.from_json(form["preparation"]),
+        )
     except InvalidCheckpoint:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, BadInput, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidCheckpoint(asked, "it is not a published model", "Check the path") from None
-    return dict(form)
 
 
 def _safetensors() -> Any:

@@ -72,9 +72,15 @@ class StreamService:
         self._marks = Marks(parts.marks, decided=self.learner.arrived)
         if forget_lost:
             self._marks.forget()
-        facts = {"name": parts.config.name, "audience": "world", "preparation": parts.preparation.to_json()}
-        table, place = parts.config.publish, parts.config.models
-        self.publisher = Publisher(place, facts=facts, every=table.every, keep=table.keep, file=table.file)
+        table = parts.config.publish
+        self.publisher = Publisher(
+            parts.config.models,
+            name=parts.config.name,
+            preparation=parts.preparation,
+            every=table.every,
+            keep=table.keep,
+            file=table.file,
+        )
         self.publisher.check(self.learner.version)
         self._in_doubt, self.without_effect = False, 0
         self._publish()

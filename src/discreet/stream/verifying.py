@@ -12,7 +12,7 @@ from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import whole_lines
 from discreet.stream.declaring import preparation_of, settings_of
 from discreet.stream.keeping import ledger_path
-from discreet.stream.publishing import LATEST, read_published
+from discreet.stream.publishing import LATEST, load_published
 from discreet.stream.settings import StreamSettings
 from discreet.stream.terms import ARRIVING, ASKED, COUNTED, STREAM
 
@@ -49,9 +49,9 @@ def _models(directory: Path, ledger: str) -> Check:
     paths = sorted(directory.glob("model-*.json")) + sorted(directory.glob(LATEST))
     for path in paths:
         try:
-            form = read_published(path)
+            found = load_published(path)
         except DiscreetError as error:
             return Check(name="models", ok=False, detail=f"{path.name}: {error.fact}")
-        if form.get("ledger") != ledger:
+        if found.model.ledger != ledger:
             return Check(name="models", ok=False, detail=f"{path.name}: another ledger pays for it")
     return Check(name="models", ok=True, detail=f"{len(paths)} files, each with its hash")
