@@ -39,6 +39,15 @@ def test_what_is_stored_is_found(store):
     assert store.last_place() == 1200
 
 
+def test_it_ends_once(store):
+    store.begin({})
+    assert not store.ended()
+    store.end()
+    store.end()
+    assert store.ended()
+    assert store.facts() == {}
+
+
 def test_a_second_decision_for_an_id_is_refused_and_nothing_of_it_is_stored(store):
     store.commit(Changes(decided=decided(3)), {"a": 1}, b"1")
     for wrong in ((4, "r2", 0), (3, "r9", 0)):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_streams import EVERYTHING, SEEDED, TEXT, config_in, label, record, written
 
-from discreet.errors import InvalidConfig, InvalidStore, LedgerUnavailable, StoreUnavailable
+from discreet.errors import InvalidConfig, InvalidStore, LedgerUnavailable, NotNow, StoreUnavailable
 from discreet.privacy.ledger import FileSink, Ledger
 from discreet.storage.stream_store import Changes, StreamStore
 from discreet.stream import StreamLearner
@@ -289,6 +289,29 @@ def test_a_key_half_written_by_a_killed_process_is_removed_and_the_key_itself_st
     StreamService(config_in(tmp_path, TEXT)).close()
     assert not list((place / "keys").glob(".*"))
     assert key.read_bytes().strip(b"\0")
+
+
+@pytest.mark.parametrize("text", [TEXT, SEEDED], ids=["production", "simulation"])
+def test_a_stream_that_has_ended_takes_no_more_and_its_key_is_gone(tmp_path, text):
+    from discreet.stream.verifying import verify_stream
+
+    place = begun(tmp_path, text)
+    with StreamService(config_in(tmp_path, text)) as service:
+        service.end()
+        with pytest.raises(StoreUnavailable):
+            taken(service, [record(99)])
+    assert not list((place / "keys").iterdir())
+    refused(tmp_path, NotNow, "it has ended", text)
+    assert verify_stream(config_in(tmp_path, text)).ok
+
+
+def test_a_kill_between_ending_and_destroying_the_key_leaves_none(tmp_path):
+    place = begun(tmp_path)
+    with StreamService(config_in(tmp_path, TEXT)) as service:
+        service.store.end()
+    assert list((place / "keys").iterdir())
+    refused(tmp_path, NotNow, "it has ended")
+    assert not list((place / "keys").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ def stream_command(
     forget_lost: Annotated[
         bool, typer.Option("--forget-lost", help="Records that were being decided at a crash will not come again.")
     ] = False,
+    end: Annotated[
+        bool, typer.Option("--end", help="Then end the stream for good: its key is destroyed, and no record is taken.")
+    ] = False,
     live: Annotated[bool, typer.Option("--live", help="Show what happens, for the owner's eyes.")] = False,
     log_json: LogOption = None,
     as_json: JsonOption = False,
@@ -76,6 +79,8 @@ def stream_command(
                 passed = _run_lines(service, records, decisions, labels, idle, watch)
             else:
                 passed = _run_redis(service, redis, idle, watch)
+            if end:
+                service.end()
             form = _summary(service, passed)
     to_stdout = redis is not None or decisions is not None
     print(json.dumps(form) if as_json else _words(form), file=sys.stdout if to_stdout else sys.stderr)

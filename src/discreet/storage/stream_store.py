@@ -31,6 +31,10 @@ _CACHE = -(1 << 16)
 _LOG_PAGES = 1 << 13
 """Of the log beside the database, after which it is brought into the file: 32 MB, so that pages are gathered."""
 
+_BEGUN = 1
+_ENDED = (2, FORMAT, "{}")
+"""Rows of the table that says what the journal is for, and whether its stream has ended."""
+
 METADATA = MetaData()
 stream = Table(
     "stream",
@@ -129,7 +133,7 @@ class StreamStore:
     def facts(self) -> dict[str, Any] | None:
         """What it was made for, or None as long as it is new."""
         with self._database.reading(self._asked("reading")) as connection:
-            row = connection.execute(select(stream.c.format, stream.c.facts)).first()
+            row = connection.execute(select(stream.c.format, stream.c.facts).where(stream.c.number == _BEGUN)).first()
         if row is None:
             return None
         found = from_json(row.facts)
@@ -141,9 +145,19 @@ class StreamStore:
 
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Say what it is made for, once; durable when it returns."""
-        row = {"number": 1, "format": FORMAT, "facts": to_json(facts, "a stream's facts")}
+        row = {"number": _BEGUN, "format": FORMAT, "facts": to_json(facts, "a stream's facts")}
         with self._database.writing(self._asked("beginning")) as connection:
             connection.execute(stream.insert().values(**row))
+
+    def end(self) -> None:
+        """No more will be decided; durable when it returns."""
+        with self._database.writing(self._asked("ending")) as connection:
+            _many(connection, "INSERT OR REPLACE INTO stream (number, format, facts) VALUES (?,?,?)", [_ENDED])
+
+    def ended(self) -> bool:
+        """Whether no more will be decided."""
+        with self._database.reading(self._asked("reading")) as connection:
+            return connection.execute(select(stream).where(stream.c.number == _ENDED[0])).first() is not None
 
     # -- what it knows
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.config import StreamConfig
-from discreet.errors import BadInput, InvalidLedger, InvalidStore, LedgerUnavailable
+from discreet.errors import BadInput, InvalidLedger, InvalidStore, LedgerUnavailable, NotNow
 from discreet.noise import OperatingSystem, SealedPhase, Seeded, Source
 from discreet.noise.key_files import destroy
 from discreet.privacy.ledger import FileSink, Ledger, Receipt
@@ -50,6 +50,13 @@ class Opened:
     ledger: Ledger
     receipt: Receipt
     store: StreamStore
+    sealed: SealedPhase | None
+
+    def end(self) -> None:
+        """No more will be decided: then the key is destroyed, and nobody can repeat or take away a draw any more."""
+        self.store.end()
+        if self.sealed is not None:
+            self.sealed.end()
 
     @property
     def marks(self) -> Path:
@@ -75,11 +82,16 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
         ledger = open_parts.enter_context(_ledger(config, settings, store))
         facts = _facts(config, settings, preparation, ledger)
         _bind(config, store, facts, charged=_charged(ledger))
-        receipt = charge_stream(
-            _charging(config, ledger), asking=settings.asking, noise=settings.noise, drift=settings.drift
-        )
+        charging = _charging(config, ledger, ended=store.ended())
+        receipt = charge_stream(charging, asking=settings.asking, noise=settings.noise, drift=settings.drift)
         yield Opened(
-            config=config, settings=settings, preparation=preparation, ledger=ledger, receipt=receipt, store=store
+            config=config,
+            settings=settings,
+            preparation=preparation,
+            ledger=ledger,
+            receipt=receipt,
+            store=store,
+            sealed=charging if isinstance(charging, SealedPhase) else None,
         )
 
 
@@ -171,11 +183,19 @@ def _refuse_change(config: StreamConfig, known: dict[str, Any], facts: dict[str,
     raise config.error({"preparation": "records", "seed": "simulation"}.get(name, name), fact, remedy)
 
 
-def _charging(config: StreamConfig, ledger: Ledger) -> Ledger | SealedPhase:
+def _charging(config: StreamConfig, ledger: Ledger, *, ended: bool) -> Ledger | SealedPhase:
     """Where the stream charges: in production, with a sealed key, which must be there if it was used."""
+    keys = config.directory / KEYS
+    if ended:
+        for key in keys.glob(f"phase-{STREAM}-*"):  # a process was killed between the two
+            destroy(key)
+        raise NotNow(
+            f"opening stream {config.name!r}",
+            "it has ended, and its key is gone",
+            "Begin a new one in another directory",
+        )
     if ledger.simulation:
         return ledger
-    keys = config.directory / KEYS
     if _charged(ledger) and not any(keys.glob(f"phase-{STREAM}-*.key")):
         raise LedgerUnavailable(
             f"opening stream {config.name!r}",

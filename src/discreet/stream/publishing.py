@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,7 +57,13 @@ class Publisher:
         """A process that was killed may have written a version, and not yet that it is the newest."""
         newest, latest = self.directory / f"model-{self.newest:08d}.json", self.directory / LATEST
         if self.newest >= 0 and not (latest.exists() and latest.read_bytes() == newest.read_bytes()):
-            write_whole(latest, newest.read_bytes())
+            self._point_at(newest.name)
+
+    def _point_at(self, name: str) -> None:
+        """A copy, in one step and not synced: after a power failure `_mend` makes it anew."""
+        scratch = self.directory / f".{LATEST}.{os.getpid()}.part"
+        scratch.write_bytes((self.directory / name).read_bytes())
+        scratch.replace(self.directory / LATEST)
 
     def _names(self) -> list[str]:
         return [path.name for path in self.directory.iterdir()]
@@ -90,7 +97,7 @@ class Publisher:
             form["sha256"] = digest_of(form)
             text = json.dumps(form, indent=1) + "\n"
             write_whole(self.directory / f"{name}.json", text)
-            write_whole(self.directory / LATEST, text)
+            self._point_at(f"{name}.json")
             self.newest = model.version
             self._tidy()
         return str(form["sha256"])

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.config import StreamConfig
-from discreet.errors import StoreUnavailable
+from discreet.errors import InvalidStore, StoreUnavailable
 from discreet.storage.stream_store import Changes, Decided, StreamStore
 from discreet.stream.columns import NumberColumn
 from discreet.stream.declaring import line_form
@@ -68,6 +68,8 @@ class StreamService:
         self.config, self.store = parts.config, parts.store
         self.form = line_form(parts.config, parts.preparation)
         self.learner, self._counts = _restored(parts)
+        if self.store.last_place() != self.learner.arrived:
+            raise InvalidStore("going on with a stream", "its journal contradicts itself", "Restore a copy")
         self._step = Ball(parts.settings.radius, parts.settings.size).step
         self._marks = Marks(parts.marks, decided=self.learner.arrived)
         if forget_lost:
@@ -145,6 +147,13 @@ class StreamService:
         learner = self.learner
         found = {"arrived": learner.arrived, "asked": learner.asked, "labelled": learner.labelled}
         return found | {"waiting": len(learner._waiting.rows), "version": learner.version} | self._counts
+
+    def end(self) -> None:
+        """Take no more, for ever: the newest model is published, and the key of coins and noise destroyed."""
+        if self.publisher.newest < self.learner.version:
+            self._told(self.learner.version, self.publisher.publish(self.learner.model()))
+        self._in_doubt = True
+        self._parts.end()
 
     def close(self) -> None:
         """Let go of everything. What was taken is durable."""
