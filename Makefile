@@ -48,6 +48,7 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/campaign.py
+	$(BIN)/python benchmarks/stream_service.py
 
 clean:
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -24,6 +24,7 @@ print("LOADED", loaded)
         ["ledger", "--help"],
         ["verify", "--help"],
         ["select", "--help"],
+        ["stream", "--help"],
         ["plan", "--preset", "dpal-cifar10", "--accountant", "rdp", "--individual-rates"],
     ],
 )

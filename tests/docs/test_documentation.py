@@ -21,6 +21,7 @@ STORIES = [
     ROOT / "docs/tutorial/first-campaign.md",
     ROOT / "docs/howto/run-a-campaign.md",
     ROOT / "docs/howto/re-plan-a-campaign.md",
+    ROOT / "docs/howto/run-a-stream.md",
 ]
 BLOCK = re.compile(r"^( *)```(\w+)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 

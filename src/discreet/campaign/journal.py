@@ -1,4 +1,4 @@
-"""What a campaign does, as events for a log. An event is one of the types below; its fields are declared, and public.
+"""What a campaign or a stream does, as events for a log. An event is one of the types below; its fields are public.
 
 Guarantee: by construction no event can hold an id, a label, an answer, a value of a record, or how many were asked,
 answered or skipped: there is no field for it, no field takes free text, and every field is checked when an event is
@@ -130,6 +130,24 @@ class Trained(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StreamOpened(Event):
+    """A stream was opened, or begun."""
+
+    stream: str
+    simulation: bool
+    name: ClassVar[str] = "stream"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published(Event):
+    """A model of a stream was published. ``model``: the hash of the file."""
+
+    version: int
+    model: str
+    name: ClassVar[str] = "published"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ended(Event):
     """A command ended without an error."""
 
@@ -147,7 +165,9 @@ class Failed(Event):
     level: ClassVar[Level] = "error"
 
 
-EVENTS: tuple[type[Event], ...] = (Begun, Opened, Progress, Asked, TrainingBegun, Trained, Ended, Failed)
+OF_CAMPAIGNS: tuple[type[Event], ...] = (Opened, Progress, Asked, TrainingBegun, Trained)
+OF_STREAMS: tuple[type[Event], ...] = (StreamOpened, Published)
+EVENTS: tuple[type[Event], ...] = (Begun, *OF_CAMPAIGNS, *OF_STREAMS, Ended, Failed)
 
 
 def work_of(what: str) -> Work:

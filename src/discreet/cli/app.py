@@ -27,6 +27,7 @@ from discreet.cli.run import run_command
 from discreet.cli.select import select_command
 from discreet.cli.simulate import simulate_command
 from discreet.cli.status import status_command
+from discreet.cli.stream import stream_command
 from discreet.cli.tell import tell_command
 from discreet.cli.train import train_command
 from discreet.cli.tune_price import tune_price_command
@@ -59,6 +60,7 @@ app.add_typer(pool_app)
 app.command("withdraw")(withdraw_command)
 app.command("export")(export_command)
 app.command("predict")(predict_command)
+app.command("stream")(stream_command)
 app.command("plan")(plan_command)
 app.command("tune-price")(tune_price_command)
 app.add_typer(ledger_app)

@@ -23,12 +23,26 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 
 
 def is_campaign(path: Path) -> bool:
-    """Whether a file is a campaign's, by its name."""
+    """Whether a file is a campaign's or a stream's, by its name."""
     return path.suffix == ".toml"
 
 
+def is_stream(path: Path) -> bool:
+    """Whether a TOML file is a stream's, by the format it names."""
+    from discreet.config.schema import format_of
+    from discreet.config.stream import FORMAT
+
+    return is_campaign(path) and format_of(path) == FORMAT
+
+
 def lines_of(path: Path) -> list[bytes]:
-    """The ledger of the campaign that a file names, as it is in its store."""
+    """The ledger of the campaign or stream that a file names, as it is kept."""
+    if is_stream(path):
+        from discreet.config import read_stream_config
+        from discreet.privacy.ledger.file_sink import read_lines
+        from discreet.stream.keeping import ledger_path
+
+        return read_lines(ledger_path(read_stream_config(path)))
     from discreet.config import read_config
     from discreet.recipes.verifying import ledger_lines
 

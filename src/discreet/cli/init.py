@@ -17,7 +17,7 @@ FORMAT = "discreet.created/1"
 def init_command(
     config: ConfigArgument,
     example: Annotated[
-        str | None, typer.Option(help="Write a commented file of this recipe (private-pool) instead.")
+        str | None, typer.Option(help="Write a commented file of this recipe (private-pool, stream) instead.")
     ] = None,
     log_json: LogOption = None,
     as_json: JsonOption = False,
@@ -29,7 +29,8 @@ def init_command(
     if example is not None:
         _write(config, example)
         form = {"format": "discreet.example/1", "simulation": False, "recipe": example, "file": config.name}
-        show(form, f"{config.name} is a campaign's file. Change the lines marked CHANGE.", as_json=as_json)
+        kind = "stream" if example == "stream" else "campaign"
+        show(form, f"{config.name} is a {kind}'s file. Change the lines marked CHANGE.", as_json=as_json)
         return
     from discreet.cli.progress import watching, working
     from discreet.config import read_config

@@ -1,4 +1,4 @@
-"""`discreet verify`: is this certificate, this ledger, this campaign, or this exported model, what it says?"""
+"""`discreet verify`: is this certificate, ledger, campaign, stream or exported model what it says?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.campaign_files import is_campaign, lines_of
+from discreet.cli.campaign_files import is_campaign, is_stream, lines_of
 from discreet.errors import BadInput
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ def verify_command(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A certificate, a ledger, a campaign's TOML file, or the directory of an export.", show_default=False
+            help="A certificate, a ledger, a campaign's or stream's TOML file, or the directory of an export.",
+            show_default=False,
         ),
     ],
     ledger: Annotated[
@@ -32,8 +33,9 @@ def verify_command(
 ) -> None:
     """Compute everything again from the events alone. Exit code 0: all checks passed; 1: one failed.
 
-    Of a campaign: the ledger in its store, the plan, what was paid for each step, and the hash of every file. Of an
-    export: its certificate, the hash of every file, and that it claims what the certificate proves.
+    Of a campaign: the ledger in its store, the plan, what was paid for each step, and the hash of every file. Of a
+    stream: its ledger, that it pays for what the file declares, and the hash of every published model. Of an export:
+    its certificate, the hash of every file, and that it claims what the certificate proves.
 
     Example: discreet verify certificate.json --ledger scans.toml --public-key signing.pem.pub
     """
@@ -53,11 +55,15 @@ def _verdict(file: Path, ledger: Path | None, public_key: Path | None) -> Verdic
     from discreet.privacy.certificate import verify
 
     if is_campaign(file):
-        from discreet.config import read_config
+        from discreet.config import read_config, read_stream_config
         from discreet.recipes.verifying import verify_campaign
 
         if ledger is not None or public_key is not None:
             raise BadInput("verifying a campaign", "--ledger and --public-key go with a certificate", "Leave them out")
+        if is_stream(file):
+            from discreet.stream.verifying import verify_stream
+
+            return verify_stream(read_stream_config(file))
         return verify_campaign(read_config(file))
     if file.is_dir():
         from discreet.exports.verifying import verify_export

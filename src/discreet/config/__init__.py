@@ -1,10 +1,10 @@
-"""The TOML schema of a campaign: what its owner declares, checked before anything is read, charged or drawn.
+"""The TOML schema of campaigns and streams: what its owner declares, checked before anything is read, charged or drawn.
 
 config = read_config("scans.toml")          # every mistake at once, each at its line: InvalidConfig
 raise config.error("scorer.name", "there is no such score", "Choose entropy")      # for the rooms above
 """
 
-from discreet.config.campaign import FORMAT, CampaignConfig, Source
+from discreet.config.campaign import FORMAT, CampaignConfig
 from discreet.config.data_tables import (
     EvaluationConfig,
     InitialConfig,
@@ -14,6 +14,7 @@ from discreet.config.data_tables import (
     StorageConfig,
     TaskConfig,
 )
+from discreet.config.declared import Source
 from discreet.config.example import EXAMPLES, example
 from discreet.config.learning_tables import (
     AugmentConfig,
@@ -26,6 +27,7 @@ from discreet.config.learning_tables import (
     TrainerConfig,
 )
 from discreet.config.reading import config_from, config_from_json, read_config
+from discreet.config.stream import StreamConfig, read_stream_config, stream_config_from, stream_config_from_json
 
 __all__ = [
     "EXAMPLES",
@@ -45,10 +47,14 @@ __all__ = [
     "SimulationConfig",
     "Source",
     "StorageConfig",
+    "StreamConfig",
     "TaskConfig",
     "TrainerConfig",
     "config_from",
     "config_from_json",
     "example",
     "read_config",
+    "read_stream_config",
+    "stream_config_from",
+    "stream_config_from_json",
 ]

@@ -6,9 +6,8 @@ budget) are the planner's; here is what can be told without computing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any
 from urllib.parse import urlsplit
 
 from discreet.config.data_tables import (
@@ -46,21 +45,6 @@ _OF_SELECTORS: dict[str, tuple[str, ...]] = {
     "exponential": (),
 }
 """Selectors whose options are known here; one of your own may have any of them."""
-
-
-UNREAD = object()
-"""Stands for a table that is wrong by itself."""
-
-
-def disagreements(tables: Mapping[str, Any]) -> list[Problem]:
-    """Everything on which these tables disagree. A table that was left out is None."""
-    found: list[Problem] = []
-    for needed, rule in RULES:
-        given = [tables[name.removesuffix("?")] for name in needed]
-        there = all(value is not None or name.endswith("?") for name, value in zip(needed, given, strict=True))
-        if there and UNREAD not in given:
-            found += rule(*given)
-    return found
 
 
 def at(path: str, fact: str, remedy: str) -> Problem:

@@ -1,0 +1,202 @@
+"""`discreet stream`: records in, decisions out, for as long as they come."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.campaign_files import JsonOption
+from discreet.cli.log_json import LogOption, logged
+from discreet.cli.progress import going_on
+from discreet.errors import BadInput
+
+if TYPE_CHECKING:
+    from discreet.config import StreamConfig
+    from discreet.stream.outlets import Outlet
+    from discreet.stream.reading import LineReader
+    from discreet.stream.running import Passed
+    from discreet.stream.service import StreamService
+
+FORMAT = "discreet.stream-summary/1"
+
+
+def stream_command(
+    config: Annotated[Path, typer.Argument(help="The stream's TOML file.", show_default=False)],
+    records: Annotated[
+        Path | None, typer.Option(help="Lines of records, and labels; else from standard input.", show_default=False)
+    ] = None,
+    decisions: Annotated[
+        Path | None,
+        typer.Option(help="Append decisions to this file, each once; else to standard output.", show_default=False),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="A file of labels, which may grow meanwhile.", show_default=False)
+    ] = None,
+    redis: Annotated[
+        str | None, typer.Option(help="Instead of lines: Redis Streams of the server at this URL.", show_default=False)
+    ] = None,
+    idle: Annotated[
+        float | None,
+        typer.Option(help="Redis: end when nothing came for so many seconds. --labels: wait for more.", min=0.0),
+    ] = None,
+    forget_lost: Annotated[
+        bool, typer.Option("--forget-lost", help="Records that were being decided at a crash will not come again.")
+    ] = False,
+    end: Annotated[
+        bool, typer.Option("--end", help="Then end the stream for good: its key is destroyed, and no record is taken.")
+    ] = False,
+    live: Annotated[bool, typer.Option("--live", help="Show what happens, for the owner's eyes.")] = False,
+    log_json: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Decide who is asked, record by record; learn from labels; publish models. Killed, the same command goes on.
+
+    A record is a line {"id": "a1", "amount": 3.5, ...}, a label {"id": "a1", "label": "fraud"}, a decision
+    {"id": "a1", "asked": true, "place": 1}. Decisions are durable before they are shown, and go to annotators; the
+    summary is the owner's, on standard error where decisions are on standard output.
+
+    Example: discreet stream payments.toml < records.jsonl > decisions.jsonl
+    """
+    from discreet.campaign.journal import Published, StreamOpened
+    from discreet.config import read_stream_config
+    from discreet.stream.service import StreamService
+
+    if redis is not None and (records, decisions, labels) != (None, None, None):
+        raise BadInput("--redis with files", "records, labels and decisions are in Redis then", "Give one or the other")
+    read = read_stream_config(config)
+    with logged(log_json, "stream") as log, going_on():
+        log(StreamOpened(stream=read.name, simulation=read.simulation is not None))
+        told: Callable[[int, str], None] = lambda version, model: log(Published(version=version, model=model))  # noqa: E731
+        with StreamService(read, forget_lost=forget_lost, told=told) as service, _watching(live) as watch:
+            if redis is None:
+                passed = _run_lines(service, records, decisions, labels, idle, watch)
+            else:
+                passed = _run_redis(service, redis, idle, watch)
+            if end:
+                service.end()
+            form = _summary(service, passed)
+    to_stdout = redis is not None or decisions is not None
+    print(json.dumps(form) if as_json else _words(form), file=sys.stdout if to_stdout else sys.stderr)
+
+
+@contextmanager
+def _watching(live: bool) -> Iterator[Callable[[StreamService], None]]:
+    from discreet.stream.running import unwatched
+
+    if not live:
+        yield unwatched
+        return
+    from discreet.stream.live import live_view
+
+    with live_view() as watch:
+        yield watch
+
+
+def _run_lines(
+    service: StreamService,
+    records: Path | None,
+    decisions: Path | None,
+    labels: Path | None,
+    idle: float | None,
+    watch: Callable[[StreamService], None],
+) -> Passed:
+    from discreet.stream.reading import GrowingFile
+    from discreet.stream.running import run_lines
+
+    with ExitStack() as open_files:
+        reader = _reader(records)
+        open_files.callback(reader.close)
+        outlet = _outlet(decisions)
+        open_files.callback(outlet.close)
+        growing = None if labels is None else GrowingFile(labels)
+        if growing is not None:
+            open_files.callback(growing.close)
+        return run_lines(service, reader, outlet, labels=growing, idle=idle or 0.0, watch=watch)
+
+
+def _reader(path: Path | None) -> LineReader:
+    from discreet.stream.reading import LineReader
+
+    return LineReader(sys.stdin.fileno(), "standard input") if path is None else LineReader.of(path)
+
+
+def _outlet(path: Path | None) -> Outlet:
+    from discreet.stream.outlets import FileOutlet, PipeOutlet
+
+    if path is not None:
+        return FileOutlet(path)
+    sys.stdout.flush()
+    return PipeOutlet(sys.stdout.fileno())
+
+
+def _run_redis(service: StreamService, url: str, idle: float | None, watch: Callable[[StreamService], None]) -> Passed:
+    from discreet.stream.redis_streams import RedisStreams
+    from discreet.stream.running import run_redis
+
+    streams = RedisStreams(url, names_of(service.config), most_waiting=service.config.redis.most_waiting)
+    try:
+        return run_redis(service, streams, idle=idle, watch=watch)
+    finally:
+        streams.close()
+
+
+def names_of(config: StreamConfig) -> Any:
+    """What things are called in Redis, as the file says; by the stream's name where it says nothing."""
+    from discreet.stream.redis_streams import Names
+
+    table = config.redis
+    records = table.records or config.name
+    return Names(
+        records=records,
+        labels=table.labels or f"{records}:labels",
+        decisions=table.decisions or f"{records}:decisions",
+        group=table.group,
+    )
+
+
+def _summary(service: StreamService, passed: Passed) -> dict[str, Any]:
+    counts = service.counts()
+    labelled = counts["labelled"]
+    return {
+        "format": FORMAT,
+        "simulation": service.learner.simulation,
+        "audience": "owner",
+        "name": service.config.name,
+        **{name: counts[name] for name in ("arrived", "asked", "labelled", "skipped", "waiting", "early", "wrong")},
+        "error": counts["wrong"] / labelled if labelled else None,
+        "model": counts["version"],
+        "published": service.publisher.newest,
+        "spent": service.spent(),
+        "this_run": {
+            "records": passed.records,
+            "repeated": passed.repeated,
+            "malformed": passed.malformed,
+            "labels_without_effect": service.without_effect,
+            "seconds": round(passed.seconds, 3),
+        },
+        "ledger": os.path.relpath(service.ledger_path),
+        "models": os.path.relpath(service.publisher.directory),
+    }
+
+
+def _words(form: dict[str, Any]) -> str:
+    spent, run = form["spent"], form["this_run"]
+    error = "" if form["error"] is None else f", {100 * form['error']:.1f}% wrong before they taught"
+    lines = [
+        f"{form['name']}, for the owner",
+        f"records   {form['arrived']:,} arrived, {form['asked']:,} asked; {run['records']:,} now",
+        f"labels    {form['labelled']:,} came{error}; {form['waiting']:,} are waited for",
+        f"model     {form['model']:,}; {form['published']:,} is published in {form['models']}",
+        f"spent     epsilon {spent['epsilon']} of {spent['budget']} at delta {spent['delta']} a record, however long",
+        f"ledger    discreet verify {form['ledger']}",
+    ]
+    if form["simulation"]:
+        lines.append("SIMULATION: its noise was seeded; it proves nothing about people.")
+    return "\n".join(lines)

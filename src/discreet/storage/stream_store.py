@@ -1,0 +1,243 @@
+"""What a stream remembers, in one SQLite file: which records came, who was asked, what is open, where the model stands.
+
+Guarantee: `commit` stores decisions, open questions, labels and the state after them in one transaction, durable when
+it returns: a process that is killed anywhere leaves the state before it or after it, never between. An id is decided
+once; a second decision for it is refused by the table itself. Rows of answered questions are overwritten with zeros.
+
+The vectors of open questions are private. The file is its owner's alone (mode 0600).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, Table, Text, inspect, select
+
+from discreet.errors import BadInput, InvalidStore
+from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.storage.database import Database
+from discreet.storage.disk import disk_refusals
+from discreet.storage.forms import MOST_BYTES, from_json, to_json
+from discreet.storage.scope import CHUNK, chunks
+from discreet.storage.sqlite import TABLE_OPTIONS
+
+FORMAT = "discreet.stream-journal/1"
+_CACHE = -(1 << 16)
+"""Kibibytes of pages held in memory: ids of some million records are looked up without the disk."""
+_LOG_PAGES = 1 << 13
+"""Of the log beside the database, after which it is brought into the file: 32 MB, so that pages are gathered."""
+
+_BEGUN = 1
+_ENDED = (2, FORMAT, "{}")
+"""Rows of the table that says what the journal is for, and whether its stream has ended."""
+
+METADATA = MetaData()
+stream = Table(
+    "stream",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("format", Text, nullable=False),
+    Column("facts", Text, nullable=False),
+)
+records = Table(
+    "records",
+    METADATA,
+    Column("place", Integer, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("asked", Integer, nullable=False),
+)
+questions = Table(
+    "questions",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("vector", LargeBinary),
+)
+early_labels = Table(
+    "early_labels", METADATA, Column("id", Text, primary_key=True), Column("label", Text), **TABLE_OPTIONS
+)
+state = Table(
+    "state",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("body", Text, nullable=False),
+    Column("arrays", LargeBinary, nullable=False),
+)
+
+
+Decided = tuple[int, str, int]
+"""place (from 1), id, asked (0 or 1)."""
+Question = tuple[int, str, bytes | None]
+"""number (from 0), id, the record as bytes (None: a null)."""
+
+
+@dataclass(kw_only=True)
+class Changes:
+    """What one transaction stores: decisions in the order of their places, and what became of questions and labels.
+
+    ``closed``: numbers of questions that were answered; below ``forgotten`` nobody waits for them any more. ``early``:
+    labels that came before their records; ``used``: those whose records came.
+    """
+
+    decided: list[Decided] = field(default_factory=list)
+    opened: list[Question] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+    forgotten: int = 0
+    early: dict[str, str | None] = field(default_factory=dict)
+    used: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to store."""
+        return bool(self.decided or self.closed or self.early)
+
+
+class StreamStore:
+    """The journal of one stream. One process writes it at a time; its caller holds the lock."""
+
+    def __init__(self, path: Path, *, patience: float = 10.0) -> None:
+        self.path = path
+        asked = self._asked("opening")
+        with disk_refusals(asked):
+            if path.exists() and not path.is_file():
+                raise BadInput(asked, "it is not an ordinary file", "Choose another directory")
+            if not path.exists():
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                sync_directory(path.parent)
+        self._database = Database(path, patience=patience)
+        try:
+            self._prepare()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _prepare(self) -> None:
+        with self._database.reading(self._asked("opening")) as connection:
+            there = set(inspect(connection).get_table_names())
+        wanted = {table.name for table in METADATA.sorted_tables}
+        if there and there != wanted:
+            raise InvalidStore(self._asked("opening"), "it is no journal of a stream", "Check the path")
+        self._database.share()
+        with self._database.reading(self._asked("opening")) as connection:
+            connection.exec_driver_sql(f"PRAGMA cache_size = {_CACHE}")
+            connection.exec_driver_sql(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        if not there:
+            with self._database.writing(self._asked("making")) as connection:
+                METADATA.create_all(connection)
+
+    # -- who it is
+
+    def facts(self) -> dict[str, Any] | None:
+        """What it was made for, or None as long as it is new."""
+        with self._database.reading(self._asked("reading")) as connection:
+            row = connection.execute(select(stream.c.format, stream.c.facts).where(stream.c.number == _BEGUN)).first()
+        if row is None:
+            return None
+        found = from_json(row.facts)
+        if row.format != FORMAT or not isinstance(found, dict):
+            raise InvalidStore(
+                self._asked("reading"), "it was made by another version of this program", "Use that version"
+            )
+        return found
+
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """Say what it is made for, once; durable when it returns."""
+        row = {"number": _BEGUN, "format": FORMAT, "facts": to_json(facts, "a stream's facts")}
+        with self._database.writing(self._asked("beginning")) as connection:
+            connection.execute(stream.insert().values(**row))
+
+    def end(self) -> None:
+        """No more will be decided; durable when it returns."""
+        with self._database.writing(self._asked("ending")) as connection:
+            _many(connection, "INSERT OR REPLACE INTO stream (number, format, facts) VALUES (?,?,?)", [_ENDED])
+
+    def ended(self) -> bool:
+        """Whether no more will be decided."""
+        with self._database.reading(self._asked("reading")) as connection:
+            return connection.execute(select(stream).where(stream.c.number == _ENDED[0])).first() is not None
+
+    # -- what it knows
+
+    def state(self) -> tuple[dict[str, Any], bytes] | None:
+        """The state that was committed last."""
+        with self._database.reading(self._asked("reading")) as connection:
+            row = connection.execute(select(state.c.body, state.c.arrays)).first()
+        return None if row is None else (from_json(row.body), bytes(row.arrays))
+
+    def decided(self, ids: Iterable[str]) -> dict[str, Decided]:
+        """Decisions for those of ``ids`` that there are some for."""
+        return {row[1]: tuple(row) for row in self._rows("place, id, asked", "records", ids)}
+
+    def open_questions(self) -> list[Question]:
+        """Records that were asked and not answered, in the order of their numbers."""
+        wanted = select(questions).order_by(questions.c.number)
+        with self._database.reading(self._asked("reading")) as connection:
+            return [(row.number, row.id, row.vector) for row in connection.execute(wanted)]
+
+    def labels_before(self, ids: Iterable[str]) -> dict[str, str | None]:
+        """Labels of those of ``ids`` whose labels came before their records."""
+        return {row[0]: row[1] for row in self._rows("id, label", "early_labels", ids)}
+
+    def _rows(self, columns: str, table: str, ids: Iterable[str]) -> Iterator[Any]:
+        with self._database.reading(self._asked("reading")) as connection:
+            for chunk in chunks(ids, CHUNK):
+                marks = ",".join("?" * len(chunk))
+                yield from connection.exec_driver_sql(
+                    f"SELECT {columns} FROM {table} WHERE id IN ({marks})", tuple(chunk)
+                )
+
+    def decisions_after(self, place: int, *, most: int) -> list[Decided]:
+        """At most ``most`` decisions that follow ``place``, in their order."""
+        wanted = select(records).where(records.c.place > place).order_by(records.c.place).limit(most)
+        with self._database.reading(self._asked("reading")) as connection:
+            return [(row.place, row.id, row.asked) for row in connection.execute(wanted)]
+
+    def last_place(self) -> int:
+        """How many records were decided."""
+        with self._database.reading(self._asked("reading")) as connection:
+            found = connection.exec_driver_sql("SELECT max(place) FROM records").scalar()
+        return int(found or 0)
+
+    # -- what it learns
+
+    def commit(self, changes: Changes, body: Mapping[str, Any], arrays: bytes) -> None:
+        """All of it, or nothing; durable when it returns."""
+        row = (1, to_json(body, "a stream's state"), arrays)
+        with self._database.writing(self._asked("writing")) as connection:
+            _many(connection, "INSERT INTO records (place, id, asked) VALUES (?,?,?)", changes.decided)
+            _many(connection, "INSERT INTO questions (number, id, vector) VALUES (?,?,?)", changes.opened)
+            _many(connection, "DELETE FROM questions WHERE number = ?", [(one,) for one in changes.closed])
+            _many(connection, "DELETE FROM questions WHERE number < ?", [(changes.forgotten,)])
+            _many(connection, "INSERT INTO early_labels (id, label) VALUES (?,?)", list(changes.early.items()))
+            _many(connection, "DELETE FROM early_labels WHERE id = ?", [(one,) for one in changes.used])
+            _many(connection, "INSERT OR REPLACE INTO state (number, body, arrays) VALUES (?,?,?)", [row])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    def _asked(self, doing: str) -> str:
+        return f"{doing} {self.path.name}"
+
+
+def _many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """By the driver itself: a layer between costs more than the rows."""
+    if rows:
+        connection.exec_driver_sql(statement, list(rows))
+
+
+def storable(identifier: str) -> bool:
+    """Whether an id can be stored: some bytes of text, and not too many."""
+    if not identifier or not identifier.isprintable():
+        return False
+    return (identifier.isascii() and len(identifier) <= MOST_BYTES) or _short(identifier)
+
+
+def _short(identifier: str) -> bool:
+    try:
+        return len(identifier.encode()) <= MOST_BYTES
+    except UnicodeEncodeError:  # half of a character
+        return False

@@ -1,0 +1,160 @@
+"""From what a stream's file declares to its parts: the preparation of records, and the settings of the learner."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from discreet.config import StreamConfig
+from discreet.privacy.exact import exact_minus
+from discreet.stream.asking import AskEverything, Asking, BernoulliAsking, ExponentialAsking, OneSidedAsking
+from discreet.stream.columns import ChoiceColumn, NumberColumn, Schema
+from discreet.stream.drift import DriftWatch
+from discreet.stream.lines import LineForm
+from discreet.stream.preparation import Preparation
+from discreet.stream.settings import StreamSettings
+from discreet.stream.slabs import Slab, slab_from_json
+from discreet.stream.steps import step_from_json
+from discreet.stream.terms import gaussian_noise_for
+from discreet.stream.update_noise import GammaNoise, GaussianNoise, UpdateNoise
+from discreet.stream.windows import Immediate, MiniBatch, SlidingWindow, Window
+
+MOST_PREPARATION = 1 << 28
+
+
+def preparation_of(config: StreamConfig) -> Preparation:
+    """How a record becomes a vector: as declared in the file, or as stored in the one it names."""
+    table = config.records
+    if table.preparation is not None:
+        return _stored_preparation(config, table.preparation)
+    centers, scales = (_each(value, len(table.columns)) for value in (table.center, table.scale))
+    with config.pointing("records"):
+        numbers = [
+            NumberColumn(name=name, center=center, scale=scale)
+            for name, center, scale in zip(table.columns, centers, scales, strict=True)
+        ]
+        words = [ChoiceColumn(name=name, values=table.choices[name]) for name in sorted(table.choices)]
+        return Preparation(schema=Schema(columns=(*numbers, *words)), radius=table.radius)
+
+
+def _each(value: float | tuple[float, ...], count: int) -> tuple[float, ...]:
+    return value if isinstance(value, tuple) else (value,) * count
+
+
+def _stored_preparation(config: StreamConfig, path: str) -> Preparation:
+    file = config.resolve(path)
+    where = "records.preparation"
+    try:
+        if file.stat().st_size > MOST_PREPARATION:
+            raise config.error(where, "the file is larger than any preparation", "Check the path")
+        form = json.loads(file.read_bytes())
+    except OSError:
+        raise config.error(where, "the file cannot be read", "Write it with Preparation.to_json") from None
+    except (ValueError, RecursionError):
+        raise config.error(where, "it is not JSON", "Write it with Preparation.to_json") from None
+    with config.pointing(where):
+        found = Preparation.from_json(form)
+    if found.schema is None:
+        raise config.error(where, "it has no declared columns, and lines have names", "Make it with a schema")
+    names = {column.name for column in found.schema.columns}
+    if names & {config.records.id, config.records.label}:
+        raise config.error(where, "a column has the name of the id or the label", "Name them in [records] id, label")
+    return found
+
+
+def line_form(config: StreamConfig, preparation: Preparation) -> LineForm:
+    """How lines are read."""
+    assert preparation.schema is not None
+    features = [column.name for column in preparation.schema.columns]
+    table = config.records
+    return LineForm(id=table.id, label=table.label, features=features, classes=config.task.classes)
+
+
+def settings_of(config: StreamConfig, preparation: Preparation) -> StreamSettings:
+    """Everything that is fixed before the first record. What the file leaves open follows from the budget."""
+    learning = config.learning
+    with config.pointing("asking"):
+        asking = _asking(config)
+    with config.pointing("noise"):
+        noise = _noise(config, asking)
+    with config.pointing("slab"):
+        slab = _slab(config)
+        return StreamSettings(
+            features=preparation.width,
+            classes=config.task.classes,
+            asking=asking,
+            noise=noise,
+            slab=slab,
+            window=_window(config),
+            loss=learning.loss,
+            step=step_from_json({"step": learning.step, "size": learning.step_size}),
+            radius=preparation.radius,
+            regularization=learning.regularization,
+            ball=learning.ball,
+            drift=_drift(config),
+            patience=learning.patience,
+        )
+
+
+def _drift(config: StreamConfig) -> DriftWatch | None:
+    table = config.drift
+    if table is None:
+        return None
+    with config.pointing("drift"):
+        return DriftWatch(epsilon=table.epsilon, window=table.window, most=table.most)
+
+
+def _asking(config: StreamConfig) -> Asking:
+    table = config.asking
+    if table.name == "everything":
+        return AskEverything()
+    if table.name == "bernoulli":
+        assert table.epsilon is not None  # checked with the file
+        return BernoulliAsking(epsilon=table.epsilon)
+    if table.name == "exponential":
+        assert table.epsilon is not None
+        return ExponentialAsking(epsilon=table.epsilon, form=table.form or "ours", missed=table.missed)  # type: ignore[arg-type]
+    asked = config.budget.epsilon / 2 if table.asked is None else table.asked
+    missed = config.budget.epsilon if table.missed is None and table.low is None else table.missed
+    return OneSidedAsking(asked=asked, missed=missed, low=table.low)
+
+
+def _noise(config: StreamConfig, asking: Asking) -> UpdateNoise:
+    table, drift = config.noise, _drift(config)
+    if table.name == "gaussian":
+        if table.noise_multiplier is not None:
+            return GaussianNoise(noise_multiplier=table.noise_multiplier)
+        return gaussian_noise_for(config.budget.budget(), asking=asking, drift=drift)
+    epsilon = table.epsilon
+    if epsilon is None:
+        spent = asking.price().asked + (Decimal(0) if drift is None else drift.epsilon)
+        epsilon = exact_minus(config.budget.epsilon, spent)
+        if epsilon <= 0:
+            raise config.error(
+                "budget.epsilon",
+                f"being asked costs {spent} of {config.budget.epsilon}, and nothing is left for the update",
+                "Raise it, or lower [asking]",
+            )
+    return GammaNoise(epsilon=epsilon)
+
+
+def _slab(config: StreamConfig) -> Slab:
+    table = config.slab
+    form: dict[str, Any] = {"slab": table.name, "width": table.width}
+    extra = {"power": table.power, "least": table.least, "strength": table.strength}
+    form |= {name: value for name, value in extra.items() if value is not None}
+    if table.shares is not None:
+        form["shares"] = list(table.shares)
+    return slab_from_json(form)
+
+
+def _window(config: StreamConfig) -> Window:
+    table = config.window
+    if table.name == "immediate":
+        return Immediate()
+    if table.name == "sliding":
+        assert table.arrivals is not None
+        return SlidingWindow(table.arrivals)
+    assert table.asked is not None
+    return MiniBatch(table.asked)

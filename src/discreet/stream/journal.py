@@ -1,0 +1,143 @@
+"""The journal of a stream: decisions, open questions, and the state after them, durable together.
+
+Guarantee. A decision is durable before it is shown, and so is the state that the next one depends on: they are one
+transaction. A process that is killed leaves everything up to some batch, and nothing of the next. Coins and noise are
+functions of a sealed key and of numbers (`discreet.noise.endless`), so a batch that was lost is decided again by the
+same coins; nobody has seen the first time.
+
+Which records it was lost with is written down *before* they are decided (`Marks`, hashes only): the same coins are not
+tossed for other records, unless the owner says that those are gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidStore, LedgerUnavailable
+from discreet.storage.disk import disk_refusals
+
+Floats = NDArray[np.float64]
+_WIDTH = 8
+_HEAD = 64
+
+
+def pack(state: Any) -> tuple[Any, bytes]:
+    """JSON values and numpy arrays as JSON and bytes; `unpack` gives them back to the bit."""
+    parts: list[bytes] = []
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            content = np.ascontiguousarray(value)
+            parts.append(content.tobytes())
+            return {"array": [content.dtype.str, list(content.shape), len(parts) - 1, content.nbytes]}
+        if isinstance(value, dict):
+            return {"table": {key: plain(part) for key, part in value.items()}}
+        if isinstance(value, (list, tuple)):
+            return [plain(part) for part in value]
+        return value
+
+    return plain(state), b"".join(parts)
+
+
+def unpack(body: Any, arrays: bytes) -> Any:
+    """The inverse of `pack`."""
+    place = 0
+
+    def full(value: Any) -> Any:
+        nonlocal place
+        if isinstance(value, list):
+            return [full(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        if "table" in value:
+            return {key: full(part) for key, part in value["table"].items()}
+        kind, shape, _, size = value["array"]
+        found = np.frombuffer(arrays[place : place + size], dtype=np.dtype(kind)).reshape(shape).copy()
+        place += size
+        return found
+
+    try:
+        return full(body)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        raise InvalidStore("reading a stream's state", "it is not in the form we write", "Restore a copy") from None
+
+
+def mark(identifier: str, vector: Floats) -> bytes:
+    """A short hash of a record as it is decided."""
+    return hashlib.blake2b(identifier.encode() + b"\0" + vector.tobytes(), digest_size=_WIDTH).digest()
+
+
+class Marks:
+    """Hashes of the records that are being decided: in a file, written before, so that a kill leaves them.
+
+    The file survives the process; it is not synced, so after a power failure it may be older than the journal, and is
+    passed over then.
+    """
+
+    def __init__(self, path: Path, *, decided: int) -> None:
+        with disk_refusals("opening a stream's marks"):
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            data = os.pread(self._file, os.fstat(self._file).st_size, 0)
+        self._lost: list[bytes] = []
+        first, marks = _read(data)
+        if first > decided + 1:
+            raise InvalidStore(
+                "going on with a stream",
+                "its journal ends before what was being decided when it was stopped",
+                "It is an old copy, whose coins were used since: restore the newest one, or begin a new stream",
+            )
+        if first:
+            self._lost = marks[decided + 1 - first :]
+
+    @property
+    def lost(self) -> int:
+        """How many records were being decided when the process was killed, and have not come again."""
+        return len(self._lost)
+
+    def forget(self) -> None:
+        """They will not come again. Nobody saw what was decided for them."""
+        self._lost = []
+
+    def write(self, first: int, marks: Sequence[bytes]) -> None:
+        """These records are about to be decided, from place ``first`` on. Refuses others than those that were lost."""
+        compared = min(len(marks), len(self._lost))
+        if list(marks[:compared]) != self._lost[:compared]:
+            raise LedgerUnavailable(
+                "going on with a stream",
+                f"it was stopped while {self.lost} records were decided, and others come now: the same coins would be "
+                "tossed for them",
+                "Send those records again, in their order; or, if they are gone, add --forget-lost: nobody has seen "
+                "what was decided for them",
+            )
+        body = b"".join([*marks, *self._lost[compared:]])
+        head = json.dumps([first, len(body), hashlib.blake2b(body, digest_size=_WIDTH).hexdigest()]).encode()
+        with disk_refusals("writing a stream's marks"):
+            os.pwrite(self._file, head.ljust(_HEAD) + body, 0)
+
+    def decided(self, count: int) -> None:
+        """So many of them are durable."""
+        self._lost = self._lost[count:]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+
+def _read(data: bytes) -> tuple[int, list[bytes]]:
+    """The first place, and the hashes; nothing, if a kill left the file half written."""
+    try:
+        first, size, digest = json.loads(data[:_HEAD])
+        body = data[_HEAD : _HEAD + size]
+    except (ValueError, TypeError):
+        return 0, []
+    if type(first) is not int or digest != hashlib.blake2b(body, digest_size=_WIDTH).hexdigest():
+        return 0, []
+    return first, [body[place : place + _WIDTH] for place in range(0, len(body), _WIDTH)]

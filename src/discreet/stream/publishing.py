@@ -1,0 +1,164 @@
+"""Published models: a file for each version, named by its number and carrying its hash. Audience: world.
+
+    models/model-00000042.json     the model, its preparation, and the claim it was made under
+    models/latest.json             the newest one again, replaced in one step
+
+Guarantee: a file appears whole or not at all, and holds a version whose inputs are durable in the journal: whatever
+happens, a version has one content. Weights are part of the release that the stream's entry pays for; the preparation is
+declared, or of a public sample. With ``file = "safetensors"`` the weights stand in a file of their own, and the JSON
+file names its hash.
+
+    model = load_published("payments.stream/models/latest.json")
+    model.predict([{"amount": 12.5, "hour": 3, "country": "de"}])
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import BadInput, InvalidCheckpoint, InvalidStore, MissingExtra
+from discreet.privacy.files import write_whole
+from discreet.privacy.ledger.entries import canonical
+from discreet.storage.disk import disk_refusals
+from discreet.stream.preparation import Preparation
+from discreet.stream.published import Label, Published
+
+FORMAT = "discreet.published-model/1"
+LATEST = "latest.json"
+_NAME = re.compile(r"model-(\d{8,})\.json")
+
+
+class Publisher:
+    """Writes versions into a directory, every so many of them, and keeps so many files."""
+
+    def __init__(
+        self, directory: Path, *, name: str, preparation: Preparation, every: int, keep: int | None, file: str
+    ) -> None:
+        self.directory = directory
+        self._facts = {"format": FORMAT, "audience": "world", "name": name, "preparation": preparation.to_json()}
+        self._every, self._keep, self._file = every, keep, file
+        if file == "safetensors":
+            _safetensors()
+        with disk_refusals("publishing models"):
+            directory.mkdir(parents=True, exist_ok=True)
+            for half in (*directory.glob(".model-*.part"), *directory.glob(f".{LATEST}.*.part")):
+                half.unlink(missing_ok=True)  # of a process that was killed
+        self.newest = max((int(found[1]) for found in map(_NAME.fullmatch, self._names()) if found), default=-1)
+        self._mend()
+
+    def _mend(self) -> None:
+        """A process that was killed may have written a version, and not yet that it is the newest."""
+        newest, latest = self.directory / f"model-{self.newest:08d}.json", self.directory / LATEST
+        if self.newest >= 0 and not (latest.exists() and latest.read_bytes() == newest.read_bytes()):
+            self._point_at(newest.name)
+
+    def _point_at(self, name: str) -> None:
+        """A copy, in one step and not synced: after a power failure `_mend` makes it anew."""
+        scratch = self.directory / f".{LATEST}.{os.getpid()}.part"
+        scratch.write_bytes((self.directory / name).read_bytes())
+        scratch.replace(self.directory / LATEST)
+
+    def _names(self) -> list[str]:
+        return [path.name for path in self.directory.iterdir()]
+
+    def check(self, version: int) -> None:
+        """Refuse a journal that is older than what was published from it."""
+        if self.newest > version:
+            raise InvalidStore(
+                "going on with a stream",
+                f"model {self.newest} was published, and its journal knows models up to {version}",
+                "It is an old copy, whose coins were used since: restore the newest one, or begin a new stream",
+            )
+
+    def due(self, version: int) -> bool:
+        """Whether this version is to be published now."""
+        return version > self.newest and (version - max(self.newest, 0) >= self._every or self.newest < 0)
+
+    def publish(self, model: Published) -> str:
+        """Write a version; its hash. What is there already is the same."""
+        name = f"model-{model.version:08d}"
+        inner = model.to_json()
+        with disk_refusals("publishing a model", kept="what was decided is safe, and the same command goes on"):
+            if self._file == "safetensors":
+                content = _safetensors().save({"weights": model.weights})
+                inner["weights"] = {
+                    "file": f"{name}.safetensors",
+                    "sha256": hashlib.sha256(content).hexdigest(),
+                }
+                write_whole(self.directory / f"{name}.safetensors", content)
+            form: dict[str, Any] = self._facts | {"simulation": model.simulation, "model": inner}
+            form["sha256"] = digest_of(form)
+            text = json.dumps(form, indent=1) + "\n"
+            write_whole(self.directory / f"{name}.json", text)
+            self._point_at(f"{name}.json")
+            self.newest = model.version
+            self._tidy()
+        return str(form["sha256"])
+
+    def _tidy(self) -> None:
+        if self._keep is None:
+            return
+        there = sorted((int(found[1]), found[0]) for found in map(_NAME.fullmatch, self._names()) if found)
+        for _, name in there[: -self._keep]:
+            (self.directory / name).unlink(missing_ok=True)
+            (self.directory / name).with_suffix(".safetensors").unlink(missing_ok=True)
+
+
+def digest_of(form: dict[str, Any]) -> str:
+    """The hash of everything in a published form but the hash itself."""
+    return hashlib.sha256(canonical({key: value for key, value in form.items() if key != "sha256"})).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedModel:
+    """A published version with what it needs to be used: records as they are declared, in; classes out."""
+
+    name: str
+    model: Published
+    preparation: Preparation
+
+    def predict(self, records: Sequence[Any]) -> list[Label]:
+        """The class of each record. What is said of private records is private."""
+        return list(self.model.predict(self.preparation.many(records)).tolist())
+
+
+def load_published(path: Path | str) -> PublishedModel:
+    """A published model; refused, if a hash does not fit."""
+    file = Path(path)
+    asked = f"reading {file.name}"
+    try:
+        form = json.loads(file.read_bytes())
+        if form["format"] != FORMAT or digest_of(form) != form["sha256"]:
+            raise InvalidCheckpoint(asked, "its content is not what its hash says", "Restore the file")
+        model, weights = dict(form["model"]), form["model"]["weights"]
+        if isinstance(weights, dict):
+            content = (file.parent / Path(weights["file"]).name).read_bytes()
+            if hashlib.sha256(content).hexdigest() != weights["sha256"]:
+                raise InvalidCheckpoint(asked, "its weights are not the ones it names", "Restore the file")
+            model["weights"] = _safetensors().load(content)["weights"].tolist()
+        return PublishedModel(
+            name=form["name"],
+            model=Published.from_json(model),
+            preparation=Preparation.from_json(form["preparation"]),
+        )
+    except InvalidCheckpoint:
+        raise
+    except (OSError, BadInput, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InvalidCheckpoint(asked, "it is not a published model", "Check the path") from None
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError:
+        raise MissingExtra(
+            "models as safetensors", "the library is not installed", "Install it: pip install 'discreet[torch]'"
+        ) from None
+    return safetensors.numpy

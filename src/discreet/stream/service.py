@@ -1,0 +1,316 @@
+"""The durable loop of a stream: lines in; prepared, decided, made durable; decisions out, models published.
+
+Guarantee. `take` returns decisions that are durable, with the state after them. An id is decided once; when it comes
+again it gets the decision it had. Lines have an effect in their order, however they are cut into batches: coins belong
+to places, updates to ask bits, and a label teaches between the records it came between. So a stream that is killed and
+given the same lines again ends as one that was not.
+
+A label is for a record that was asked, once: the first one counts. Labels of records that were not asked, that nobody
+waits for any more, or that have one already change nothing. One that comes before its record waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.config import StreamConfig
+from discreet.errors import InvalidStore, StoreUnavailable
+from discreet.storage.stream_store import Changes, Decided, StreamStore
+from discreet.stream.columns import NumberColumn
+from discreet.stream.declaring import line_form
+from discreet.stream.journal import Marks, mark, pack, unpack
+from discreet.stream.keeping import Opened, opened
+from discreet.stream.learner import StreamLearner
+from discreet.stream.lines import NO_LABEL, Arrival, LabelOf, Line
+from discreet.stream.preparation import Preparation
+from discreet.stream.published import Label
+from discreet.stream.publishing import Publisher
+from discreet.stream.units import Ball
+
+Floats = NDArray[np.float64]
+Told = Callable[[int, str], None]
+"""Is told of every model that is published: its version, and its hash."""
+COUNTS = ("wrong", "skipped", "early")
+"""What the journal counts: labels the model had guessed wrong, questions nobody could answer, labels before records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """``decided``: new decisions, in the order of their places. ``answers``: one for each record that came."""
+
+    decided: list[Decided] = field(default_factory=list)
+    answers: list[Decided] = field(default_factory=list)
+
+
+class StreamService:
+    """A running stream: `with StreamService(config) as service: service.take(lines)`. Not for several threads."""
+
+    def __init__(self, config: StreamConfig, *, forget_lost: bool = False, told: Told | None = None) -> None:
+        self._told = told or (lambda version, digest: None)
+        self._opening: AbstractContextManager[Opened] = opened(config)
+        self._parts = self._opening.__enter__()
+        try:
+            self._begin(forget_lost=forget_lost)
+        except BaseException:
+            self._opening.__exit__(None, None, None)
+            raise
+
+    def _begin(self, *, forget_lost: bool) -> None:
+        parts = self._parts
+        self.config, self.store = parts.config, parts.store
+        self.form = line_form(parts.config, parts.preparation)
+        self.learner, self._counts = _restored(parts)
+        if self.store.last_place() != self.learner.arrived:
+            raise InvalidStore("going on with a stream", "its journal contradicts itself", "Restore a copy")
+        self._step = Ball(parts.settings.radius, parts.settings.size).step
+        self._marks = Marks(parts.marks, decided=self.learner.arrived)
+        if forget_lost:
+            self._marks.forget()
+        table = parts.config.publish
+        self.publisher = Publisher(
+            parts.config.models,
+            name=parts.config.name,
+            preparation=parts.preparation,
+            every=table.every,
+            keep=table.keep,
+            file=table.file,
+        )
+        self.publisher.check(self.learner.version)
+        self._in_doubt, self.without_effect = False, 0
+        self._publish()
+
+    # -- the loop's one step
+
+    def take(self, lines: Sequence[Line]) -> Taken:
+        """Decide and learn these lines, in their order; durable when it returns."""
+        if self._in_doubt:
+            raise StoreUnavailable("going on with a stream", "its last batch is in doubt", "Open the stream again")
+        batch = _Batch(self, lines)
+        if marks := batch.marks():
+            self._marks.write(self.learner.arrived + 1, marks)
+        self._in_doubt = True  # the learner moves now, and the journal has not
+        batch.run()
+        if batch.stored:
+            self.store.commit(batch.stored, *self._state())
+            self._marks.decided(len(marks))
+        self._in_doubt = False
+        self._publish()
+        return Taken(decided=batch.stored.decided, answers=batch.answers())
+
+    def _state(self) -> tuple[Mapping[str, Any], bytes]:
+        """The learner without the records that wait, which the journal keeps by themselves."""
+        waiting = self.learner._waiting
+        rows, waiting.rows = waiting.rows, {}  # there may be many, and few of them are new
+        try:
+            state = self.learner.state()
+        finally:
+            waiting.rows = rows
+        del state["waiting"]
+        return pack({"learner": state, "counts": self._counts})
+
+    def _publish(self) -> None:
+        if self.publisher.due(self.learner.version):
+            self._told(self.learner.version, self.publisher.publish(self.learner.model()))
+
+    # -- what it is
+
+    @property
+    def lost(self) -> int:
+        """Records that were being decided when the process before this one was killed, and have not come again."""
+        return self._marks.lost
+
+    @property
+    def ledger_path(self) -> Path:
+        """Of the ledger, for those who verify it."""
+        return self.config.directory / "ledger"
+
+    def spent(self) -> dict[str, Any]:
+        """What a record has lost, at most; it does not grow with the stream."""
+        totals = self._parts.ledger.totals()
+        budget = self._parts.ledger.terms.budget
+        return {
+            "epsilon": str(max(total.epsilon for total in totals)),
+            "budget": str(budget.epsilon),
+            "delta": str(budget.delta),
+        }
+
+    def counts(self) -> dict[str, int]:
+        """How many arrived, were asked, labelled and so on. Audience: owner."""
+        learner = self.learner
+        found = {"arrived": learner.arrived, "asked": learner.asked, "labelled": learner.labelled}
+        return found | {"waiting": len(learner._waiting.rows), "version": learner.version} | self._counts
+
+    def end(self) -> None:
+        """Take no more, for ever: the newest model is published, and the key of coins and noise destroyed."""
+        if self.publisher.newest < self.learner.version:
+            self._told(self.learner.version, self.publisher.publish(self.learner.model()))
+        self._in_doubt = True
+        self._parts.end()
+
+    def close(self) -> None:
+        """Let go of everything. What was taken is durable."""
+        self._marks.close()
+        self._opening.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+
+def _restored(parts: Opened) -> tuple[StreamLearner, dict[str, int]]:
+    found = parts.store.state()
+    if found is None:
+        return StreamLearner.of(parts.settings, receipt=parts.receipt), dict.fromkeys(COUNTS, 0)
+    state = unpack(*found)
+    questions = parts.store.open_questions()
+    size = parts.settings.size
+    zeros = bytes(8 * size)
+    records = b"".join([zeros if one[2] is None else one[2] for one in questions])
+    state["learner"]["waiting"] = {
+        "keys": [one[1] for one in questions],
+        "numbers": np.array([one[0] for one in questions], dtype=np.int64),
+        "nulls": np.array([one[2] is None for one in questions], dtype=bool),
+        "records": np.frombuffer(records, dtype=np.float64).reshape(-1, size),
+        "last": None,
+    }
+    return StreamLearner.from_state(state["learner"], receipt=parts.receipt), dict(state["counts"])
+
+
+def vectors_of(preparation: Preparation, records: Sequence[Mapping[str, Any]]) -> Floats:
+    """As `Preparation.many`; columns that hold nothing but numbers go as arrays, which is much faster."""
+    schema = preparation.schema
+    assert schema is not None  # lines have names
+    columns: dict[str, Any] = {}
+    for column in schema.columns:
+        values: Any = [record.get(column.name) for record in records]
+        if type(column) is NumberColumn:
+            try:
+                array = np.array(values)
+            except (ValueError, OverflowError):  # lists among them
+                array = np.empty(0, dtype=object)
+            values = array if array.dtype.kind in "iuf" and array.ndim == 1 else values
+        columns[column.name] = values
+    return preparation.rows(schema.table(columns, len(records)))
+
+
+class _Batch:
+    """Lines on their way through the learner."""
+
+    def __init__(self, service: StreamService, lines: Sequence[Line]) -> None:
+        self._service, self._lines, self._learner = service, lines, service.learner
+        store: StreamStore = service.store
+        ids = {line.id for line in lines}
+        self._known = store.decided(ids)
+        first = {line.id: line for line in reversed(lines) if type(line) is Arrival and line.id not in self._known}
+        self._new = [line for line in lines if type(line) is Arrival and first.get(line.id) is line]
+        self._early = store.labels_before(ids - self._known.keys()) if service._counts["early"] else {}
+        self._vectors = self._prepared()
+        self._now: dict[str, Decided] = {}
+        self.stored = Changes()
+
+    def _prepared(self) -> Floats:
+        """New records as vectors; a null is not finite."""
+        preparation = self._service._parts.preparation
+        if not self._new:
+            return np.empty((0, preparation.width))
+        found = vectors_of(preparation, [one.fields or {} for one in self._new])
+        found[[place for place, one in enumerate(self._new) if one.fields is None]] = np.nan
+        return found
+
+    def marks(self) -> list[bytes]:
+        """Hashes of the new records."""
+        return [mark(one.id, self._vectors[place]) for place, one in enumerate(self._new)]
+
+    def run(self) -> None:
+        """Everything in its order: stretches of records without labels at once, the others one by one."""
+        start = end = 0  # of the stretch of new records that are not decided yet
+        for line in self._lines:
+            if type(line) is LabelOf:
+                self._decide(start, end)
+                start = end
+                self._label(line.id, line.label)
+            elif end < len(self._new) and self._new[end] is line:
+                label = self._label_at_hand(self._new[end])
+                end += 1
+                if label is not NO_LABEL:
+                    self._decide(start, end - 1)
+                    start = end
+                    self._decide_labelled(end - 1, label)
+        self._decide(start, end)
+        counts, patience = self._service._counts, self._learner.settings.patience
+        counts["early"] += len(self.stored.early) - len(self.stored.used)
+        self.stored.forgotten = 0 if patience is None else max(0, self._learner.arrived - patience)
+
+    def _label_at_hand(self, record: Arrival) -> Any:
+        """What a record brought along, or what came before it."""
+        before: Any = NO_LABEL
+        if record.id in self.stored.early:
+            before = self.stored.early.pop(record.id)
+        elif record.id in self._early:
+            before = self._early.pop(record.id)
+            self.stored.used.append(record.id)
+        return before if record.label is NO_LABEL else record.label
+
+    def _decide(self, start: int, end: int) -> None:
+        """New records whose labels are not there yet."""
+        if start == end:
+            return
+        ids = [one.id for one in self._new[start:end]]
+        first = self._learner.arrived
+        if end - start == 1:
+            asked = [self._learner.ask(self._vectors[start], ids[0])]
+        else:
+            asked = self._learner.ask_many(self._vectors[start:end], ids).tolist()
+        rows = self._learner._waiting.rows
+        for place, (identifier, bit) in enumerate(zip(ids, asked, strict=True), first + 1):
+            self._now[identifier] = decided = (place, identifier, int(bit))
+            self.stored.decided.append(decided)
+            if bit and identifier in rows:  # not so impatient that it is forgotten already
+                number, record = rows[identifier]
+                self.stored.opened.append((number, identifier, None if record is None else record.tobytes()))
+
+    def _decide_labelled(self, place: int, label: Label | None) -> None:
+        """A new record whose label is there: it counts if the record is asked."""
+        identifier = self._new[place].id
+        asked = self._learner.ask(self._vectors[place], identifier)
+        self._now[identifier] = decided = (self._learner.arrived, identifier, int(asked))
+        self.stored.decided.append(decided)
+        if asked:
+            self._learn(identifier, label)
+
+    def _label(self, identifier: str, label: str | None) -> None:
+        """A label by itself."""
+        rows = self._learner._waiting.rows
+        if identifier in rows:
+            self.stored.closed.append(rows[identifier][0])
+            self._learn(identifier, label)
+        elif any(identifier in known for known in (self._now, self._known, self._early, self.stored.early)):
+            self._service.without_effect += 1
+        else:
+            self.stored.early[identifier] = label
+
+    def _learn(self, identifier: str, label: Label | None) -> None:
+        """The label of a question. Right or wrong is told by the model as it is, before it learns this one."""
+        counts = self._service._counts
+        _, record = self._learner._waiting.rows[identifier]
+        guess = self._learner.predict_one(None if record is None else record * self._service._step)
+        if not self._learner.learn_late(identifier, label):
+            self._service.without_effect += 1
+        elif label is None:
+            counts["skipped"] += 1
+        else:
+            counts["wrong"] += guess != label
+
+    def answers(self) -> list[Decided]:
+        """A decision for each record that came, in the order in which they came."""
+        return [self._now.get(line.id) or self._known[line.id] for line in self._lines if type(line) is Arrival]

@@ -1,0 +1,57 @@
+"""Is a stream what its file says? Its ledger, what it was charged for, and every published model. Reads no record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from discreet.config import StreamConfig
+from discreet.errors import DiscreetError
+from discreet.privacy.certificate.verification import Check, Verdict, verify_ledger
+from discreet.privacy.ledger import Ledger, MemorySink
+from discreet.privacy.ledger.file_sink import whole_lines
+from discreet.stream.declaring import preparation_of, settings_of
+from discreet.stream.keeping import ledger_path
+from discreet.stream.publishing import LATEST, load_published
+from discreet.stream.settings import StreamSettings
+from discreet.stream.terms import ARRIVING, ASKED, COUNTED, STREAM
+
+
+def verify_stream(config: StreamConfig) -> Verdict:
+    """Everything that can be told without the journal, which is the owner's."""
+    data = ledger_path(config).read_bytes()
+    found = verify_ledger(data)
+    if not found.ok:
+        return replace(found, what="stream")
+    ledger = Ledger.open(MemorySink(whole_lines(data)))
+    settings = settings_of(config, preparation_of(config))
+    checks = (*found.checks, _charge(ledger, settings), _budget(ledger, config), _models(config.models, ledger.id))
+    return replace(found, what="stream", checks=checks)
+
+
+def _charge(ledger: Ledger, settings: StreamSettings) -> Check:
+    wanted = {ARRIVING: settings.asking.price(), ASKED: settings.noise.event()}
+    if settings.drift is not None:
+        wanted[COUNTED] = settings.drift.event()
+    entries = [entry for entry in ledger.entries if entry.why.phase == STREAM]
+    paid = len(entries) == 1 and {one.who: one.event for one in entries[0].charges} == wanted
+    detail = "one entry pays for asking and updates as declared" if paid else "it is not what the file declares"
+    return Check(name="charge", ok=paid, detail=detail)
+
+
+def _budget(ledger: Ledger, config: StreamConfig) -> Check:
+    same = ledger.terms.budget == config.budget.budget()
+    detail = f"epsilon {config.budget.epsilon} at delta {config.budget.delta} a record"
+    return Check(name="budget", ok=same, detail=detail if same else "the file declares another one")
+
+
+def _models(directory: Path, ledger: str) -> Check:
+    paths = sorted(directory.glob("model-*.json")) + sorted(directory.glob(LATEST))
+    for path in paths:
+        try:
+            found = load_published(path)
+        except DiscreetError as error:
+            return Check(name="models", ok=False, detail=f"{path.name}: {error.fact}")
+        if found.model.ledger != ledger:
+            return Check(name="models", ok=False, detail=f"{path.name}: another ledger pays for it")
+    return Check(name="models", ok=True, detail=f"{len(paths)} files, each with its hash")
