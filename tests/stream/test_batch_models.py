@@ -1,4 +1,4 @@
-"""The batch that is not private says so wherever it is seen."""
+"""Baselines: the batch that is not private says so wherever it is seen; asking everybody costs an update alone."""
 
 import json
 
@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from discreet.errors import BadInput
-from discreet.stream.baselines import NOT_PRIVATE, batch_svm
+from discreet.noise import Seeded
+from discreet.privacy.budget import Budget
+from discreet.privacy.certificate import certify
+from discreet.privacy.ledger import Ledger, MemorySink
+from discreet.stream import AskEverything, GammaNoise, MiniBatch, stream_terms
+from discreet.stream.baselines import NOT_PRIVATE, batch_svm, label_everything
 
 
 def batch(n=400, d=4, seed=0):
@@ -54,3 +59,27 @@ def test_it_refuses_what_has_no_answer():
         batch_svm(rows, labels, regularization=0.0)
     with pytest.raises(BadInput):
         batch_svm(rows, labels[:5], regularization=1e-3)
+    with pytest.raises(BadInput) as told:
+        batch_svm([["secret", 1.0]], [1], regularization=1e-3)
+    assert "secret" not in str(told.value)
+
+
+def test_label_everything_asks_everybody_and_pays_for_the_update_alone():
+    rows, labels = batch(60)
+    noise = GammaNoise(epsilon="1.5")
+    terms = stream_terms(Budget(epsilon="1.5", delta=0), asking=AskEverything(), noise=noise)
+    ledger = Ledger.create(MemorySink(), terms, source=Seeded(1))
+    learner = label_everything(noise=noise, ledger=ledger, features=4, radius=1.0)
+    for row, label in zip(rows, labels, strict=True):
+        assert learner.ask(row)
+        learner.learn_one(row, int(label > 0))
+    learner.update()
+    assert (learner.arrived, learner.asked, learner.updates) == (60, 60, 60)
+    assert certify(ledger)["claim"]["epsilon"] == 1.5
+    terms = stream_terms(Budget(epsilon="1.5", delta=0), asking=AskEverything(), noise=noise)
+    slower = label_everything(
+        noise=noise, ledger=Ledger.create(MemorySink(), terms, source=Seeded(1)), features=4, window=MiniBatch(20)
+    )
+    assert slower.ask_many(rows).all()
+    slower.update()
+    assert slower.updates == 3

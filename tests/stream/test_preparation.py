@@ -99,6 +99,16 @@ def test_of_columns_only_what_is_no_record_is_a_null():
     assert np.isfinite(made.many([{}, {"a": "?"}])).all()
 
 
+def test_errors_show_no_values():
+    made = Preparation(inputs=2)
+    words = np.array([["secret", "1"], ["2", "3"]])
+    assert np.isnan(made.many(words)[0]).all()
+    with pytest.raises(BadInput) as told:
+        made.rows([["secret", 1.0]])
+    assert "secret" not in str(told.value)
+    assert told.value.__cause__ is None
+
+
 def test_an_array_of_another_width_is_a_mistake_of_the_caller():
     with pytest.raises(BadInput, match="rows of 2 numbers"):
         Preparation(inputs=2).many(np.ones((3, 4)))

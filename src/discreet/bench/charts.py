@@ -65,7 +65,9 @@ def draw(chart: Chart, path: Path) -> None:
     handles: dict[str, Any] = {}
     for place in axes:
         handles |= dict(zip(*reversed(place.get_legend_handles_labels()), strict=True))
-    page.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8)
+    room = 94 * columns  # letters of small print, beside the lines
+    ncols = max(1, min(4, room // (6 + max(map(len, handles), default=1))))
+    page.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=ncols, fontsize=8)
     page.savefig(path, dpi=120)
 
 

@@ -39,8 +39,10 @@ from discreet.bench.selection_kept import (
     selection_tables,
 )
 from discreet.bench.stream_cases import StreamCase
-from discreet.bench.stream_figures import FIG_2, FIG_3, fig_2_charts, fig_2_tables, fig_3_charts, fig_3_tables
-from discreet.bench.stream_sizes_and_slabs import FIG_4, FIG_5, fig_4_charts, fig_4_tables, fig_5_charts, fig_5_tables
+from discreet.bench.stream_figures import fig_2_charts, fig_2_tables, fig_3_charts, fig_3_tables
+from discreet.bench.stream_grid import FIG_2, FIG_3, FIG_4, FIG_5
+from discreet.bench.stream_questions import QUESTIONS, SEEDS, questions_charts, questions_tables
+from discreet.bench.stream_sizes_and_slabs import fig_4_charts, fig_4_tables, fig_5_charts, fig_5_tables
 from discreet.bench.tables import Table
 from discreet.errors import BadInput
 
@@ -209,6 +211,15 @@ EXPERIMENTS = {
             seeds=10,
             tables=fig_5_tables,
             charts=fig_5_charts,
+            case=StreamCase,
+        ),
+        Experiment(
+            name="stream-questions",
+            about="streams: what the figures seem to say, with fifty permutations",
+            blocks=QUESTIONS,
+            seeds=SEEDS,
+            tables=questions_tables,
+            charts=questions_charts,
             case=StreamCase,
         ),
     )

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from discreet.bench.stream_methods import StreamMethod, StreamProblem
+from discreet.bench.stream_paid import paid_part
 from discreet.bench.stream_runs import Part, Run, axis, batch_error, learned, svm_error
 from discreet.bench.stream_sets import StreamSet, stream_set
 from discreet.bench.stream_tuning import Tuned, tuned, tuned_columns, tuned_name
+from discreet.privacy.ledger import Ledger
 
 FIRST_ARRIVALS = 1_000
 """Labels are counted over so many arrivals (the paper's Fig. 5a)."""
@@ -64,16 +66,19 @@ class StreamCase:
         """A row a point of an axis."""
         whole = self._set(data)
         found = tuned(self.problem, self.method, whole, plans)
+        common = tuned_columns(found) | {"made_of": whole.made_of}
+        if self.problem.paid:
+            part, ledger = paid_part(self.problem, self.method, whole, self.seed)
+            return [row | common for row in self._rows(part, found, ledger)]
         x, y = whole.stream(self.seed, self.problem.arrivals)
         part = Part(x=x, y=y, test_x=whole.test_x, test_y=whole.test_y)
-        common = tuned_columns(found) | {"made_of": whole.made_of}
         return [row | common for row in self._rows(part, found)]
 
     def _set(self, data: Path | None) -> StreamSet:
         problem = self.problem
         return stream_set(problem.data, data, public=problem.public, components=problem.components)
 
-    def _rows(self, part: Part, found: Tuned) -> list[dict[str, Any]]:
+    def _rows(self, part: Part, found: Tuned, ledger: Ledger | None = None) -> list[dict[str, Any]]:
         if self.method.kind == "not private":
             return [_row("all", len(part.y), svm_error(part, found.regularization[0]))]
         if self.method.kind == "one batch":
@@ -88,6 +93,7 @@ class StreamCase:
             step=found.step,
             regularization=found.regularization[0],
             seed=self.seed,
+            ledger=ledger,
         )
         return [*_by_labels(self.problem, run), *_by_updates(self.problem, run), *_by_arrivals(run)]
 

@@ -43,7 +43,8 @@ WIDTH = 0.2
 @dataclass(frozen=True, kw_only=True)
 class StreamProblem:
     """``labels``: where the label axis ends; ``updates``: where the other one does; ``marks``: labels that tables tell
-    of; ``arrivals``: how long a stream is at most; ``public``: how many records everything is tuned on.
+    of; ``arrivals``: how long a stream is at most; ``public``: how many records everything is tuned on; ``paid``: how
+    many records, that never arrive, components are paid by; 0: they are of the public part.
     """
 
     name: str
@@ -54,6 +55,7 @@ class StreamProblem:
     marks: tuple[int, ...]
     arrivals: int
     public: int
+    paid: int = 0
 
     def settings(self) -> dict[str, Any]:
         """All that distinguishes it from another."""
@@ -119,6 +121,10 @@ class StreamMethod:
         if self.window == "immediate":
             return Immediate()
         return SlidingWindow(self.size) if self.window == "flsw" else MiniBatch(self.size)
+
+    def budget(self) -> Budget:
+        """What all may cost, under zero-out."""
+        return Budget(epsilon=self.total, delta=self.delta)
 
     def slab(self) -> Slab:
         """Where a record is worth asking; 1/t shrinks with the updates, as the paper's e^(-1/t)."""

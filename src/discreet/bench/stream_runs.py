@@ -66,10 +66,23 @@ def axis(end: int) -> Floats:
 
 
 def learned(
-    problem: StreamProblem, method: StreamMethod, part: Part, *, step: float, regularization: float, seed: int
+    problem: StreamProblem,
+    method: StreamMethod,
+    part: Part,
+    *,
+    step: float,
+    regularization: float,
+    seed: int,
+    ledger: Ledger | None = None,
 ) -> Run:
-    """Learn until the labels and the updates of the problem's axes are there, or the stream is over."""
-    learner = StreamLearner.simulated(_settings(method, part.x.shape[1], step, regularization), seed=seed)
+    """Learn until the labels and the updates of the problem's axes are there, or the stream is over.
+
+    ``ledger``: one that is drawn from the seed and has the stream in its terms; without one there is one of its own.
+    """
+    settings = _settings(method, part.x.shape[1], step, regularization)
+    learner = (
+        StreamLearner.simulated(settings, seed=seed) if ledger is None else StreamLearner.of(settings, ledger=ledger)
+    )
     arrived, asked, models, bits = [0], [0], [np.zeros(part.x.shape[1])], []
     for vector, label in zip(part.x, part.y.tolist(), strict=True):
         bit = learner.ask(vector)

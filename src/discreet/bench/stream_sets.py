@@ -10,7 +10,7 @@ error rates may be looked at freely. Components may also be *paid* for: then the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -41,6 +41,7 @@ class StreamSet:
     public_x: Floats
     public_y: Signs
     test_x: Floats
+    test_raw: Floats
     test_y: Signs
     arriving_y: Signs
     raw: Any
@@ -50,8 +51,19 @@ class StreamSet:
 
     def stream(self, seed: int, most: int) -> tuple[Floats, Signs]:
         """The first ``most`` arrivals of a seed's permutation, prepared."""
-        order = np.random.default_rng([seed, _SPLIT_SEED]).permutation(len(self.places))[:most]
+        order = self._order(seed)[:most]
         return self.preparation.rows(_rows(self.raw, self.places[order])), self.arriving_y[order]
+
+    def last(self, seed: int, count: int) -> Floats:
+        """The last ``count`` of that permutation, as they came."""
+        return _rows(self.raw, self.places[self._order(seed)[-count:]])
+
+    def with_preparation(self, preparation: Preparation) -> StreamSet:
+        """The same, arriving prepared otherwise."""
+        return replace(self, preparation=preparation)
+
+    def _order(self, seed: int) -> NDArray[np.int64]:
+        return np.random.default_rng([seed, _SPLIT_SEED]).permutation(len(self.places))
 
 
 @lru_cache(maxsize=4)
@@ -68,10 +80,12 @@ def stream_set(name: StreamData, place: Path | None, *, public: int, components:
         made = made.with_constants(sample.mean(axis=0), 1.0, origin="public")
         made = made.with_components(components_of(made.scaled(sample), components), origin="public")
     test = np.random.default_rng(_SPLIT_SEED).permutation(len(raw.test_y))[: _TEST[name]]
+    test_raw = _rows(raw.test_x, test)
     return StreamSet(
         public_x=made.rows(sample),
         public_y=raw.y[shown],
-        test_x=made.rows(_rows(raw.test_x, test)),
+        test_x=made.rows(test_raw),
+        test_raw=test_raw,
         test_y=raw.test_y[test],
         arriving_y=raw.y[hidden],
         raw=raw.x,

@@ -10,39 +10,21 @@ import numpy as np
 
 from discreet.bench.charts import Chart, Panel, Series
 from discreet.bench.results import Row
-from discreet.bench.stream_figures import KDD, MNIST, error_panel
-from discreet.bench.stream_methods import NOT_PRIVATE, StreamMethod, ours, papers
+from discreet.bench.stream_figures import COLORS, error_panel, errors_of
+from discreet.bench.stream_grid import AT, KDD, SIZED, SIZES, SLABBED, shrinking, sized_name
+from discreet.bench.stream_methods import NOT_PRIVATE
 from discreet.bench.stream_tables import (
+    MEAN,
     PAIRED,
     Found,
     answer,
     by_problem,
     difference,
-    error_table,
     points_of,
     questions_table,
     spread_difference,
 )
 from discreet.bench.tables import Table
-
-SIZES = (1, 2, 5, 10, 20)
-"""Of mini-batches, and of windows."""
-AT = {MNIST.name: 100, "kdd99, short": 200}
-KDD_SHORT = replace(KDD, name="kdd99, short", labels=200, updates=40, marks=(100, 200))
-FAMILIES = ("paper: Bernoulli, FLMB", "paper: Bernoulli, FLSW", "ours: one-sided 0.5, Gaussian, FLMB")
-
-
-def _sized(size: int) -> tuple[StreamMethod, ...]:
-    made = (papers("bernoulli", "flmb"), papers("bernoulli", "flsw"), ours("0.5", "flmb"))
-    return tuple(replace(method, size=size, name=_named(method.name, size)) for method in made)
-
-
-def _named(name: str, size: int) -> str:
-    """The usual size has no ending, so that the same case in two experiments is run once."""
-    return name if size == 5 else f"{name}, of {size}"
-
-
-FIG_4 = (((MNIST, KDD_SHORT), tuple(method for size in SIZES for method in _sized(size))),)
 
 
 def fig_4_tables(rows: Sequence[Row]) -> list[Table]:
@@ -50,16 +32,15 @@ def fig_4_tables(rows: Sequence[Row]) -> list[Table]:
     tables = []
     for found in by_problem(rows):
         at = AT[found.problem]
-        tables.append(_sizes(found, at))
-        tables.append(_spreads(found, at))
+        tables += [_sizes(found, at), spreads_of(found, at)]
     return tables
 
 
 def _sizes(found: Found, at: int) -> Table:
     lines = []
-    for family in FAMILIES:
-        samples = [list(found.errors(_named(family, size), at).values()) for size in SIZES]
-        lines.append((family, *(_mean_and_deviation(sample) for sample in samples)))
+    for family in SIZED:
+        samples = [list(found.errors(sized_name(family.name, size), at).values()) for size in SIZES]
+        lines.append((family.name, *(_mean_and_deviation(sample) for sample in samples)))
     return Table(
         title=f"{found.problem}: error at {at} labels, %, by the size of mini-batches or windows",
         columns=("method", *(str(size) for size in SIZES)),
@@ -74,16 +55,17 @@ def _mean_and_deviation(sample: Sequence[float]) -> str:
     return f"{100 * np.mean(sample):.1f} ± {100 * np.std(sample, ddof=1):.1f}"
 
 
-def _spreads(found: Found, at: int) -> Table:
+def spreads_of(found: Found, at: int) -> Table:
+    """Sizes above 1 against 1."""
     lines = []
-    for family in FAMILIES:
-        one = found.errors(_named(family, 1), at)
+    for family in SIZED:
+        one = found.errors(sized_name(family.name, 1), at)
         for size in SIZES[1:]:
-            other = found.errors(_named(family, size), at)
+            other = found.errors(sized_name(family.name, size), at)
             spread, error = spread_difference(one, other), difference(one, other)
             if spread is not None and error is not None:
                 told = (points_of(spread), answer(spread), points_of(error), answer(error))
-                lines.append((family, str(size), *told))
+                lines.append((family.name, str(size), *told))
     return Table(
         title=f"{found.problem}: does a size above 1 help, at {at} labels?",
         columns=(
@@ -104,43 +86,31 @@ def fig_4_charts(rows: Sequence[Row]) -> list[Chart]:
     panels = []
     for found in by_problem(rows):
         at = AT[found.problem]
-        series = tuple(one for family in FAMILIES if (one := _by_size(found, family, at)) is not None)
-        panels.append(
-            Panel(
-                title=f"{found.problem}, {at} labels, and one deviation",
-                x_label="size",
-                y_label="error, %",
-                series=series,
-            )
-        )
+        series = tuple(one for family in SIZED if (one := _by_size(found, family.name, at)) is not None)
+        title = f"{found.problem}, {at} labels, and one standard deviation"
+        panels.append(Panel(title=title, x_label="size", y_label="error, %", series=series))
     return [Chart(name="stream-fig-4", panels=tuple(panels))] if panels else []
 
 
 def _by_size(found: Found, family: str, at: int) -> Series | None:
-    samples = {size: list(found.errors(_named(family, size), at).values()) for size in SIZES}
+    samples = {size: list(found.errors(sized_name(family, size), at).values()) for size in SIZES}
     known = {size: np.array(sample) for size, sample in samples.items() if len(sample) > 1}
     if not known:
         return None
-    means = {size: float(100 * sample.mean()) for size, sample in known.items()}
-    deviations = {size: float(100 * sample.std(ddof=1)) for size, sample in known.items()}
+    means = [float(100 * sample.mean()) for sample in known.values()]
+    deviations = [float(100 * sample.std(ddof=1)) for sample in known.values()]
     return Series(
         name=family,
         x=tuple(map(float, known)),
-        y=tuple(means.values()),
-        low=tuple(means[size] - deviations[size] for size in known),
-        high=tuple(means[size] + deviations[size] for size in known),
+        y=tuple(means),
+        low=tuple(max(mean - apart, 0.0) for mean, apart in zip(means, deviations, strict=True)),
+        high=tuple(mean + apart for mean, apart in zip(means, deviations, strict=True)),
+        color=COLORS[family],
     )
 
 
 # -- Fig. 5
 
-
-def _slabs(method: StreamMethod) -> tuple[StreamMethod, StreamMethod]:
-    return method, replace(method, shrinking=True, name=f"{method.name}, shrinking")
-
-
-SLABBED = (papers("bernoulli", "flsw"), papers("bernoulli", "flmb"), ours("0.5", "flsw"), ours("0.5", "flmb"))
-FIG_5 = (((KDD,), (*(each for method in SLABBED for each in _slabs(method)), NOT_PRIVATE)),)
 ARRIVALS = (250, 500, 1000)
 
 
@@ -148,18 +118,22 @@ def fig_5_tables(rows: Sequence[Row]) -> list[Table]:
     """Labels of the first arrivals, and errors at equal labels."""
     tables = []
     for found in by_problem(rows):
-        tables.append(error_table(found, found.methods, KDD.marks, f"{found.problem}: error rates"))
-        tables.append(_labels_cut(found))
-        asked = [(f"shrinking is better: {fixed.name}", fixed.name, slim.name) for fixed, slim in map(_slabs, SLABBED)]
-        tables.append(questions_table(found, asked, [*KDD.marks, "mean"], f"{found.problem}: errors at equal labels"))
+        tables += [errors_of(found), *slabs_of(found, [*KDD.marks, MEAN])]
     return tables
+
+
+def slabs_of(found: Found, marks: Sequence[float | str]) -> list[Table]:
+    """Does a shrinking slab ask for fewer, and what does that cost?"""
+    asked = [(fixed.name, fixed.name, shrinking(fixed).name) for fixed in SLABBED]
+    title = f"{found.problem}: is a shrinking slab better, at equal labels?"
+    return [_labels_cut(found), questions_table(found, asked, marks, title)]
 
 
 def _labels_cut(found: Found) -> Table:
     lines = []
-    for fixed, slim in map(_slabs, SLABBED):
+    for fixed in SLABBED:
         for at in ARRIVALS:
-            before, after = found.asked(fixed.name, at), found.asked(slim.name, at)
+            before, after = found.asked(fixed.name, at), found.asked(shrinking(fixed).name, at)
             gap = difference(before, after)
             if gap is not None:
                 means = (f"{np.mean(list(before.values())):.0f}", f"{np.mean(list(after.values())):.0f}")
@@ -177,14 +151,12 @@ def fig_5_charts(rows: Sequence[Row]) -> list[Chart]:
     """Labels by arrivals, and error by labels, fixed and shrinking."""
     panels: list[Panel] = []
     for found in by_problem(rows):
-        for slim in (False, True):
-            title = "shrinking slab" if slim else "fixed slab"
-            names = [_slabs(method)[slim].name for method in SLABBED]
-            panels.append(_asked_panel(found, names, title))
-        for slim in (False, True):
-            title = "shrinking slab" if slim else "fixed slab"
-            names = [*(_slabs(method)[slim].name for method in SLABBED), NOT_PRIVATE.name]
-            panels.append(_plain(error_panel(found, names, "labels", title)))
+        names = {"fixed slab": [method.name for method in SLABBED]}
+        names["shrinking slab"] = [shrinking(method).name for method in SLABBED]
+        panels += [_plain(_asked_panel(found, mine, title)) for title, mine in names.items()]
+        panels += [
+            _plain(error_panel(found, [*mine, NOT_PRIVATE.name], "labels", title)) for title, mine in names.items()
+        ]
     return [Chart(name="stream-fig-5", panels=tuple(panels))] if panels else []
 
 
@@ -196,10 +168,11 @@ def _asked_panel(found: Found, names: Sequence[str], title: str) -> Panel:
         means = [float(np.mean([row["asked"] for row in rows if row["at"] == at])) for at in points]
         if points:
             series.append(Series(name=name, x=tuple(points), y=tuple(means)))
-    return _plain(Panel(title=title, x_label="arrivals", y_label="labels asked for", series=tuple(series)))
+    return Panel(title=title, x_label="arrivals", y_label="labels asked for", series=tuple(series))
 
 
 def _plain(panel: Panel) -> Panel:
-    """The same method has one name, and so one line of the legend, in all panels."""
-    series = tuple(replace(one, name=one.name.removesuffix(", shrinking")) for one in panel.series)
+    """The same method has one name and one colour in all panels."""
+    names = [one.name.removesuffix(", shrinking") for one in panel.series]
+    series = tuple(replace(one, name=name, color=COLORS[name]) for one, name in zip(panel.series, names, strict=True))
     return replace(panel, series=series)

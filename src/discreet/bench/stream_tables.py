@@ -48,17 +48,35 @@ class Found:
                 found.setdefault(row["at"], {})[row["seed"]] = row["error"]
         return dict(sorted(found.items()))
 
-    def errors(self, method: str, at: float | str) -> BySeed:
-        """At so many labels; or the mean over the axis, of the seeds that reached its end."""
-        points = self.points(method, "labels")
-        if at != MEAN:
-            return points.get(float(at), {})
-        whole = set.intersection(*(set(values) for values in points.values())) if points else set[int]()
-        return {seed: float(np.mean([values[seed] for values in points.values()])) for seed in sorted(whole)}
+    def errors(self, method: str, at: float) -> BySeed:
+        """At so many labels."""
+        return self.points(method, "labels").get(float(at), {})
+
+    def both(self, first: str, second: str, at: float | str) -> tuple[BySeed, BySeed]:
+        """Of two methods: at so many labels, or the mean over the points of the axis that both have."""
+        if not isinstance(at, str):
+            return self.errors(first, at), self.errors(second, at)
+        points = [self.points(method, "labels") for method in (first, second)]
+        common = sorted(set(points[0]) & set(points[1]))
+        left, right = (_mean_over([mine[place] for place in common]) for mine in points)
+        return left, right
 
     def asked(self, method: str, arrivals: float) -> BySeed:
         """How many were asked of the first arrivals."""
         return {row["seed"]: row["asked"] for row in self.of(method, "arrivals") if row["at"] == arrivals}
+
+    def share_asked(self, method: str) -> float | None:
+        """Of the arrivals that were counted, up to a thousand."""
+        last: dict[int, tuple[float, float]] = {}
+        for row in self.of(method, "arrivals"):
+            last[row["seed"]] = max(last.get(row["seed"], (0.0, 0.0)), (row["at"], row["asked"]))
+        return float(np.mean([asked / at for at, asked in last.values()])) if last else None
+
+
+def _mean_over(points: Sequence[BySeed]) -> BySeed:
+    """Of the seeds that got to all of them."""
+    whole = set.intersection(*(set(values) for values in points)) if points else set[int]()
+    return {seed: float(np.mean([values[seed] for values in points])) for seed in sorted(whole)}
 
 
 def by_problem(rows: Sequence[Row]) -> list[Found]:
@@ -95,7 +113,7 @@ def answer(found: Interval | None) -> str:
 
 
 def error_table(found: Found, methods: Iterable[str], marks: Sequence[int], title: str) -> Table:
-    """A method a row: what it claims, its errors at marks, what was asked of the first thousand."""
+    """A method a row: what it claims, its errors at marks, and how many of the first arrivals it asked."""
     lines = []
     for method in methods:
         mine = [row for row in found.rows if row["method"] == method]
@@ -103,11 +121,12 @@ def error_table(found: Found, methods: Iterable[str], marks: Sequence[int], titl
             continue
         last = [row["error"] for row in mine if row["axis"] == "all"]
         cells = [percent_of(found.errors(method, mark).values() or last) for mark in marks]
-        asked = found.asked(method, 1000.0).values()
-        lines.append((method, claim_of(mine[0]), str(len({row["seed"] for row in mine})), *cells, _count(asked)))
+        share = found.share_asked(method)
+        asked = "-" if share is None else f"{100 * share:.0f}"
+        lines.append((method, claim_of(mine[0]), str(len({row["seed"] for row in mine})), *cells, asked))
     return Table(
         title=title,
-        columns=("method", "claim", "seeds", *(f"error at {mark} labels, %" for mark in marks), "asked of 1,000"),
+        columns=("method", "claim", "seeds", *(f"error at {mark} labels, %" for mark in marks), "asked, %"),
         rows=tuple(lines),
         note=NOTE,
     )
@@ -116,7 +135,8 @@ def error_table(found: Found, methods: Iterable[str], marks: Sequence[int], titl
 NOTE = (
     "Error rates on the test set, means over permutations with 95% intervals by Student's t. `claim`: epsilon, delta; "
     "*replace-one* is what the paper claims for its noise, and behind it what the same run costs under zero-out, each "
-    "path by itself; everything else is under zero-out. A method that is not private has all labels at once."
+    "path by itself; everything else is under zero-out. A method that is not private has all labels at once. `asked`: "
+    "of the first thousand arrivals, or of all if there were fewer."
 )
 
 
@@ -137,9 +157,9 @@ def questions_table(
     lines = []
     for asked, higher, lower in questions:
         for mark in marks:
-            gap = difference(found.errors(higher, mark), found.errors(lower, mark))
+            gap = difference(*found.both(higher, lower, mark))
             if gap is not None:
-                where = "on average" if mark == MEAN else f"at {mark:g} labels"
+                where = "on average" if isinstance(mark, str) else f"at {mark:g} labels"
                 lines.append((asked, where, points_of(gap), answer(gap)))
     return Table(
         title=title,
@@ -151,7 +171,7 @@ def questions_table(
 
 PAIRED = (
     "Differences of error rates, paired over permutations, with 95% intervals; above 0 is in favour of the question. "
-    "`on average`: over the whole label axis."
+    "`on average`: over the whole label axis, or those of its points that both have."
 )
 
 
@@ -168,8 +188,3 @@ def percent_of(values: Iterable[float]) -> str:
 def points_of(gap: Interval) -> str:
     """A difference in points."""
     return f"{100 * gap.value:+.1f} ({100 * gap.low:+.1f} to {100 * gap.high:+.1f})"
-
-
-def _count(values: Iterable[float]) -> str:
-    sample = list(values)
-    return f"{np.mean(sample):.0f}" if sample else "-"

@@ -21,7 +21,7 @@ from discreet.bench.stream_runs import Part, batch_error, learned, svm_error
 from discreet.bench.stream_sets import StreamSet
 from discreet.errors import BadInput
 
-STEPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+STEPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 LAMBDAS = (1e-3, 1e-1)
 BATCH_LAMBDAS = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
 ORDERS = 10
@@ -42,7 +42,10 @@ class Tuned:
 
 def tuned_name(problem: StreamProblem, method: StreamMethod) -> str:
     """The same for cases that are tuned alike."""
-    told = [problem.settings(), {key: value for key, value in method.settings().items() if key != "name"}]
+    told = [
+        {key: value for key, value in problem.settings().items() if key not in ("name", "paid")},
+        {key: value for key, value in method.settings().items() if key != "name"},
+    ]
     return json.dumps([told, STEPS, LAMBDAS, BATCH_LAMBDAS, ORDERS], sort_keys=True)
 
 

@@ -64,7 +64,10 @@ class BaselineModel:
 
 def signed_rows(vectors: Any, labels: Any, *, records: int, features: int, radius: float) -> Floats:
     """y x for every slot: vectors in the ball, and zeros where there is no label of 1 or -1, or no record."""
-    rows, signs = np.asarray(vectors, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    try:
+        rows, signs = np.asarray(vectors, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):  # whose message would show a value
+        rows, signs = np.empty(0), np.empty(0)
     if rows.ndim != 2 or rows.shape[1] != features or signs.shape != (len(rows),) or len(rows) > records:
         raise BadInput(
             "a batch to learn from",
@@ -85,8 +88,8 @@ def batch_svm(vectors: Any, labels: Any, *, regularization: float, radius: float
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
-    rows = np.asarray(vectors, dtype=np.float64)
-    signed = signed_rows(rows, labels, records=len(rows), features=rows.shape[-1], radius=radius)
+    count, width = len(vectors), np.shape(vectors)[-1]
+    signed = signed_rows(vectors, labels, records=count, features=width, radius=radius)
     signs = np.asarray(labels, dtype=np.float64)
     kept = np.abs(signs) == 1
     if not regularization > 0 or len(set(signs[kept].tolist())) != 2:

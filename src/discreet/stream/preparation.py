@@ -105,7 +105,10 @@ class Preparation:
 
     def scaled(self, inputs: Any) -> Floats:
         """(n, inputs) numbers after the constants alone; a row with one that is not finite is no number anywhere."""
-        found = np.array(inputs, dtype=np.float64)
+        try:
+            found = np.array(inputs, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):  # whose message would show a value
+            found = np.empty(0)
         if found.ndim != 2 or found.shape[1] != self.inputs:
             raise BadInput("records to prepare", f"they are not rows of {self.inputs} numbers", "Give (n, inputs)")
         with np.errstate(all="ignore"):  # a warning would tell of a record
@@ -154,7 +157,7 @@ class Preparation:
 
 def _vectors(records: Any, inputs: int) -> Floats:
     """Rows of numbers; a record that is none is a row that is not finite."""
-    if isinstance(records, np.ndarray):
+    if isinstance(records, np.ndarray) and records.dtype.kind in "biuf":
         return records
     rows = np.full((len(records), inputs), np.nan)
     for place, record in enumerate(records):
