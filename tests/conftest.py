@@ -37,6 +37,8 @@ THOROUGH = (
     "selectors/test_selection_attack.py",
     "storage/test_storage_contract.py",
     "storage/test_storage_kills.py",
+    "stream/test_stream_attack.py",
+    "stream/test_stream_neighbours.py",
     "testing/test_contracts.py",
     "trainers/test_several_processes.py",
     "trainers/test_training_statistics.py",

@@ -178,7 +178,7 @@ def test_a_recorder_sees_each_use_and_a_replay_gives_it_back():
     receipt = paid(ASK, tape)
     watched = EndlessCoins(receipt, who="stream")
     chances = np.resize(np.array([LOW, HIGH], dtype=np.uint64), 40)
-    seen = watched.toss_many(10, chances, LOW, HIGH).tolist() + [watched.toss(3, HIGH, LOW, HIGH)]
+    seen = [*watched.toss_many(10, chances, LOW, HIGH).tolist(), watched.toss(3, HIGH, LOW, HIGH)]
     plain = coins()
     assert seen == [*plain.toss_many(10, chances, LOW, HIGH).tolist(), plain.toss(3, HIGH, LOW, HIGH)]
     calls = [call for call, _ in tape.tape.calls]

@@ -22,6 +22,7 @@ from discreet.stream.windows import ENDLESS
 if TYPE_CHECKING:
     from discreet.stream.learner import StreamLearner
     from discreet.stream.loop import Loop
+    from discreet.stream.waiting import Key
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -40,18 +41,30 @@ def ask_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | Non
         for key in ids:
             learner._waiting.check(key)
     if learner._coins.watched or _short(learner):  # each toss is seen by itself, or there is little to do at once
-        return np.array([_one(learner, x, y, ids, place) for place in range(len(x))], dtype=bool)
-    found = np.zeros(len(x), dtype=bool)
+        first = learner._arrived
+        bits = np.array([_one(learner, x, y, ids, place) for place in range(len(x))], dtype=bool)
+        return _remembered(learner, bits, first, ids if y is None else ())
+    found, first = np.zeros(len(x), dtype=bool), learner._arrived
     for start in range(0, len(x), _CHUNK):
         Chunk(learner, x[start : start + _CHUNK], y, ids, start).decide(found)
+    return _remembered(learner, found, first, ids if y is None else ())
+
+
+def _remembered(
+    learner: StreamLearner, found: NDArray[np.bool_], first: int, ids: Sequence[str] | None
+) -> NDArray[np.bool_]:
+    """So that `learn_many` knows whom it is about."""
+    places = found.nonzero()[0].tolist()
+    learner._latest = [first + place for place in places] if ids is None else [ids[p] for p in places if ids]
     learner._last_record = object()  # none that was given by itself
     return found
 
 
 def _short(learner: StreamLearner) -> bool:
-    """Whether there are few records between two updates."""
+    """Whether there are few records between two updates: windows in which nobody is asked have none."""
     arrivals, asks = learner.settings.window.room(0, 0)
-    return min(arrivals, asks * ONE / learner._high) < 3
+    seldom = ONE / learner._high
+    return (max(arrivals, seldom) if arrivals < ENDLESS else asks * seldom) < 3
 
 
 def _one(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None, place: int) -> bool:
@@ -184,23 +197,23 @@ def codes_of(learner: StreamLearner, y: Any, places: Places) -> tuple[Places, in
         return np.array([-1 if code is None else code for code in found], dtype=np.int64), found.count(None)
 
 
-def learn_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None) -> None:
-    """Labels of asked rows, in their order."""
-    waiting = learner._waiting
+def learn_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None) -> int:
+    """Labels of asked rows, in their order. How many of them were waited for."""
     if len(y) != len(x) or (ids is not None and len(ids) != len(x)):
         raise BadInput("labels of records", "there is not one for each record", "Give as many")
-    keys = list(waiting.rows)[len(waiting.rows) - len(x) :] if ids is None else list(ids)
-    if len(keys) != len(x) or len(set(keys)) != len(keys) or not all(key in waiting.rows for key in keys):
-        raise BadInput("labels of records", "not all of them were asked and wait for one", "Give rows that were asked")
+    keys: list[Key] = learner._latest if ids is None else list(ids)
     if ids is None:
         records, nulls = learner._ball.many(x)
-        kept = [waiting.rows[key][1] for key in keys]
-        if not all(_same(one, records[place], bool(nulls[place])) for place, one in enumerate(kept)):
-            raise BadInput("labels of records", "they are not the records that were asked last", "Give their ids")
+        kept = learner._waiting.rows
+        if len(keys) != len(x) or not all(
+            key not in kept or _same(kept[key][1], records[place], bool(nulls[place])) for place, key in enumerate(keys)
+        ):
+            raise BadInput("labels of records", "they are not those that `ask_many` said yes to last", "Give their ids")
+        learner._latest = []
     codes, _ = codes_of(learner, y, np.arange(len(x)))
     labels = learner.settings.classes
-    for key, code in zip(keys, codes.tolist(), strict=True):
-        learner.learn_late(key, None if code < 0 else labels[code])
+    told = zip(keys, codes.tolist(), strict=True)
+    return sum(learner.learn_late(key, None if code < 0 else labels[code]) for key, code in told)
 
 
 def _same(kept: Floats | None, record: Floats, null: bool) -> bool:

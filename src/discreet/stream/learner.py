@@ -143,12 +143,11 @@ class StreamLearner(Loop):
         """As `ask` of each row in order, with no label in between. A row that is not finite is a null."""
         return batches.ask_many(self, self._reading.rows(x), None, ids)
 
-    def learn_many(self, x: ArrayLike, y: Sequence[Label | None], ids: Sequence[str] | None = None) -> None:
-        """The labels of rows that were asked, in the order in which they were: ``learn_many(x[asked], y[asked])``.
-
-        Without ids they are those that were asked last.
+    def learn_many(self, x: ArrayLike, y: Sequence[Label | None], ids: Sequence[str] | None = None) -> int:
+        """The labels of rows that were asked: by their ids, or all that `ask_many` said yes to last, in its order:
+        ``learn_many(x[asked], y[asked])``. How many were waited for.
         """
-        batches.learn_many(self, self._reading.rows(x), y, ids)
+        return batches.learn_many(self, self._reading.rows(x), y, ids)
 
     def ask_and_learn_many(
         self, x: ArrayLike, y: Sequence[Label | None], ids: Sequence[str] | None = None

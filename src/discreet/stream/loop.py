@@ -54,6 +54,7 @@ class Loop:
         self._counts = None if settings.drift is None else EndlessCounts(self._receipt, who=COUNTED)
         self._hinge = isinstance(settings.loss, Hinge)
         self._slab, self._last_record = settings.slab, _NOTHING
+        self._latest: list[Key] = []
         self._simple, self._ends = settings.asking.two_valued and settings.rows == 1, None
         self._arrived = self._asked = self._labelled = 0
         self._updates = self._noises = self._resets = self._checks = 0

@@ -36,7 +36,7 @@ PREPARATION, STREAM = 0, 1
 """Its phases."""
 Prepared = Literal["arriving", "held-out"]
 """Whom a paid preparation looked at: records that arrive later, or others that never will."""
-AMPLE = 10**6
+AMPLE = 10**9
 _HALVINGS = 50
 
 
@@ -153,7 +153,7 @@ def stream_price(
         )
         costs = {path.name: cost_of(path, terms.accounted, by_pld=True) for path in terms.trajectories()}
         worst = max(costs.values())
-        if guess < AMPLE and worst <= guess:  # certified as finely as a ledger of this budget is
+        if tries and worst <= guess:  # certified as finely as a ledger of this budget is
             break
         tries += 1
         guess = worst if tries < 3 else Decimal(repr(rounded_up(float(worst) * (1 + 1e-6))))
