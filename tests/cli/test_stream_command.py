@@ -227,7 +227,8 @@ def test_what_is_lost_and_comes_no_more_is_forgotten_on_demand(place):
     """The marks of a batch that never became durable."""
     from discreet.config import read_stream_config
     from discreet.stream.journal import Marks, mark
-    from discreet.stream.service import StreamService, vectors_of
+    from discreet.stream.service import StreamService
+    from discreet.stream.taking import vectors_of
 
     config = read_stream_config(place / "pay.toml")
     with StreamService(config) as service:

@@ -37,3 +37,34 @@ def label(number):
 
 def written(lines):
     return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def lines_of(service, forms):
+    return [service.form.read(json.dumps(form).encode()) for form in forms]
+
+
+def taken(service, forms, *, batch=None):
+    """All decisions for these lines, in batches of ``batch``."""
+    lines = lines_of(service, forms)
+    size = batch or max(1, len(lines))
+    return [one for start in range(0, len(lines), size) for one in service.take(lines[start : start + size]).answers]
+
+
+def mixed(count):
+    """Records, with labels before, with, after and long after them."""
+    forms = []
+    for number in range(count):
+        if number % 7 == 3:
+            forms.append(label(number))
+        forms.append(record(number, **({"label": label(number)["label"]} if number % 7 == 5 else {})))
+        if number % 7 == 1:
+            forms.append(label(number))
+        if number >= 20 and number % 3 == 0:
+            forms.append(label(number - 20))
+    return forms
+
+
+def state_of(service):
+    body, arrays = service._state()
+    body["table"]["learner"]["table"].pop("ledger")
+    return json.dumps(body, sort_keys=True), arrays, service.store.open_questions()
