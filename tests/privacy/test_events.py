@@ -3,7 +3,7 @@ import math
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import BadInput, InvalidEvent
@@ -21,6 +21,7 @@ from discreet.privacy.events import (
     Repeated,
     ThresholdResponse,
 )
+from discreet.privacy.release_gate import ReleaseGate
 
 positive = st.floats(min_value=1e-6, max_value=1e6)
 losses = st.decimals(min_value=0, max_value=50, places=9)
@@ -32,6 +33,7 @@ elementary = st.one_of(
     st.builds(Pure, epsilon=losses),
     st.builds(BoundedRange, epsilon=losses),
     st.builds(ThresholdResponse, asked=losses, missed=losses),
+    st.builds(ReleaseGate, k=st.integers(1, 10**6), beta=st.floats(1e-9, 0.999), counts=st.booleans()),
     st.just(PmfFamily(present=((0.25, 0.75),), absent=((0.5, 0.5),))),
 )
 events = st.recursive(
@@ -127,7 +129,8 @@ def test_flattening_counts():
     assert list(flatten(Repeated(event=inner, count=2))) == [(Pure(epsilon=1), 2), (Pure(epsilon=2), 6)]
 
 
-@given(elementary.filter(lambda e: not isinstance(e, PmfFamily)))
+@settings(deadline=None)  # the first one imports dp_accounting
+@given(elementary.filter(lambda e: not isinstance(e, (PmfFamily, ReleaseGate))))
 def test_conversion_keeps_the_mechanism(event):
     import dp_accounting as dpa
 

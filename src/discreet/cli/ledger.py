@@ -215,14 +215,15 @@ def parse_event(text: str) -> Event:
     if kind not in known:
         raise BadInput(f"--event {kind}", "there is no such mechanism", f"Choose one of {', '.join(known)}")
     form: dict[str, Any] = {"kind": kind, "version": 1}
-    if kind == "discrete-laplace":
-        form["sensitivity"] = 1
+    given = {"kind", "version"}
+    form |= _DEFAULTS.get(kind, {})
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not sign:
             raise BadInput(f"--event {text}", f"{pair} is not name=value", "Write it like 'laplace epsilon=0.5'")
-        if name in form and (kind, name) != ("discrete-laplace", "sensitivity"):
+        if name in given:
             raise BadInput(f"--event {text}", f"{name} is given twice", "Give each value once")
+        given.add(name)
         form[name] = _number(name, value)
     try:
         return from_json(form)
@@ -230,11 +231,19 @@ def parse_event(text: str) -> Event:
         raise BadInput(f"--event {text}", error.fact, "Write it like 'laplace epsilon=0.5'") from None
 
 
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "discrete-laplace": {"sensitivity": 1},
+    "release-gate": {"values": 1, "counts": False, "normalisation": "nfkc,case,whitespace"},
+}
+
+
 def _number(name: str, value: str) -> int | float | str:
-    if name in ("epsilon", "asked", "missed"):
+    if name in ("epsilon", "asked", "missed", "normalisation"):
         return value
+    if name == "counts" and value in ("true", "false"):
+        return value == "true"
     try:
-        return int(value) if name == "sensitivity" else float(value)
+        return int(value) if name in ("sensitivity", "k", "values") else float(value)
     except ValueError:
         raise BadInput(f"--event {name}={value}", "it is not a number", "Give a number") from None
 

@@ -26,6 +26,7 @@ from discreet.noise.sources import Streams
 from discreet.privacy.events import PmfFamily, Pure
 from discreet.privacy.exact import exact_sum
 from discreet.privacy.ledger.receipts import Receipt
+from discreet.privacy.release_gate import ReleaseGate
 
 
 class SecretKey:
@@ -94,7 +95,7 @@ def release_key(receipt: Receipt, *, master: SecretKey | None = None, who: str |
     Without a master key it is drawn from the ledger's source. Tossing the same coins for another batch would void the
     promise, so a second call is refused.
     """
-    paid_events(receipt, (PmfFamily, Pure), "keyed", who)
+    paid_events(receipt, (PmfFamily, Pure, ReleaseGate), "keyed", who)
     ticket = receipt.take(RELEASE, who)
 
     def sampler(streams: Streams) -> bytes:

@@ -26,6 +26,7 @@ from discreet.privacy.events import (
     Repeated,
     ThresholdResponse,
 )
+from discreet.privacy.release_gate import ReleaseGate
 from discreet.privacy.tuned import RunLaw, Tuned, law_from_json
 
 REGISTRY: dict[tuple[str, int], type[Event]] = {
@@ -40,6 +41,7 @@ REGISTRY: dict[tuple[str, int], type[Event]] = {
         PmfFamily,
         PoissonSampledGaussian,
         Pure,
+        ReleaseGate,
         Repeated,
         ThresholdResponse,
         Tuned,
@@ -120,7 +122,7 @@ def to_dp_accounting(event: Event) -> Any:
     """The same mechanism as a `dp_accounting` event (imported here, not before).
 
     Pure, bounded-range and threshold-response events become the two-valued randomized response of the same epsilon,
-    which dominates every epsilon-DP mechanism. A pmf family has no counterpart there.
+    which dominates every epsilon-DP mechanism. A pmf family or a release gate has no counterpart there.
     """
     import math
 

@@ -88,6 +88,11 @@ class RdpLimit:
         self._delta = float_below(divided_down(budget.delta, self.orders.size)) if orders else 0.0
         self.nothing = Spending(np.zeros(self.orders.size))
 
+    def supports(self, event: Event) -> bool:
+        """Whether a spending with ``event`` in it could be proven anything of: a release gate has no divergence."""
+        done = event.pure_epsilon() is not None
+        return done or bool(np.isfinite(rdp_curve(event, self.orders)).any())
+
     def after(self, spent: Spending, event: Event, count: int = 1) -> Spending:
         """``spent`` and ``count`` of ``event``."""
         return spent.plus(event, count, self.orders)

@@ -21,6 +21,13 @@ import numpy as np
 from discreet.errors import BadInput, UnsupportedEvent
 from discreet.privacy.accounting.bounded_range import bounded_range_deltas
 from discreet.privacy.accounting.rdp import rdp_epsilon
+from discreet.privacy.accounting.release_gate import (
+    Direction,
+    largest_loss,
+    release_deltas,
+    release_epsilons,
+    smallest_loss,
+)
 from discreet.privacy.accounting.sampled_gaussian import Array
 from discreet.privacy.budget import Relation
 from discreet.privacy.event_forms import flatten
@@ -34,6 +41,7 @@ from discreet.privacy.events import (
     PoissonSampledGaussian,
 )
 from discreet.privacy.exact import float_above
+from discreet.privacy.release_gate import ReleaseGate
 
 PLANNING_INTERVAL = 1e-3
 CERTIFICATE_INTERVAL = 1e-4
@@ -43,6 +51,8 @@ MOST_STEPS = 10**8
 MOST_PARTS = 1000
 MOST_SENSITIVITY = 10**4
 """Above it discrete Laplace noise is priced as any mechanism of its epsilon: it has too many atoms."""
+_LEAST = 1e-200
+"""Divergences are raised to this: below it `dp_accounting`'s sums overflow."""
 
 
 def rounding(steps: int) -> float:
@@ -130,6 +140,11 @@ def pld_epsilons(
     relation: Relation = "zero-out",
 ) -> tuple[float, float]:
     """Epsilon of ``event`` forward and backward. A pure event costs its exact sum at a delta too small for FFTs."""
+    parts = list(flatten(event))
+    if relation == "zero-out" and len(parts) == 1 and parts[0][1] == 1:
+        gate = parts[0][0]
+        if isinstance(gate, ReleaseGate) and gate.values == 1:  # its curves are known: nothing to convolve
+            return release_epsilons(gate.k, gate.beta, delta)
     otherwise = _without_pld(event, delta) if relation == "zero-out" else math.inf
     if otherwise < math.inf and delta < 2 * rounding(sum(count for _, count in flatten(event))):
         return otherwise, otherwise
@@ -143,13 +158,35 @@ def pld_epsilons(
 def _without_pld(event: Event, delta: float) -> float:
     """What is known of ``event`` in both directions without a loss distribution: its exact sum, if it is pure.
 
-    With bounded ranges in it, also RDP: there the loss distribution is the worst at every single epsilon, which no
-    one mechanism is, and many of them are proven cheaper by their moments (docs/proofs/bounded-range.md).
+    Of release gates, what they cost one by one. With bounded ranges in it, also RDP: there the loss distribution is the
+    worst at every single epsilon, which no one mechanism is, and many of them are proven cheaper by their moments
+    (docs/proofs/bounded-range.md).
     """
-    if any(isinstance(part, BoundedRange) for part, _ in flatten(event)):
+    parts = list(flatten(event))
+    if any(isinstance(part, ReleaseGate) for part, _ in parts):
+        return _with_gates(parts, delta)
+    if any(isinstance(part, BoundedRange) for part, _ in parts):
         return rdp_epsilon(event, delta)
     pure = event.pure_epsilon()
     return math.inf if pure is None else float_above(pure)
+
+
+def _with_gates(parts: list[tuple[Event, int]], delta: float) -> float:
+    """Release gates and pure events, one by one: exactly for one value, else each at an equal share of delta.
+
+    It needs no convolution, so it holds at any delta.
+    """
+    values = sum(count * part.values for part, count in parts if isinstance(part, ReleaseGate))
+    total = 0.0
+    for part, count in parts:
+        pure = part.pure_epsilon()
+        if isinstance(part, ReleaseGate):
+            total += count * part.values * max(release_epsilons(part.k, part.beta, delta / values))
+        elif pure is None:
+            return math.inf
+        else:
+            total += count * float_above(pure)
+    return total
 
 
 @functools.lru_cache(maxsize=1024)
@@ -164,6 +201,8 @@ def single(event: Event, count: int, *, interval: float, relation: Relation = "z
         return _gaussian(event.noise_multiplier, event.sampling_rate, interval, relation).times(count)
     if isinstance(event, PmfFamily):
         return _family(event, interval).times(count)
+    if isinstance(event, ReleaseGate):
+        return _release_gate(event.k, event.beta, interval).times(count * event.values)
     if isinstance(event, BoundedRange) and event.epsilon > 0:
         return _bounded_range(float_above(event.epsilon), interval).times(count)
     return _pure_noise(event, interval).times(count)
@@ -201,6 +240,9 @@ def _spread(event: Event) -> tuple[float, float]:
     """The largest loss that matters of one event, and its divergence of order 2."""
     if isinstance(event, PmfFamily):
         return 0.0, 0.0  # checked where its losses are known
+    if isinstance(event, ReleaseGate):
+        least = smallest_loss(event.beta)
+        return largest_loss(event.k, event.beta) + least, event.values * min(least, least * least)
     pure = event.pure_epsilon()
     if pure is not None:
         epsilon = min(float(pure), 1e9)
@@ -263,6 +305,21 @@ def _bounded_range(epsilon: float, interval: float) -> LossPair:
     worst = bounded_range_deltas(epsilon, np.arange(-top, top + 1, dtype=np.float64) * interval)
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -top, top, worst)
     return LossPair(pmf, pmf)
+
+
+def _release_gate(k: int, beta: float, interval: float) -> LossPair:
+    """The pair that dominates a gate whatever number of others has the value (docs/proofs/release-gate.md)."""
+    from dp_accounting.pld import pld_pmf
+
+    high, low = (math.ceil(reach / interval) + 1 for reach in (largest_loss(k, beta), smallest_loss(beta)))
+
+    def curve(bottom: int, top: int, direction: Direction) -> Any:
+        grid = np.arange(bottom, top + 1, dtype=np.float64) * interval
+        worst = np.maximum(release_deltas(k, beta, grid, direction), _LEAST)
+        worst = np.maximum.accumulate(worst[::-1])[::-1]  # rounding may have bent it
+        return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, bottom, top, worst)
+
+    return LossPair(curve(-low, high, "forward"), curve(-high, low, "backward"))
 
 
 def _both_directions(distribution: Any) -> LossPair:

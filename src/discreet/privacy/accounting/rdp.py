@@ -18,6 +18,7 @@ from discreet.privacy.accounting.tuned import tuned_rdp
 from discreet.privacy.event_forms import flatten
 from discreet.privacy.events import BoundedRange, Event, Gaussian, Laplace, PmfFamily, PoissonSampledGaussian
 from discreet.privacy.exact import float_above
+from discreet.privacy.release_gate import ReleaseGate
 from discreet.privacy.tuned import Tuned
 
 ORDERS: Array = np.array(
@@ -52,6 +53,8 @@ def _single(event: Event, orders: Array) -> Array:
             return bounded_range_rdp(float_above(event.epsilon), orders)
         case PmfFamily():
             return _family(event, orders)
+        case ReleaseGate():  # beta^k is certain loss: no order is finite
+            return np.full(orders.size, np.inf)
         case Tuned():
             return _tuned(event, orders.tobytes())
     epsilon = event.pure_epsilon()

@@ -109,7 +109,8 @@ class Line:
 
 def covers(committed: Event, event: Event) -> bool:
     """Whether ``event`` costs at most what ``committed`` does, by every accountant: the same mechanism with a rate
-    that may only have fallen, noise that may only have risen, an epsilon that may only be smaller.
+    that may only have fallen, noise that may only have risen, an epsilon that may only be smaller; of a release gate,
+    more units to hide among, a smaller coin, fewer values.
     """
     if committed == event:
         return True
@@ -120,9 +121,9 @@ def covers(committed: Event, event: Event) -> bool:
 
 def _no_dearer(name: str, committed: Event, event: Event) -> bool:
     ours, theirs = getattr(event, name), getattr(committed, name)
-    if name in ("epsilon", "asked", "missed", "sampling_rate"):
+    if name in ("epsilon", "asked", "missed", "sampling_rate", "beta", "values"):
         return bool(ours <= theirs)
-    return bool(ours >= theirs) if name == "noise_multiplier" else bool(ours == theirs)
+    return bool(ours >= theirs) if name in ("noise_multiplier", "k") else bool(ours == theirs)
 
 
 def trajectory_of(path: Path, lines: Iterable[Line], apart: Block | None = None) -> Trajectory:

@@ -196,7 +196,9 @@ class Rule:
         stay = path.stay_of(charge.who, phase)
         by_outcome = self.terms.continued and stay and stay.choice in ("asked", "asked-below", "missed")
         if not by_outcome or not isinstance(charge.event, ThresholdResponse):
-            return replace(total, spending=self._limit.after(total.spending, charge.event, charge.count))
+            after = self._limit.after(total.spending, charge.event, charge.count)
+            self._check_supported(after, charge.event)
+            return replace(total, spending=after)
         line = Line(who=charge.who, phase=phase, event=charge.event, count=charge.count)
         (branch,) = self._readings[path.name].branches(line)
         return replace(
@@ -205,11 +207,25 @@ class Rule:
             backward=exact_sum((total.backward, branch.backward)),
         )
 
+    def _check_supported(self, after: Spending, event: Event) -> None:
+        assert self._limit is not None
+        if self._limit.orders.size and not np.isfinite(after.curve).any() and not self._limit.supports(event):
+            raise BadInput(
+                f"charging a {event.kind} event to an adaptive ledger",
+                "its filter adds up Rényi divergences, and this has none that is finite",
+                "Charge it to a ledger that is committed to it, by PLD",
+            )
+
     def epsilon(self, total: PathTotal) -> Decimal:
-        """An odometer: epsilon of what a path was charged so far, rounded up."""
+        """An odometer: epsilon of what a path was charged so far, rounded up.
+
+        Where Rényi divergences prove nothing, as of a release gate, it is what the committed lines were certified at.
+        """
         if self._limit:
             return exact_sum((max(total.forward, total.backward), self._limit.epsilon(total.spending)))
         composed = total.spending.epsilon(self._apart_delta if total.begun else self._delta, ORDERS)
+        if composed >= UNBOUNDED:
+            return self.terms.budget.epsilon
         return exact_sum((max(total.forward, total.backward), composed))
 
     def alone(self, event: Event, count: int) -> Decimal:
