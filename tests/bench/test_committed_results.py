@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from discreet.bench import experiment_named
-from discreet.bench.results import Store
+from discreet.bench.results import Store, _rows
 from discreet.bench.selection_kept import CLIPPED, RESPONSE
+from discreet.bench.stream_tables import answer, by_problem, difference
 from discreet.cli.app import run
 
 PLACE = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -39,3 +40,23 @@ def test_threshold_response_keeps_five_times_what_clipped_laplace_keeps(problem,
     spent = {method: max(r["selection_epsilon"] for r in mine if r["method"] == method) for method in kept}
     assert spent[RESPONSE] <= spent[CLIPPED] == 2
     assert max(row["claimed_epsilon"] for row in mine) <= 8
+
+
+STREAM_ANSWERS = [
+    ("mnist-0-9", "paper: Bernoulli, FLMB", "ours: one-sided 0.5, Gaussian, FLMB", "yes"),
+    ("kdd99", "paper: Bernoulli, FLMB", "ours: one-sided 0.5, Gaussian, FLMB", "yes"),
+    ("mnist-0-9", "ours: one-sided 0.5, Gaussian, FLSW", "ours: one-sided 0.5, Gaussian, FLMB", "yes"),
+    ("kdd99", "paper: Bernoulli, FLSW", "paper: Bernoulli, FLMB", "not shown"),
+    ("kdd99", "paper: Bernoulli, FLSW", "paper: Bernoulli, FLSW, shrinking", "the opposite"),
+    ("mnist-0-9", "one batch, objective perturbation", "ours: one-sided 0.5, Gaussian, FLMB", "the opposite"),
+]
+
+
+def test_streams_show_what_their_page_says():
+    found = {one.problem: one for one in by_problem(_rows(PLACE / "stream-questions.parquet"))}
+    for problem, higher, lower, said in STREAM_ANSWERS:
+        first, second = found[problem].both(higher, lower, "mean")
+        assert len(set(first) & set(second)) == 50
+        assert answer(difference(first, second)) == said, (problem, higher, lower)
+    fixed, shrinking = (found["kdd99"].asked(f"paper: Bernoulli, FLMB{end}", 1000.0) for end in ("", ", shrinking"))
+    assert answer(difference(fixed, shrinking)) == "yes"

@@ -130,5 +130,6 @@ def _run(store: Store, case: Runnable, data: Path | None) -> list[Failure]:
         rows = case.run(data, store.plans)
     except DiscreetError as error:
         return [Failure(case=str(case), why=str(error))]
-    store.keep(case, [row | {"cpu_seconds": time.process_time() - begun} for row in rows])
+    taken = {"cpu_seconds": time.process_time() - begun}
+    store.keep(case, [row | taken for row in rows])
     return []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -38,7 +39,14 @@ class Found:
 
     def of(self, method: str, axis: str) -> list[Row]:
         """The rows of one method along one axis."""
-        return [row for row in self.rows if (row["method"], row["axis"]) == (method, axis)]
+        return self._by_axis.get((method, axis), [])
+
+    @cached_property
+    def _by_axis(self) -> dict[tuple[str, str], list[Row]]:
+        found: dict[tuple[str, str], list[Row]] = {}
+        for row in self.rows:
+            found.setdefault((row["method"], row["axis"]), []).append(row)
+        return found
 
     def points(self, method: str, axis: str) -> dict[float, BySeed]:
         """Errors by where they are on the axis, and by seed."""
