@@ -25,8 +25,8 @@ test: $(STAMP)  ## everything quick; under five minutes on two cores
 thorough: $(STAMP)  ## attacks, kills, fuzzing and statistics: some minutes more
 	$(BIN)/pytest -n 2 --dist worksteal -m "thorough and not integration"
 
-integration: $(STAMP)  ## the installed wheel, in an environment of its own
-	$(BIN)/pytest -m integration
+integration: $(STAMP)  ## the installed wheel, in an environment of its own; a real redis-server (apt-get install redis-server)
+	$(BIN)/pytest -m "integration and not long"
 
 lint: $(STAMP)  ## style, types, direction of imports
 	$(BIN)/ruff check .
@@ -49,6 +49,7 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/campaign.py
 	$(BIN)/python benchmarks/stream_service.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/streams.py $(DATA)
 
 clean:
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -168,7 +168,7 @@ def test_tests_and_files_that_pages_cite_exist():
 
 
 def certificates():
-    """One of each kind: committed to a plan, priced by PLD alone, adaptive and signed."""
+    """One of each kind: committed to a plan, priced by PLD alone, a prepared stream, adaptive and signed."""
     from discreet import Budget, plan
     from discreet.privacy.certificate import certify
     from discreet.privacy.events import Laplace, PmfFamily
@@ -180,11 +180,27 @@ def certificates():
     rare = PmfFamily(present=((1 - 1e-6, 1e-6),), absent=((1.0, 0.0),))
     terms = committed(Budget(epsilon=1, delta="1e-5"), [Line(who="pool", event=rare)])
     yield certify(Ledger.create(MemorySink(), terms))
+    yield certify(Ledger.create(MemorySink(), prepared_stream()))
     yield certify(replanned_ledger(made))
     ledger = Ledger.create(MemorySink(), adaptive(Budget(epsilon=1, delta=0)))
     ledger.charge(event=Laplace(epsilon="0.1"), who="pool", why="count")
     signature = {"algorithm": "ed25519", "public_key": "00" * 32, "value": "00" * 64}
     yield certify(ledger) | {"signature": signature}
+
+
+def prepared_stream():
+    """A stream whose paid preparation is a block before the branch."""
+    from discreet import Budget
+    from discreet.privacy.events import Gaussian
+    from discreet.stream import BernoulliAsking, GaussianNoise, stream_terms
+
+    return stream_terms(
+        Budget(epsilon=8, delta="1e-5"),
+        asking=BernoulliAsking(epsilon=1),
+        noise=GaussianNoise(noise_multiplier=2.0),
+        preparation=[Gaussian(noise_multiplier=4.0)],
+        preparation_delta="1e-6",
+    )
 
 
 def replanned_ledger(made):

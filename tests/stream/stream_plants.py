@@ -66,7 +66,7 @@ class NullInside(StreamLearner):
     def _begin(self, *arguments):
         super()._begin(*arguments)
         many, one = self._ball.many, self._ball.one
-        self._ball.many = lambda x: (many(x)[0], np.zeros(len(x), dtype=bool))
+        self._ball.many = lambda *given: (many(*given)[0], np.zeros(len(many(*given)[0]), dtype=bool))
         self._ball.one = lambda x: np.zeros(x.size) if one(x) is None else one(x)
         vector = self._reading.vector
         self._reading.vector = lambda x: np.zeros(self.settings.size) if x is None else vector(x)

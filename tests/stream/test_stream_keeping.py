@@ -10,7 +10,7 @@ from small_streams import EVERYTHING, SEEDED, TEXT, config_in, mixed, record, ta
 from discreet.errors import InvalidConfig, InvalidStore, LedgerUnavailable, NotNow, StoreUnavailable
 from discreet.privacy.ledger import FileSink, Ledger
 from discreet.stream.columns import NumberColumn, Schema
-from discreet.stream.declaring import preparation_of, settings_of
+from discreet.stream.declaring import preparation_of
 from discreet.stream.preparation import Preparation
 from discreet.stream.public_sample import components_of
 from discreet.stream.publishing import load_published
@@ -189,7 +189,15 @@ def test_a_budget_that_the_file_does_not_keep_is_refused_before_anything_is_made
     assert "[budget] epsilon" in error.asked
 
 
-def test_gaussian_noise_is_found_for_the_budget(tmp_path):
-    changes = [('name = "gamma"', 'name = "gaussian"'), ('delta = "0"', 'delta = "1e-6"')]
-    settings = settings_of(config_in(tmp_path, TEXT, *changes), preparation_of(config_in(tmp_path)))
-    assert 2 < settings.noise.noise_multiplier < 8
+def test_gaussian_noise_is_found_for_the_budget_once(tmp_path, monkeypatch):
+    from discreet.stream import declaring
+    from discreet.stream.verifying import verify_stream
+
+    config = config_in(tmp_path, TEXT, ('name = "gamma"', 'name = "gaussian"'), ('delta = "0"', 'delta = "1e-6"'))
+    with StreamService(config) as service:
+        first = taken(service, mixed(20))
+        assert 2 < service.learner.settings.noise.noise_multiplier < 8
+    monkeypatch.setattr(declaring, "gaussian_noise_for", None)  # another version would find another one
+    with StreamService(config) as service:
+        assert taken(service, mixed(20)) == first
+    assert verify_stream(config).ok

@@ -63,6 +63,9 @@ def test_what_is_not_finite_is_a_null_and_nothing_is_said():
     many, nulls = ball.many(x)
     assert nulls.tolist() == [True, True, False, False, True]
     assert (many[nulls] == 0).all()
+    some, which = ball.many(x, np.array([4, 2, 3]))
+    assert np.array_equal(some, many[[4, 2, 3]])
+    assert np.array_equal(which, nulls[[4, 2, 3]])
     for row, null, found in zip(x, nulls, many, strict=True):
         one = ball.one(row)
         assert (one is None) == null
@@ -110,7 +113,11 @@ def test_records_come_as_vectors_dicts_or_not_at_all():
     named = Reading(("a", "b", "c"))
     assert named.vector({"c": 3, "a": 1, "unknown": 7}).tolist() == [1, 0, 3]
     assert named.vector({"a": "a word"}) is None
-    assert Ball(1.0, 3).one(named.vector({"a": None})) is None
+    assert named.vector({"a": None}) is None
+    assert named.vector({"a": 1, "b": 2, "c": "3"}) is None
+    assert named.vector({"a": 10**400, "b": 2, "c": 3}) is None
+    assert Reading(("a",)).vector({"a": np.float32(0.5)}).tolist() == [0.5]
+    assert Reading(("a",)).vector({}).tolist() == [0]
     assert named.vector(None) is None
     assert named.vector([1, 2, 3]).tolist() == [1, 2, 3]
     assert named.vector(np.float32([1, 2, 3])).dtype == np.float64

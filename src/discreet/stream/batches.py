@@ -88,7 +88,7 @@ class Chunk:
         top = ONE if learner.settings.asking.follows_slab else learner._high
         self._places, self._words = learner._coins.near(self._first, len(x), high=top)
         self._where = self._places.tolist()
-        self._records, nulls = learner._ball.many(x.take(self._places, axis=0))
+        self._records, nulls = learner._ball.many(x, self._places)
         self._nulls = nulls if nulls.any() else None
         self._sure = self._words < np.uint64(learner._low)
         self._position = self._next = 0

@@ -71,13 +71,24 @@ def line_form(config: StreamConfig, preparation: Preparation) -> LineForm:
     return LineForm(id=table.id, label=table.label, features=features, classes=config.task.classes)
 
 
-def settings_of(config: StreamConfig, preparation: Preparation) -> StreamSettings:
-    """Everything that is fixed before the first record. What the file leaves open follows from the budget."""
+def leaves_noise_open(config: StreamConfig) -> bool:
+    """Whether Gaussian noise is searched for; a stream that began keeps what was found then."""
+    return config.noise.name == "gaussian" and config.noise.noise_multiplier is None
+
+
+def settings_of(
+    config: StreamConfig, preparation: Preparation, *, found: GaussianNoise | None = None
+) -> StreamSettings:
+    """Everything that is fixed before the first record. What the file leaves open follows from the budget.
+
+    ``found``: the Gaussian noise that was found when the stream began. Another version of an accountant may find other
+    noise, and a stream goes on as it was paid for.
+    """
     learning = config.learning
     with config.pointing("asking"):
         asking = _asking(config)
     with config.pointing("noise"):
-        noise = _noise(config, asking)
+        noise = found if found is not None and leaves_noise_open(config) else _noise(config, asking)
     with config.pointing("slab"):
         slab = _slab(config)
         return StreamSettings(

@@ -35,6 +35,7 @@ from discreet.stream.declaring import preparation_of, settings_of
 from discreet.stream.preparation import Preparation
 from discreet.stream.settings import StreamSettings
 from discreet.stream.terms import STREAM, charge_stream, stream_terms
+from discreet.stream.update_noise import GaussianNoise, noise_from_json
 
 LEDGER, KEYS, JOURNAL, MARKS, LOCK = "ledger", "keys", "journal.db", "marks", "lock"
 FORMAT = "discreet.stream-facts/1"
@@ -69,8 +70,9 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
     """The stream of a file, alone, with its charge durable; everything is closed afterwards."""
     place, asked = config.directory, f"opening stream {config.name!r}"
     preparation = preparation_of(config)
-    settings = settings_of(config, preparation)
     _check_unpaid(config, preparation)
+    # a file that cannot be is refused before anything is made
+    new = None if (place / JOURNAL).exists() else settings_of(config, preparation)
     with ExitStack() as open_parts:
         with disk_refusals(asked):
             make_private(place)
@@ -79,6 +81,7 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
         _tidy(place / KEYS)
         store = StreamStore(place / JOURNAL)
         open_parts.callback(store.close)
+        settings = new or settings_of(config, preparation, found=_found(store.facts()))
         ledger = open_parts.enter_context(_ledger(config, settings, store))
         facts = _facts(config, settings, preparation, ledger)
         _bind(config, store, facts, charged=_charged(ledger))
@@ -93,6 +96,14 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
             store=store,
             sealed=charging if isinstance(charging, SealedPhase) else None,
         )
+
+
+def _found(facts: dict[str, Any] | None) -> GaussianNoise | None:
+    """The Gaussian noise that a stream began with."""
+    if facts is None or not isinstance(facts.get("settings"), dict):
+        return None
+    noise = noise_from_json(facts["settings"]["noise"])
+    return noise if isinstance(noise, GaussianNoise) else None
 
 
 def _tidy(keys: Path) -> None:

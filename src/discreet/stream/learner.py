@@ -35,6 +35,8 @@ from discreet.stream.waiting import Key
 
 Record = NDArray[np.float64] | Sequence[float] | Mapping[str, float] | None
 """A vector, a dict of the declared features (one that is missing is 0), or None: a broken record, a null."""
+Labels = Sequence[Label | None] | NDArray[Any]
+"""One a record; None where there is none."""
 
 
 class StreamLearner(Loop):
@@ -143,15 +145,13 @@ class StreamLearner(Loop):
         """As `ask` of each row in order, with no label in between. A row that is not finite is a null."""
         return batches.ask_many(self, self._reading.rows(x), None, ids)
 
-    def learn_many(self, x: ArrayLike, y: Sequence[Label | None], ids: Sequence[str] | None = None) -> int:
+    def learn_many(self, x: ArrayLike, y: Labels, ids: Sequence[str] | None = None) -> int:
         """The labels of rows that were asked: by their ids, or all that `ask_many` said yes to last, in its order:
         ``learn_many(x[asked], y[asked])``. How many were waited for.
         """
         return batches.learn_many(self, self._reading.rows(x), y, ids)
 
-    def ask_and_learn_many(
-        self, x: ArrayLike, y: Sequence[Label | None], ids: Sequence[str] | None = None
-    ) -> NDArray[np.bool_]:
+    def ask_and_learn_many(self, x: ArrayLike, y: Labels, ids: Sequence[str] | None = None) -> NDArray[np.bool_]:
         """As ``if ask(x): learn_one(x, y)`` for each row. Labels of rows that are not asked are not looked at."""
         return batches.ask_many(self, self._reading.rows(x), y, ids)
 

@@ -11,8 +11,10 @@ A record that is not finite is a null: it has no place in the slab and teaches n
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -55,15 +57,17 @@ class Ball:
             return out
         return self._outside(x)
 
-    def many(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Rows in steps, and which of them are nulls (and are 0)."""
+    def many(self, x: Floats, places: NDArray[np.int64] | None = None) -> tuple[Floats, NDArray[np.bool_]]:
+        """Rows (those at ``places``) in steps, and which of them are nulls (and are 0)."""
+        found = x.copy() if places is None else x.take(places, axis=0)
         with np.errstate(all="ignore"):  # a warning would tell how large a number is
-            found = np.trunc(x * self._steps)
+            np.multiply(found, self._steps, found)
+            np.trunc(found, found)  # in place: new arrays would cost more than what is done to them
             outside = ~(np.einsum("ij,ij->i", found, found) <= self._most)
-        nulls = np.zeros(len(x), dtype=bool)
+        nulls = np.zeros(len(found), dtype=bool)
         if outside.any():
             rows = np.flatnonzero(outside)
-            projected = self._projected(x[rows])
+            projected = self._projected(x[rows if places is None else places[rows]])
             nulls[rows] = np.isnan(projected[:, 0])
             found[rows] = np.where(nulls[rows][:, None], 0.0, projected)
         return found, nulls
@@ -102,6 +106,8 @@ class Reading:
         self._names = None if isinstance(features, int) else features
         self._size = features if isinstance(features, int) else len(features)
         self._shape = (self._size,)
+        self._pack = struct.Struct(f"{self._size}d").pack  # three times as fast as making an array of a list
+        self._get = None if self._names is None else itemgetter(*self._names, self._names[0])
 
     def vector(self, x: Any) -> Floats | None:
         """A record as a vector of floats, or None for a null."""
@@ -109,7 +115,7 @@ class Reading:
             return x
         if x is None:
             return None
-        return self._mapped(x) if isinstance(x, Mapping) else self._listed(x)
+        return self._mapped(x) if type(x) is dict or isinstance(x, Mapping) else self._listed(x)
 
     def rows(self, x: Any) -> Floats:
         """Records as the rows of an array."""
@@ -122,12 +128,15 @@ class Reading:
         return found
 
     def _mapped(self, x: Mapping[str, Any]) -> Floats | None:
-        if self._names is None:
+        if self._names is None or self._get is None:
             raise BadInput("a record as a dict", "the features of this stream have no names", "Declare their names")
-        get = x.get
         try:
-            return np.array([get(name, 0.0) for name in self._names], dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):  # a broken record is a null; which part of it is its own secret
+            values = self._get(x)[:-1]  # one name twice, so that it is a tuple also where there is one name
+        except KeyError:
+            values = tuple(x.get(name, 0.0) for name in self._names)
+        try:
+            return np.frombuffer(self._pack(*values))
+        except (struct.error, TypeError, ValueError, OverflowError):  # a null; which part is broken is its own secret
             return None
 
     def _listed(self, x: Any) -> Floats | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from discreet.config import StreamConfig
 from discreet.errors import DiscreetError
 from discreet.privacy.certificate.verification import Check, Verdict, verify_ledger
+from discreet.privacy.events import Gaussian
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import whole_lines
 from discreet.stream.declaring import preparation_of, settings_of
@@ -15,6 +16,7 @@ from discreet.stream.keeping import ledger_path
 from discreet.stream.publishing import LATEST, load_published
 from discreet.stream.settings import StreamSettings
 from discreet.stream.terms import ARRIVING, ASKED, COUNTED, STREAM
+from discreet.stream.update_noise import GaussianNoise
 
 
 def verify_stream(config: StreamConfig) -> Verdict:
@@ -24,9 +26,16 @@ def verify_stream(config: StreamConfig) -> Verdict:
     if not found.ok:
         return replace(found, what="stream")
     ledger = Ledger.open(MemorySink(whole_lines(data)))
-    settings = settings_of(config, preparation_of(config))
+    settings = settings_of(config, preparation_of(config), found=_found(ledger))
     checks = (*found.checks, _charge(ledger, settings), _budget(ledger, config), _models(config.models, ledger.id))
     return replace(found, what="stream", checks=checks)
+
+
+def _found(ledger: Ledger) -> GaussianNoise | None:
+    """Noise that the file leaves open is what was charged; that it keeps the promise is checked by itself."""
+    events = [charge.event for entry in ledger.entries for charge in entry.charges if charge.who == ASKED]
+    gaussian = [event for event in events if isinstance(event, Gaussian)]
+    return GaussianNoise(noise_multiplier=gaussian[0].noise_multiplier) if gaussian else None
 
 
 def _charge(ledger: Ledger, settings: StreamSettings) -> Check:
