@@ -156,6 +156,35 @@ def test_in_many_dimensions_the_gradient_is_nothing_but_rounding(loss):
     assert made.nearness < 1e-6
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize(("epsilon", "regularization"), [("0.001", 1e-12), ("1", 1e-6), ("1000", 1e-5), ("1000", 1e3)])
+def test_the_minimum_is_found_in_a_few_steps_however_strange_the_settings(loss, epsilon, regularization, monkeypatch):
+    steps = []
+    newton = ObjectivePerturbation._newton
+
+    def counted(self, *given):
+        steps.append(1)
+        assert len(steps) < 200, "it does not settle"
+        return newton(self, *given)
+
+    monkeypatch.setattr(ObjectivePerturbation, "_newton", counted)
+    chance = np.random.default_rng(8)
+    for radius, length in ((1e-3, 0.0), (1.0, 1.0), (1e3, 80.0)):
+        settings = {"features": 10, "records": 300, "epsilon": epsilon, "radius": radius, "loss": loss}
+        made = ObjectivePerturbation(regularization=max(regularization * radius**2, 1e-12), **settings)
+        signed = random_rows(chance, 300, 10, radius)
+        signed[:100] = signed[0]
+        tilt = chance.normal(size=10)
+        w = made._minimum(signed, tilt / np.linalg.norm(tilt) * length * 10 / made.beta)
+        assert np.linalg.norm(w) <= made.farthest
+        steps.clear()
+
+
+def test_a_lambda_so_weak_that_floats_do_not_find_the_minimum_is_refused():
+    with pytest.raises(BadInput, match="Give lambda of at least 1e-08"):
+        ObjectivePerturbation(features=2, records=50, epsilon=1000, regularization=1e-10)
+
+
 # -- the program itself
 
 

@@ -43,6 +43,9 @@ _LONGEST = 89.5
 """No exponential that `noise` draws is longer, so b is at most d times this many scales long."""
 _RANGE = 2.0**-33
 """Noise keeps values up to its scale over this (`noise.lattice`)."""
+_HALVINGS = 40
+_STEEPEST = 1e8
+"""Of the largest curvature of J over the least; beyond it floats do not find a minimum any more."""
 _LAST_PARTS = 100
 """The last noise has one part in so many of epsilon."""
 
@@ -85,6 +88,12 @@ class ObjectivePerturbation:
             ("loss", loss or huber_hinge()),
         ):
             object.__setattr__(self, name, value)
+        if self.loss.curvature * self.radius**2 * records > _STEEPEST * self.strength:
+            raise BadInput(
+                f"objective perturbation with lambda {regularization:g}",
+                "it is so weak that the minimum cannot be found as nearly as is paid for",
+                f"Give lambda of at least {self.loss.curvature * self.radius**2 / _STEEPEST:.3g}",
+            )
 
     # -- what it costs
 
@@ -175,35 +184,40 @@ class ObjectivePerturbation:
                 )
         return receipts
 
-    def _gradient(self, signed: Floats, tilt: Floats, w: Floats) -> Floats:
-        return np.asarray(signed.T @ self.loss.slope(signed @ w) + self.strength * w + tilt)
-
     def _minimum(self, signed: Floats, tilt: Floats) -> Floats:
-        """Where the computed gradient is at most 2 E long. Newton's steps where they help, otherwise steps of 1/L,
-        which bring w nearer by a factor of 1 - S/L each: so it ends.
+        """Where the computed gradient is at most 2 E long: Newton's direction, and along it the lowest point. J falls
+        by a fixed share of its distance to the minimum each time, so it ends.
         """
-        steepest = self.strength + self.loss.curvature * self.records * self.radius**2
         w = np.zeros(self.features)
-        slope = self._gradient(signed, tilt, w)
-        while (length := float(np.linalg.norm(slope))) > 2 * self.rounding:
-            w, slope = self._newton(signed, tilt, w, slope, length) or self._step(signed, tilt, w, slope, steepest)
-        return w
+        while True:
+            margins = signed @ w
+            slope = np.asarray(signed.T @ self.loss.slope(margins) + self.strength * w + tilt)
+            if float(np.linalg.norm(slope)) <= 2 * self.rounding:
+                return w
+            way = self._newton(signed, margins, slope)
+            w = w - self._lowest(signed @ way, margins, w, way, tilt) * way
 
-    def _newton(
-        self, signed: Floats, tilt: Floats, w: Floats, slope: Floats, length: float
-    ) -> tuple[Floats, Floats] | None:
-        bends = self.loss.bend(signed @ w)
+    def _newton(self, signed: Floats, margins: Floats, slope: Floats) -> Floats:
+        bends = self.loss.bend(margins)
         curved = signed[bends > 0]
         hessian = curved.T @ (curved * bends[bends > 0, None])
         hessian[np.diag_indices(self.features)] += self.strength
-        way = np.linalg.solve(hessian, slope)
-        for halvings in range(8):
-            there = w - way * 0.5**halvings
-            then = self._gradient(signed, tilt, there)
-            if np.linalg.norm(then) <= 0.9 * length:
-                return there, then
-        return None
+        return np.asarray(np.linalg.solve(hessian, slope))
 
-    def _step(self, signed: Floats, tilt: Floats, w: Floats, slope: Floats, steepest: float) -> tuple[Floats, Floats]:
-        there = w - slope / steepest
-        return there, self._gradient(signed, tilt, there)
+    def _lowest(self, along: Floats, margins: Floats, w: Floats, way: Floats, tilt: Floats) -> float:
+        """How far to go: where the slope of J along the way, which never falls, changes its sign."""
+        own, drift = self.strength * float(way @ way), self.strength * float(w @ way) + float(tilt @ way)
+
+        def rising(t: float) -> bool:
+            return float(along @ self.loss.slope(margins - t * along)) + drift - t * own <= 0
+
+        low, high = 0.0, 1.0
+        if not rising(1 + 1e-9):
+            while not rising(high):
+                low, high = high, 2 * high
+        elif not rising(1 - 1e-9):  # the usual end: Newton's own step
+            return 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if rising(middle) else (middle, high)
+        return (low + high) / 2
