@@ -15,14 +15,29 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "gates"))
 from gate_reference import paid, reference_release
 
 pytestmark = pytest.mark.integration
-KINDS = ["play the next song", "Play  the NEXT song", "straße", "STRASSE", "日本", "\U0001f600 ok", "e\u0301", "é", " ", None]
+KINDS = [
+    "play the next song",
+    "Play  the NEXT song",
+    "straße",
+    "STRASSE",
+    "日本",
+    "\U0001f600 ok",
+    "e\u0301",
+    "é",
+    " ",
+    None,
+]
 
 
 @pytest.fixture(scope="session")
 def spark():
     from discreet.gates.spark import session
 
-    settings = {"spark.sql.shuffle.partitions": "3", "spark.driver.bindAddress": "127.0.0.1", "spark.master": "local[2]"}
+    settings = {
+        "spark.sql.shuffle.partitions": "3",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.master": "local[2]",
+    }
     found = session(**settings)
     yield found
     found.stop()
@@ -44,7 +59,10 @@ def rows_of(seed, size, *, people=700, texts=30):
 def log_of(files, unit=None):
     parts = []
     for rows in files:
-        units, texts = pa.array([unit for unit, _ in rows], pa.string()), pa.array([text for _, text in rows], pa.string())
+        units, texts = (
+            pa.array([unit for unit, _ in rows], pa.string()),
+            pa.array([text for _, text in rows], pa.string()),
+        )
         parts += table_log(pa.table({"text": texts, "unit": units}), text="text").parts
     return QueryLog(parts=parts, text="text", **({unit: "unit"} if unit else {}))
 
