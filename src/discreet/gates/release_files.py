@@ -130,7 +130,7 @@ def release_to_file(
     """
     where.check_free()
     gate.check_log(log)
-    gate.check_engine(engine)
+    gate.check_engine(engine, memory)
     options: dict[str, Any] = {"scratch": where.out.absolute().parent} if engine == "local" else {}
     with _ledger(gate, where, budget, source) as ledger, _paid(gate, where, ledger) as receipt:
         found = gate.release(log, receipt=receipt, engine=engine, memory=memory, told=told, **options)
