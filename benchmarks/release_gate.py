@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import compute, parquet
 
 RESULT = Path(__file__).parent / "results" / "release_gate.md"
 CASES, CONTENDERS = ("rows", "persons", "distinct"), ("ours", "DuckDB", "polars")
@@ -55,10 +55,11 @@ def make_log(path: Path, rows: int, data: Path, *, distinct: bool) -> None:
         texts = words.take(np.searchsorted(ends, ends[-1] * chance.random(size), "right"))
         if distinct:  # two words and a number that is hardly seen again
             numbers = pa.array(chance.integers(0, 10 * rows, size)).cast(pa.string())
-            rare = pa.compute.binary_join_element_wise(texts, texts.take(chance.permutation(size)), numbers, " ")
-            texts = pa.compute.if_else(pa.array(chance.random(size) < 0.8), rare, texts)
-        persons = (rows // 20 * chance.random(size) ** 2).astype(np.int64)
-        table = pa.table({"query": texts, "user": np.char.add("u", np.char.zfill(persons.astype(str), 9))})
+            rare = compute.binary_join_element_wise(texts, texts.take(chance.permutation(size)), numbers, " ")
+            texts = compute.if_else(pa.array(chance.random(size) < 0.8), rare, texts)
+        persons = pa.array((rows // 20 * chance.random(size) ** 2).astype(np.int64)).cast(pa.string())
+        users = compute.binary_join_element_wise("u", compute.utf8_lpad(persons, 9, "0"), "")
+        table = pa.table({"query": texts, "user": users})
         writer = writer or parquet.ParquetWriter(path.with_suffix(".part"), table.schema, compression="zstd")
         writer.write_table(table)
     assert writer is not None
@@ -143,8 +144,8 @@ def report(found: dict[tuple[str, str], list[dict[str, Any]]], rows: int, rounds
         "",
         f"`benchmarks/release_gate.py`, {rows:.0e} rows, {rounds} rounds, interleaved, a process each. "
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {_versions()}.",
-        "Ours releases at k=100, beta=0.3; peers count everything. Medians; the ratio is of each round's wall time, the "
-        "faster peer's to ours: above 1 we are faster. 10^9 rows are projected by the rate.",
+        "Ours releases at k=100, beta=0.3; peers count everything. Medians; the ratio is of each round's wall time, "
+        "the faster peer's to ours: above 1 we are faster. 10^9 rows are projected by the rate.",
         "",
         "| case | contender | seconds | rows per second | processor seconds | peak memory | 10^9 rows |",
         "|---|---|---|---|---|---|---|",
@@ -167,7 +168,8 @@ def report(found: dict[tuple[str, str], list[dict[str, Any]]], rows: int, rounds
         ratio = statistics.median(fast / run["wall"] for fast, run in zip(best, mine, strict=True))
         least = min(max(run["memory"] for run in peer) for peer in peers) / max(run["memory"] for run in mine)
         lines.append(
-            f"- {case}: {ratio:.2f} times the speed of the faster peer; the smaller peer has {least:.1f} times our peak memory."
+            f"- {case}: {ratio:.2f} times the speed of the faster peer; "
+            f"the smaller peer has {least:.1f} times our peak memory."
         )
     return "\n".join(lines) + "\n"
 
