@@ -2,9 +2,9 @@
 
     payments.stream/
       ledger        one entry, charged before the first decision      discreet verify payments.stream/ledger
-      keys/         the sealed key of coins and noise (mode 0600)
+      keys/         the sealed key of coins and noise, and the journal's (mode 0600)
       journal.db    decisions, open questions, the state
-      marks         hashes of the records that are being decided
+      marks         keyed hashes of the records that are being decided
       models/       published models; all else is its owner's
 
 Guarantee: ledger, key and journal know one another. One that is missing, old, or of another stream is refused before a
@@ -32,6 +32,7 @@ from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.locks import locked
 from discreet.storage.stream_store import StreamStore
 from discreet.stream.declaring import preparation_of, settings_of
+from discreet.stream.journal_key import JournalKey, journal_key
 from discreet.stream.preparation import Preparation
 from discreet.stream.settings import StreamSettings
 from discreet.stream.terms import STREAM, charge_stream, stream_terms
@@ -51,13 +52,15 @@ class Opened:
     ledger: Ledger
     receipt: Receipt
     store: StreamStore
-    sealed: SealedPhase | None
+    key: JournalKey
 
     def end(self) -> None:
-        """No more will be decided: then the key is destroyed, and nobody can repeat or take away a draw any more."""
+        """No more will be decided: then the keys are destroyed, and nobody can repeat or take away a draw any more, or
+        test a guess against a code.
+        """
         self.store.end()
-        if self.sealed is not None:
-            self.sealed.end()
+        _destroy_keys(self.config.directory / KEYS)
+        self.marks.unlink(missing_ok=True)
 
     @property
     def marks(self) -> Path:
@@ -87,6 +90,7 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
         _bind(config, store, facts, charged=_charged(ledger))
         charging = _charging(config, ledger, ended=store.ended())
         receipt = charge_stream(charging, asking=settings.asking, noise=settings.noise, drift=settings.drift)
+        key = journal_key(place / KEYS, store, ledger=ledger.id, asked=asked)
         yield Opened(
             config=config,
             settings=settings,
@@ -94,7 +98,7 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
             ledger=ledger,
             receipt=receipt,
             store=store,
-            sealed=charging if isinstance(charging, SealedPhase) else None,
+            key=key,
         )
 
 
@@ -112,6 +116,11 @@ def _tidy(keys: Path) -> None:
         if half.stat().st_nlink == 1:
             destroy(half)
         half.unlink(missing_ok=True)  # a second name of the key itself, which stays
+
+
+def _destroy_keys(keys: Path) -> None:
+    for key in keys.iterdir():
+        destroy(key)
 
 
 def _check_unpaid(config: StreamConfig, preparation: Preparation) -> None:
@@ -198,8 +207,7 @@ def _charging(config: StreamConfig, ledger: Ledger, *, ended: bool) -> Ledger | 
     """Where the stream charges: in production, with a sealed key, which must be there if it was used."""
     keys = config.directory / KEYS
     if ended:
-        for key in keys.glob(f"phase-{STREAM}-*"):  # a process was killed between the two
-            destroy(key)
+        _destroy_keys(keys)  # a process may have been killed between the two
         raise NotNow(
             f"opening stream {config.name!r}",
             "it has ended, and its key is gone",
