@@ -50,7 +50,7 @@ def test_a_preparation_that_does_not_fit_is_refused_at_its_line(tmp_path):
     refused(tmp_path, InvalidConfig, "cannot be read", text)
     refused(tmp_path, InvalidConfig, "no declared columns", stored(tmp_path, Preparation(inputs=5)))
     named = Preparation(schema=Schema(columns=(NumberColumn(name="label"),)))
-    refused(tmp_path, InvalidConfig, "name of the id or the label", stored(tmp_path, named))
+    refused(tmp_path, InvalidConfig, "name of the id, the label or the person", stored(tmp_path, named))
 
 
 def test_the_charge_is_durable_before_the_first_decision_and_stays_one(tmp_path):

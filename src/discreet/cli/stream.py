@@ -194,7 +194,8 @@ def _words(form: dict[str, Any]) -> str:
         f"records   {form['arrived']:,} arrived, {form['asked']:,} asked; {run['records']:,} now",
         f"labels    {form['labelled']:,} came{error}; {form['waiting']:,} are waited for",
         f"model     {form['model']:,}; {form['published']:,} is published in {form['models']}",
-        f"spent     epsilon {spent['epsilon']} of {spent['budget']} at delta {spent['delta']} a record, however long",
+        f"spent     epsilon {spent['epsilon']} of {spent['budget']} at delta {spent['delta']} a {spent['unit']}, "
+        "however long",
         f"ledger    discreet verify {form['ledger']}",
     ]
     if form["simulation"]:

@@ -22,6 +22,7 @@ from discreet.stream.windows import ENDLESS
 if TYPE_CHECKING:
     from discreet.stream.learner import StreamLearner
     from discreet.stream.loop import Loop
+    from discreet.stream.persons import Person
     from discreet.stream.waiting import Key
 
 Floats = NDArray[np.float64]
@@ -30,9 +31,11 @@ _CHUNK = 4096
 _SHORTEST = 8
 
 
-def ask_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None) -> NDArray[np.bool_]:
+def ask_many(
+    learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None, persons: Sequence[Person] | None = None
+) -> NDArray[np.bool_]:
     """Ask bits of rows; with labels ``y`` each asked row is taught at once."""
-    for what, given in (("labels", y), ("ids", ids)):
+    for what, given in (("labels", y), ("ids", ids), ("persons", persons)):
         if given is not None and len(given) != len(x):
             raise BadInput(f"records with {what}", "there is not one for each record", "Give as many")
     if ids is not None:
@@ -40,6 +43,8 @@ def ask_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | Non
             raise BadInput("records with ids", "two of them have the same", "Give each its own")
         for key in ids:
             learner._waiting.check(key)
+    if persons is not None or learner._persons.capped:
+        x = _looked_at(learner, x, persons)
     if learner._coins.watched or _short(learner):  # each toss is seen by itself, or there is little to do at once
         first = learner._arrived
         bits = np.array([_one(learner, x, y, ids, place) for place in range(len(x))], dtype=bool)
@@ -60,6 +65,14 @@ def _remembered(
     return found
 
 
+def _looked_at(learner: StreamLearner, x: Floats, persons: Sequence[Person] | None) -> Floats:
+    """Rows, with nulls where a person's cap is reached."""
+    for person in [None] * min(1, len(x)) if persons is None else persons:
+        learner._persons.check(person)
+    beyond = [not learner._persons.looks_at(person) for person in persons or ()]
+    return np.where(np.array(beyond, dtype=bool)[:, None], np.nan, x) if any(beyond) else x
+
+
 def _short(learner: StreamLearner) -> bool:
     """Whether there are few records between two updates: windows in which nobody is asked have none."""
     arrivals, asks = learner.settings.window.room(0, 0)
@@ -68,7 +81,7 @@ def _short(learner: StreamLearner) -> bool:
 
 
 def _one(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None, place: int) -> bool:
-    fell = learner.ask(x[place], id=None if ids is None else ids[place])
+    fell = learner._ask(x[place], None if ids is None else ids[place])
     if fell and y is not None:
         label = y[place]
         learner.learn_one(
@@ -206,7 +219,10 @@ def learn_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | N
         records, nulls = learner._ball.many(x)
         kept = learner._waiting.rows
         if len(keys) != len(x) or not all(
-            key not in kept or _same(kept[key][1], records[place], bool(nulls[place])) for place, key in enumerate(keys)
+            key not in kept
+            or (learner._persons.capped and kept[key][1] is None)  # beyond the cap: it teaches nothing
+            or _same(kept[key][1], records[place], bool(nulls[place]))
+            for place, key in enumerate(keys)
         ):
             raise BadInput("labels of records", "they are not those that `ask_many` said yes to last", "Give their ids")
         learner._latest = []

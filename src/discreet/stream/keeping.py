@@ -31,9 +31,10 @@ from discreet.privacy.ledger import FileSink, Ledger, Receipt
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.locks import locked
 from discreet.storage.stream_store import StreamStore
-from discreet.stream.declaring import preparation_of, settings_of
+from discreet.stream.declaring import preparation_events, preparation_of, settings_of
 from discreet.stream.journal_key import JournalKey, journal_key
 from discreet.stream.preparation import Preparation
+from discreet.stream.preparing import check_paid, declared_of, prepared
 from discreet.stream.settings import StreamSettings
 from discreet.stream.terms import STREAM, charge_stream, stream_terms
 from discreet.stream.update_noise import GaussianNoise, noise_from_json
@@ -72,10 +73,10 @@ class Opened:
 def opened(config: StreamConfig) -> Iterator[Opened]:
     """The stream of a file, alone, with its charge durable; everything is closed afterwards."""
     place, asked = config.directory, f"opening stream {config.name!r}"
-    preparation = preparation_of(config)
-    _check_unpaid(config, preparation)
+    declared = preparation_of(config)
+    check_paid(config, declared)
     # a file that cannot be is refused before anything is made
-    new = None if (place / JOURNAL).exists() else settings_of(config, preparation)
+    new = None if (place / JOURNAL).exists() else settings_of(config, declared)
     with ExitStack() as open_parts:
         with disk_refusals(asked):
             make_private(place)
@@ -84,13 +85,14 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
         _tidy(place / KEYS)
         store = StreamStore(place / JOURNAL)
         open_parts.callback(store.close)
-        settings = new or settings_of(config, preparation, found=_found(store.facts()))
+        settings = new or settings_of(config, declared, found=_found(store.facts()))
         ledger = open_parts.enter_context(_ledger(config, settings, store))
-        facts = _facts(config, settings, preparation, ledger)
-        _bind(config, store, facts, charged=_charged(ledger))
-        charging = _charging(config, ledger, ended=store.ended())
-        receipt = charge_stream(charging, asking=settings.asking, noise=settings.noise, drift=settings.drift)
+        _bind(config, store, _facts(config, settings, declared, ledger), ledger)
+        if store.ended():
+            _refuse_ended(config)
         key = journal_key(place / KEYS, store, ledger=ledger.id, asked=asked)
+        preparation = prepared(config, declared, ledger=ledger, store=store, key=key, keys=place / KEYS)
+        receipt = charge_stream(_charging(config, ledger), **settings.paid)
         yield Opened(
             config=config,
             settings=settings,
@@ -123,15 +125,6 @@ def _destroy_keys(keys: Path) -> None:
         destroy(key)
 
 
-def _check_unpaid(config: StreamConfig, preparation: Preparation) -> None:
-    if "paid" in (preparation.constants_origin, preparation.components_origin):
-        raise config.error(
-            "records.preparation",
-            "it was paid for in a ledger of its own, and this stream's claim would not include it",
-            "Use constants that are declared or public; or run the stream from Python, with one ledger for both",
-        )
-
-
 @contextmanager
 def _ledger(config: StreamConfig, settings: StreamSettings, store: StreamStore) -> Iterator[Ledger]:
     path, facts = config.directory / LEDGER, store.facts()
@@ -145,7 +138,7 @@ def _ledger(config: StreamConfig, settings: StreamSettings, store: StreamStore) 
             f"Put the ledger back where it was: {path.name} in {path.parent.name}",
         )
     else:
-        terms = stream_terms(config.budget.budget(), asking=settings.asking, noise=settings.noise, drift=settings.drift)
+        terms = stream_terms(config.budget.budget(), **settings.paid, **preparation_events(config))
         ledger = Ledger.create(FileSink(path), terms, source=source)
     with ledger:
         yield ledger
@@ -157,6 +150,7 @@ def _charged(ledger: Ledger) -> bool:
 
 def _facts(config: StreamConfig, settings: StreamSettings, preparation: Preparation, ledger: Ledger) -> dict[str, Any]:
     """What is fixed before the first record, and the ledger that pays. ``seed``: of a simulation."""
+    paid = {} if config.preparation is None else {"paid": declared_of(config.preparation)}
     return {
         "format": FORMAT,
         "name": config.name,
@@ -165,13 +159,14 @@ def _facts(config: StreamConfig, settings: StreamSettings, preparation: Preparat
         "settings": settings.to_json(),
         "preparation": preparation.digest,
         "seed": None if config.simulation is None else config.simulation.seed,
+        **paid,
     }
 
 
-def _bind(config: StreamConfig, store: StreamStore, facts: dict[str, Any], *, charged: bool) -> None:
+def _bind(config: StreamConfig, store: StreamStore, facts: dict[str, Any], ledger: Ledger) -> None:
     asked, known = f"opening stream {config.name!r}", store.facts()
     if known is None:
-        if charged:
+        if len(ledger):
             raise InvalidStore(
                 asked,
                 "its ledger was charged, and its journal is missing: what was decided would be decided otherwise",
@@ -183,10 +178,10 @@ def _bind(config: StreamConfig, store: StreamStore, facts: dict[str, Any], *, ch
         raise LedgerUnavailable(
             asked, "the ledger is another one than its journal names", "Put back the one it began with"
         )
-    changed = [name for name in facts if known.get(name) != facts[name]]
+    changed = [name for name in {**facts, **known} if known.get(name) != facts.get(name)]
     if changed:
         _refuse_change(config, known, facts, changed[0])
-    if not charged and store.last_place():
+    if not _charged(ledger) and store.last_place():
         raise InvalidLedger(
             asked, "records were decided, and the entry that paid for them is gone", "Restore the ledger"
         )
@@ -196,23 +191,25 @@ def _refuse_change(config: StreamConfig, known: dict[str, Any], facts: dict[str,
     fact = "it is not what the stream began with, and nothing of this can change under way"
     remedy = "Write what it was, or begin a new stream: another [service] directory"
     if name == "settings" and isinstance(known.get(name), dict):
-        parts = [part for part in facts[name] if known[name].get(part) != facts[name][part]]
+        parts = [part for part in {**facts[name], **known[name]} if known[name].get(part) != facts[name].get(part)]
         home = {"classes": "task", "features": "records", "radius": "records", "asking": "asking", "noise": "noise"}
-        home |= {"slab": "slab", "window": "window", "drift": "drift"}
+        home |= {"slab": "slab", "window": "window", "drift": "drift", "person_records": "budget"}
         raise config.error(home.get(parts[0], "learning"), fact, remedy)
-    raise config.error({"preparation": "records", "seed": "simulation"}.get(name, name), fact, remedy)
+    home = {"preparation": "records", "seed": "simulation", "paid": "preparation"}
+    raise config.error(home.get(name, name), fact, remedy)
 
 
-def _charging(config: StreamConfig, ledger: Ledger, *, ended: bool) -> Ledger | SealedPhase:
+def _refuse_ended(config: StreamConfig) -> None:
+    _destroy_keys(config.directory / KEYS)  # a process may have been killed between the two
+    (config.directory / MARKS).unlink(missing_ok=True)
+    raise NotNow(
+        f"opening stream {config.name!r}", "it has ended, and its key is gone", "Begin a new one in another directory"
+    )
+
+
+def _charging(config: StreamConfig, ledger: Ledger) -> Ledger | SealedPhase:
     """Where the stream charges: in production, with a sealed key, which must be there if it was used."""
     keys = config.directory / KEYS
-    if ended:
-        _destroy_keys(keys)  # a process may have been killed between the two
-        raise NotNow(
-            f"opening stream {config.name!r}",
-            "it has ended, and its key is gone",
-            "Begin a new one in another directory",
-        )
     if ledger.simulation:
         return ledger
     if _charged(ledger) and not any(keys.glob(f"phase-{STREAM}-*.key")):

@@ -18,6 +18,7 @@ from discreet.stream.asking import Ends
 from discreet.stream.linear import Linear
 from discreet.stream.losses import Hinge
 from discreet.stream.opening import paid_receipt
+from discreet.stream.persons import Persons
 from discreet.stream.settings import StreamSettings
 from discreet.stream.slabs import Slab
 from discreet.stream.terms import ARRIVING, ASKED, COUNTED
@@ -46,11 +47,10 @@ class Loop:
         self._model_ball = Ball(settings.ball, settings.weights)
         self._linear = Linear(self._model_ball, self._ball, settings.rows)
         self._codes = {label: code for code, label in enumerate(settings.classes)}
-        self._waiting = Waiting(settings.patience)
+        self._waiting, self._persons = Waiting(settings.patience), Persons(settings.person_records)
         self._sums = Sums(settings.rows, settings.size)
         self._coins = EndlessCoins(self._receipt, who=ARRIVING)
-        reach = settings.noise.reach(settings.radius)
-        self._noise = EndlessNoise(self._receipt, size=settings.weights, sensitivity=reach, who=ASKED)
+        self._noise = EndlessNoise(self._receipt, size=settings.weights, sensitivity=settings.reach, who=ASKED)
         self._counts = None if settings.drift is None else EndlessCounts(self._receipt, who=COUNTED)
         self._hinge = isinstance(settings.loss, Hinge)
         self._slab, self._last_record = settings.slab, _NOTHING

@@ -110,11 +110,20 @@ class StreamService:
         finally:
             waiting.rows = rows
         del state["waiting"]
+        state.pop("persons", None)
         return pack({"learner": state, "counts": self._counts})
 
     def _publish(self) -> None:
         if self.publisher.due(self.learner.version):
             self._told(self.learner.version, self.publisher.publish(self.learner.model()))
+
+    def set_apart(self, ids: Sequence[str]) -> set[str]:
+        """Those of ``ids`` a preparation was made of, which are not to arrive: they are nulls here."""
+        table = self.config.preparation
+        if table is None or table.records != "held-out":
+            return set()
+        codes = {self._parts.key.set_apart(one): one for one in ids}
+        return {codes[code] for code in self.store.set_apart(codes)}
 
     # -- what it is
 
@@ -129,13 +138,14 @@ class StreamService:
         return self.config.directory / "ledger"
 
     def spent(self) -> dict[str, Any]:
-        """What a record has lost, at most; it does not grow with the stream."""
+        """What a record, or a person, has lost at most; it does not grow with the stream."""
         totals = self._parts.ledger.totals()
         budget = self._parts.ledger.terms.budget
         return {
             "epsilon": str(max(total.epsilon for total in totals)),
             "budget": str(budget.epsilon),
             "delta": str(budget.delta),
+            "unit": budget.unit,
         }
 
     def counts(self) -> dict[str, int]:
@@ -179,4 +189,5 @@ def _restored(parts: Opened) -> tuple[StreamLearner, dict[str, int]]:
         "records": np.frombuffer(records, dtype=np.float64).reshape(-1, size),
         "last": None,
     }
+    state["learner"]["persons"] = {"persons": [], "records": []}  # by codes, in the journal
     return StreamLearner.from_state(state["learner"], receipt=parts.receipt), dict(state["counts"])
