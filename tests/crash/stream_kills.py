@@ -1,4 +1,4 @@
-"""What test_stream_kills.py runs, `SCENARIO DIRECTORY KILLS BATCH PLANTED KIND`, in a process that has everything imported.
+"""What test_stream_kills.py runs, `SCENARIO DIRECTORY KILLS BATCH PLANTED KIND`, in a process that imported all.
 
 Forked children run a small stream over the same lines and are killed: before the n-th write for every n, or at a random
 moment. Another child goes on. Whatever was shown must be what is in the journal; nothing is decided twice or otherwise,

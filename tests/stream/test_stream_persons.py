@@ -354,7 +354,7 @@ def persons_in(place, text=SEEDED, *changes):
 
 
 def of(number, people=15):
-    return record(number, customer=f"c{number * 7 % people}")
+    return record(number, customer=f"customer-{number * 7 % people}")
 
 
 @pytest.mark.parametrize("text", [SEEDED, TEXT], ids=["simulation", "production"])
@@ -365,7 +365,7 @@ def test_a_stream_for_persons_is_verified_and_goes_on_with_its_counts(tmp_path, 
         with StreamService(config) as service:
             decided += taken(service, [of(number) for number in range(start, start + 30)], batch=11)
             taken(service, [label(number) for number in range(start, start + 30)])
-            codes = [service._parts.key.person(f"c{number}") for number in range(15)]
+            codes = [service._parts.key.person(f"customer-{number}") for number in range(15)]
             assert set(service.store.persons(codes).values()) == {min(3, (start + 30) // 15)}
     assert len(decided) == 90
     with StreamService(config) as service:
@@ -378,7 +378,7 @@ def test_a_stream_for_persons_is_verified_and_goes_on_with_its_counts(tmp_path, 
         assert all(one[2] is None for one in new)  # beyond the cap
     assert verify_stream(config).ok
     data = b"".join(path.read_bytes() for path in (tmp_path / "payments.stream").rglob("*") if path.is_file())
-    assert b"c14" not in data  # persons stand there by keyed codes
+    assert b"customer-14" not in data  # persons stand there by keyed codes
 
 
 def test_batches_change_nothing(tmp_path):

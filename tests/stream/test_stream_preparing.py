@@ -36,7 +36,7 @@ TEXTS = {"held-out": HELD_OUT, "arriving": ARRIVING, "simulation": SEEDED}
 
 def last_month(place, forms=None):
     place.mkdir(exist_ok=True)
-    forms = [record(number) | {"id": f"m{number}"} for number in range(60)] if forms is None else forms
+    forms = [record(number) | {"id": f"month-{number}"} for number in range(60)] if forms is None else forms
     (place / "last-month.jsonl").write_text(written(forms))
 
 
@@ -163,13 +163,13 @@ def test_a_held_out_record_that_arrives_is_a_null(tmp_path):
     text = HELD_OUT.replace('name = "one-sided"', 'name = "everything"').replace('asked = "1"', "")
     text = text.replace("low = 0.3", "").replace("asked = 10 ", "asked = 4 ")
     with StreamService(config_in(tmp_path, text)) as service:
-        taken(service, [record(number) | {"id": f"m{number}"} for number in range(8)])
+        taken(service, [record(number) | {"id": f"month-{number}"} for number in range(8)])
         kept = [one[2] for one in service.store.open_questions()]
         assert kept == [None] * 8  # asked as nulls are, and nothing of them waits to teach
         taken(service, [record(99)])
         assert service.store.open_questions()[-1][2] is not None
     data = b"".join(path.read_bytes() for path in (tmp_path / "payments.stream").glob("journal*"))
-    assert b"m17" not in data  # by keyed codes
+    assert b"month-17" not in data  # by keyed codes
 
 
 def test_an_arriving_one_is_not(tmp_path):
@@ -177,7 +177,7 @@ def test_an_arriving_one_is_not(tmp_path):
     text = ARRIVING.replace('name = "one-sided"', 'name = "everything"').replace('asked = "1"', "")
     text = text.replace("low = 0.3", "").replace("asked = 10 ", "asked = 4 ")
     with StreamService(config_in(tmp_path, text)) as service:
-        taken(service, [record(number) | {"id": f"m{number}"} for number in range(3)])
+        taken(service, [record(number) | {"id": f"month-{number}"} for number in range(3)])
         assert all(one[2] is not None for one in service.store.open_questions())
 
 

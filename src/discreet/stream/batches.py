@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.noise.stream import ONE
+from discreet.stream.short_windows import ShortWindows, fits
 from discreet.stream.windows import ENDLESS
 
 if TYPE_CHECKING:
@@ -45,13 +46,17 @@ def ask_many(
             learner._waiting.check(key)
     if persons is not None or learner._persons.capped:
         x = _looked_at(learner, x, persons)
-    if learner._coins.watched or _short(learner):  # each toss is seen by itself, or there is little to do at once
+    short = fits(learner, y)
+    if learner._coins.watched or (
+        _short(learner) and not short
+    ):  # each toss is seen by itself, or there is little to do at once
         first = learner._arrived
         bits = np.array([_one(learner, x, y, ids, place) for place in range(len(x))], dtype=bool)
         return _remembered(learner, bits, first, ids if y is None else ())
     found, first = np.zeros(len(x), dtype=bool), learner._arrived
     for start in range(0, len(x), _CHUNK):
-        Chunk(learner, x[start : start + _CHUNK], y, ids, start).decide(found)
+        chunk = Chunk(learner, x[start : start + _CHUNK], y, ids, start)
+        (ShortWindows(chunk, y) if short else chunk).decide(found)
     return _remembered(learner, found, first, ids if y is None else ())
 
 
@@ -201,6 +206,10 @@ def teach(learner: Loop, records: Floats, scores: Floats, codes: Places) -> None
 
 def codes_of(learner: StreamLearner, y: Any, places: Places) -> tuple[Places, int]:
     """The numbers of the labels at ``places``, -1 where there is none, and how many of these there are."""
+    if isinstance(y, np.ndarray) and y.dtype.kind in "iu" and learner._numbered:  # they are their own numbers
+        codes = y.take(places).astype(np.int64)
+        if codes.size == 0 or (codes.min() >= 0 and codes.max() < len(learner._codes)):
+            return codes, 0
     labels = y.take(places).tolist() if isinstance(y, np.ndarray) else [y[place] for place in places.tolist()]
     known = learner._codes
     try:
