@@ -139,7 +139,10 @@ class Marks:
         digest = hashlib.blake2b(body, digest_size=MARK_BYTES).hexdigest()
         head = json.dumps([first, len(body), digest, keyed]).encode()
         with disk_refusals("writing a stream's marks"):
-            os.pwrite(self._file, head.ljust(_HEAD) + body, 0)
+            view = memoryview(head.ljust(_HEAD) + body)
+            done = 0
+            while done < len(view):  # a disk that is nearly full takes a part, and refuses the next
+                done += os.pwrite(self._file, view[done:], done)
             if cut:
                 os.ftruncate(self._file, _HEAD + len(body))
 

@@ -41,6 +41,8 @@ from discreet.stream.update_noise import GaussianNoise, noise_from_json
 
 LEDGER, KEYS, JOURNAL, MARKS, LOCK = "ledger", "keys", "journal.db", "marks", "lock"
 FORMAT = "discreet.stream-facts/1"
+LINES = "lines"
+"""What ids, labels and persons are called: read under another name, a record would come twice, or a person be new."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +88,14 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
         store = StreamStore(place / JOURNAL)
         open_parts.callback(store.close)
         settings = new or settings_of(config, declared, found=_found(store.facts()))
-        ledger = open_parts.enter_context(_ledger(config, settings, store))
-        _bind(config, store, _facts(config, settings, declared, ledger), ledger)
-        if store.ended():
-            _refuse_ended(config)
-        key = journal_key(place / KEYS, store, ledger=ledger.id, asked=asked)
-        preparation = prepared(config, declared, ledger=ledger, store=store, key=key, keys=place / KEYS)
-        receipt = charge_stream(_charging(config, ledger), **settings.paid)
+        with disk_refusals(asked, kept="what was charged stays, and the same command goes on"):
+            ledger = open_parts.enter_context(_ledger(config, settings, store))
+            _bind(config, store, _facts(config, settings, declared, ledger), ledger)
+            if store.ended():
+                _refuse_ended(config)
+            key = journal_key(place / KEYS, store, ledger=ledger.id, asked=asked)
+            preparation = prepared(config, declared, ledger=ledger, store=store, key=key, keys=place / KEYS)
+            receipt = charge_stream(_charging(config, ledger), **settings.paid)
         yield Opened(
             config=config,
             settings=settings,
@@ -159,6 +162,7 @@ def _facts(config: StreamConfig, settings: StreamSettings, preparation: Preparat
         "settings": settings.to_json(),
         "preparation": preparation.digest,
         "seed": None if config.simulation is None else config.simulation.seed,
+        LINES: {"id": config.records.id, "label": config.records.label, "person": config.records.person},
         **paid,
     }
 
@@ -178,7 +182,8 @@ def _bind(config: StreamConfig, store: StreamStore, facts: dict[str, Any], ledge
         raise LedgerUnavailable(
             asked, "the ledger is another one than its journal names", "Put back the one it began with"
         )
-    changed = [name for name in {**facts, **known} if known.get(name) != facts.get(name)]
+    older = {} if LINES in known else {LINES: facts[LINES]}  # journals that do not say yet what things are called
+    changed = [name for name in {**facts, **known} if (known | older).get(name) != facts.get(name)]
     if changed:
         _refuse_change(config, known, facts, changed[0])
     if not _charged(ledger) and store.last_place():
@@ -195,7 +200,7 @@ def _refuse_change(config: StreamConfig, known: dict[str, Any], facts: dict[str,
         home = {"classes": "task", "features": "records", "radius": "records", "asking": "asking", "noise": "noise"}
         home |= {"slab": "slab", "window": "window", "drift": "drift", "person_records": "budget"}
         raise config.error(home.get(parts[0], "learning"), fact, remedy)
-    home = {"preparation": "records", "seed": "simulation", "paid": "preparation"}
+    home = {"preparation": "records", LINES: "records", "seed": "simulation", "paid": "preparation"}
     raise config.error(home.get(name, name), fact, remedy)
 
 

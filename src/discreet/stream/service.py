@@ -22,6 +22,7 @@ import numpy as np
 
 from discreet.config import StreamConfig
 from discreet.errors import InvalidStore, StoreUnavailable
+from discreet.storage.disk import disk_refusals
 from discreet.storage.stream_store import Decided
 from discreet.stream.declaring import line_form
 from discreet.stream.journal import Marks, pack, unpack
@@ -63,7 +64,8 @@ class StreamService:
         parts = self._parts
         self.config, self.store = parts.config, parts.store
         self.form = line_form(parts.config, parts.preparation)
-        self.learner, self._counts = _restored(parts)
+        with disk_refusals(f"opening stream {parts.config.name!r}", kept="the same command goes on"):
+            self.learner, self._counts = _restored(parts)
         if self.store.last_place() != self.learner.arrived:
             raise InvalidStore("going on with a stream", "its journal contradicts itself", "Restore a copy")
         self._step = Ball(parts.settings.radius, parts.settings.size).step
@@ -78,6 +80,7 @@ class StreamService:
             every=table.every,
             keep=table.keep,
             file=table.file,
+            ledger=parts.ledger.id,
         )
         self.publisher.check(self.learner.version)
         self._in_doubt, self.without_effect = False, 0
