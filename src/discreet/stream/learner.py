@@ -81,7 +81,7 @@ class StreamLearner(Loop):
         ``id``: under which its label will come; without one it is known by its number (`arrived` - 1).
         ``person``: whose it is, where persons are protected.
         """
-        if person is None and not self._persons.capped:
+        if person is None and not self._capped:
             return self._ask(x, id)
         self._persons.check(person)
         if id is not None:

@@ -50,6 +50,7 @@ class Loop:
         self._codes = {label: code for code, label in enumerate(settings.classes)}
         self._numbered = settings.classes == tuple(range(len(settings.classes)))
         self._waiting, self._persons = Waiting(settings.patience), Persons(settings.person_records)
+        self._capped = self._persons.capped
         self._sums = Sums(settings.rows, settings.size)
         self._coins = EndlessCoins(self._receipt, who=ARRIVING)
         self._noise = EndlessNoise(self._receipt, size=settings.weights, sensitivity=settings.reach, who=ASKED)
