@@ -1,6 +1,6 @@
 """One release on Spark with everything written down that Spark can write down; and one key put where it must not be.
 
-    python spark_secrets.py DIRECTORY
+python spark_secrets.py DIRECTORY
 """
 
 import contextlib

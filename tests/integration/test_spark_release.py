@@ -1,28 +1,53 @@
 """Both engines let out the same under one key: a real Spark on this machine, with two workers."""
 
+import base64
+import os
+import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from spark_secrets import PLANTED, SECRET, TEXT
+from spark_texts import BadPart
 
+from discreet.errors import BadInput
 from discreet.gates import CrowdGate, QueryLog, table_log
-from discreet.gates.spark import release_spark
-from discreet.noise import release_key
+from discreet.gates.spark import frame_log, release_spark, scan_log, session
+from discreet.noise import SecretKey, release_key
+from discreet.noise.unit_words import UnitWords
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gates"))
 from gate_reference import paid, reference_release
 
 pytestmark = pytest.mark.integration
-KINDS = ["play the next song", "Play  the NEXT song", "straße", "STRASSE", "日本", "\U0001f600 ok", "e\u0301", "é", " ", None]
+KINDS = [
+    "play the next song",
+    "Play  the NEXT song",
+    "straße",
+    "STRASSE",
+    "日本",
+    "\U0001f600 ok",
+    "e\u0301",
+    "é",
+    " ",
+    None,
+]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark():
-    from discreet.gates.spark import session
-
-    settings = {"spark.sql.shuffle.partitions": "3", "spark.driver.bindAddress": "127.0.0.1", "spark.master": "local[2]"}
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for the workers: what a user would have installed there
+    settings = {
+        "spark.sql.shuffle.partitions": "3",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.master": "local[2]",
+    }
     found = session(**settings)
     yield found
     found.stop()
@@ -44,7 +69,10 @@ def rows_of(seed, size, *, people=700, texts=30):
 def log_of(files, unit=None):
     parts = []
     for rows in files:
-        units, texts = pa.array([unit for unit, _ in rows], pa.string()), pa.array([text for _, text in rows], pa.string())
+        units, texts = (
+            pa.array([unit for unit, _ in rows], pa.string()),
+            pa.array([text for _, text in rows], pa.string()),
+        )
         parts += table_log(pa.table({"text": texts, "unit": units}), text="text").parts
     return QueryLog(parts=parts, text="text", **({unit: "unit"} if unit else {}))
 
@@ -64,12 +92,9 @@ def key_of(gate):
     return release_key(receipt)
 
 
-@pytest.mark.parametrize("unit", ["person", "row_id", None])
-@pytest.mark.parametrize("values", [1, 3])
+@pytest.mark.parametrize(("unit", "values"), [("person", 1), ("person", 3), ("row_id", 1), (None, 1)])
 @pytest.mark.parametrize("width", [2, 1 << 12])
 def test_both_engines_release_the_same(spark, unit, values, width):
-    if unit != "person" and values > 1:
-        pytest.skip("a row has one value")
     files = [rows_of(1, 3000), [], rows_of(2, 500), rows_of(3, 1)]
     gate = CrowdGate(k=4, beta=0.5, values=values, counts=True, persons=unit == "person")
     here, there = both(gate, log_of(files, unit), spark, width=width)
@@ -79,3 +104,167 @@ def test_both_engines_release_the_same(spark, unit, values, width):
     assert dict(zip(*here[:2], strict=True)) == reference_release(gate, key_of(gate), plain)
     for name in ("rows", "broken", "without_text", "without_unit"):
         assert getattr(here[2], name) == getattr(there[2], name)
+
+
+def written(place, files, **options):
+    """As Parquet files, in the order of their names."""
+    place.mkdir()
+    for number, rows in enumerate(files):
+        columns = {"a text": pa.array([text for _, text in rows], pa.string()), "who`s": [unit for unit, _ in rows]}
+        pq.write_table(pa.table(columns), place / f"a b%20{number} ö.parquet", **options)
+
+
+def test_a_scan_knows_rows_by_file_and_number(spark, tmp_path):
+    """Small groups of rows, and files cut between them: Spark's tasks begin in the middle of a file."""
+    files = [[(None, text) for _, text in rows_of(seed, 4000)] for seed in (4, 5)]
+    written(tmp_path / "log", files, row_group_size=500)
+    gate = CrowdGate(k=4, beta=0.5, counts=True, persons=False)
+    cut = spark.newSession()
+    cut.conf.set("spark.sql.files.maxPartitionBytes", "2000")
+    log = scan_log(cut, [str(tmp_path / "log")], text="a text")
+    assert log.frame.rdd.getNumPartitions() > 4
+    texts, counts, figures = release_spark(gate, log, key=key_of(gate), width=64)
+    assert dict(zip(texts.to_pylist(), counts.tolist(), strict=True)) == reference_release(gate, key_of(gate), files)
+    assert figures.rows == 8000
+
+
+@pytest.mark.parametrize("unit", ["person", "row_id"])
+def test_a_frame_in_any_order_releases_the_same(spark, tmp_path, unit):
+    files = [rows_of(6, 3000)]
+    written(tmp_path / "log", files)
+    frame = spark.read.parquet(str(tmp_path / "log"))
+    gate = CrowdGate(k=4, beta=0.5, values=1, counts=True, persons=unit == "person")
+    wanted = reference_release(gate, key_of(gate), files)
+    for one in (frame, frame.repartition(5).orderBy("a text")):
+        log = frame_log(one, text="a text", **{unit: "who`s"})
+        texts, counts, _ = release_spark(gate, log, key=key_of(gate), width=64)
+        assert dict(zip(texts.to_pylist(), counts.tolist(), strict=True)) == wanted
+    assert len(wanted) > 3
+
+
+def test_whole_numbers_are_units_as_their_digits(spark):
+    rows = [(number % 50, f"text {number % 3}") for number in range(150)]
+    frame = spark.createDataFrame(rows, "who long, text string")
+    gate = CrowdGate(k=4, beta=0.5, values=1, counts=True)
+    texts, counts, _ = release_spark(gate, frame_log(frame, text="text", person="who"), key=key_of(gate), width=64)
+    wanted = reference_release(gate, key_of(gate), [[(str(who), text) for who, text in rows]])
+    assert dict(zip(texts.to_pylist(), counts.tolist(), strict=True)) == wanted
+
+
+def test_nothing_below_k_with_a_sketch_that_tells_nothing_apart(spark, tmp_path):
+    """10^6 rows; all values share two counters, or 4096: what passes is what a plain count finds."""
+    generator = np.random.default_rng(7)
+    values, people = np.minimum(generator.zipf(1.5, 10**6), 10**5), generator.integers(0, 200_000, 10**6)
+    table = pa.table({"text": pa.array(values).cast(pa.string()), "who": pa.array(people).cast(pa.string())})
+    for number in range(4):
+        pq.write_table(table.slice(number * 250_000, 250_000), tmp_path / f"{number}.parquet")
+    gate = CrowdGate(k=20, beta=0.3, values=2, counts=True)
+    wanted = plain_count(gate, key_of(gate), values, people)
+    below = {text for text, count in wanted.items() if count < gate.k}
+    frame = spark.read.parquet(str(tmp_path))
+    for width in (2, 1 << 12):
+        log = frame_log(frame, text="text", person="who")
+        texts, counts, figures = release_spark(gate, log, key=key_of(gate), width=width)
+        found = dict(zip(texts.to_pylist(), counts.tolist(), strict=True))
+        assert not below & found.keys()
+        assert found == {text: count for text, count in wanted.items() if count >= gate.k}
+    receipt, _ledger = paid(gate)
+    here = gate.release(table_log(table, text="text", person="who"), receipt=receipt)
+    assert dict(zip(here.texts.to_pylist(), here.counts.tolist(), strict=True)) == found
+    assert len(found) > 100
+    assert len(below) > 1000
+    assert figures.values_about == pytest.approx(np.unique(values).size, rel=0.05)
+    assert figures.units_about == pytest.approx(np.unique(people).size, rel=0.05)
+
+
+def plain_count(gate, key, values, people):
+    """How many people kept each value, one step after the other, with pandas."""
+    pairs = pandas.DataFrame({"who": people, "value": values}).drop_duplicates()
+    words = UnitWords(key)
+    codes = [encoded(of, pairs[name]) for of, name in ((words.unit_codes, "who"), (words.value_codes, "value"))]
+    pairs["cap"], pairs["coin"] = words.caps(*codes), words.coins(*codes)
+    first = pairs.sort_values("cap").groupby("who").head(gate.values)
+    kept = first[(first["coin"] // 2) < int(Fraction(gate.beta) * 2**63)]
+    return {str(value): count for value, count in kept.groupby("value").size().items()}
+
+
+def encoded(of, column):
+    raw = [str(one).encode() for one in column.tolist()]
+    return of(np.frombuffer(b"".join(raw), np.uint8), np.concatenate([[0], np.cumsum([len(one) for one in raw])]))
+
+
+def test_what_a_task_says_quotes_nothing(spark):
+    gate = CrowdGate(k=2, beta=0.5, normalisation="nfkc,spark_texts:fail")
+    log = log_of([[("p1", "a secret text")]], "person")
+    with pytest.raises(BadInput, match="the function raised KeyError") as caught:
+        release_spark(gate, log, key=key_of(gate), spark=spark, width=64)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_part_that_is_not_there_is_said_without_a_row(spark):
+    log = QueryLog(parts=[BadPart()], text="text")
+    gate = CrowdGate(k=2, beta=0.5, persons=False)
+    with pytest.raises(BadInput, match="a task failed with FileNotFoundError") as caught:
+        release_spark(gate, log, key=key_of(gate), spark=spark, width=64)
+    assert "quoted" not in str(caught.value)
+
+
+def test_refusals(spark):
+    frame = spark.createDataFrame([("a", 1.5, "x")], "text string, number double, who string")
+    for wrong in (
+        {"text": "text"},
+        {"text": "text", "person": "who", "row_id": "who"},
+        {"text": "text", "person": "number"},
+        {"text": "none", "person": "who"},
+    ):
+        with pytest.raises(BadInput):
+            frame_log(frame, **wrong)
+    gate = CrowdGate(k=2, beta=0.5, persons=False)
+    receipt, _ledger = paid(gate)
+    with pytest.raises(BadInput, match="person column"):
+        gate.release(frame_log(frame, text="text", person="who"), receipt=receipt, engine="spark")
+    with pytest.raises(BadInput, match="local"):
+        gate.release(frame_log(frame, text="text", row_id="who"), receipt=receipt, engine="local")
+    assert gate.release(frame_log(frame, text="text", row_id="who"), receipt=receipt, engine="spark").figures.rows == 1
+
+
+def test_keys_and_texts_are_in_nothing_that_spark_writes_down(tmp_path):
+    """Plans, logs of every level, event logs; the key not even among stored blocks. A planted key is found."""
+    said = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("spark_secrets.py")), str(tmp_path)],
+        capture_output=True,
+        timeout=600,
+    )
+    assert said.returncode == 0, said.stderr[-2000:]
+    written = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    stored = {path.name for path in written if "local" in path.parts or path.name == "stored.bin"}
+    written |= {Path("stdout"): said.stdout, Path("stderr"): said.stderr}
+    assert {"debug.log", "plans.txt"} <= {path.name for path in written}
+    found = {
+        (path.name, what)
+        for path, raw in written.items()
+        for what, forms in SOUGHT.items()
+        if any(f in raw for f in forms)
+    }
+    assert not {what for what in found if what[1] == "secret"}
+    assert any(name.startswith("events") for name, what in found if what == "planted")
+    assert {name for name, what in found if what == "text"} <= stored
+
+
+def printed(key):
+    """The ways in which 32 bytes are written."""
+    signed = [one - 256 if one > 127 else one for one in key]
+    lists = [", ".join(map(str, numbers)).encode() for numbers in (key, signed)]
+    return [key, key.hex().encode(), key.hex().upper().encode(), base64.b64encode(key)[:40], *lists]
+
+
+SOUGHT = {
+    "secret": [
+        form
+        for use in ("", "gate/units", "gate/values", "gate/coins", "gate/caps", "gate/rows", "gate/sketch")
+        for form in printed(SecretKey(SECRET).derive(use)._bytes if use else SECRET)
+    ],
+    "planted": printed(PLANTED),
+    "text": [TEXT.encode()],
+}

@@ -48,6 +48,13 @@ def require_spark() -> None:
         raise BadInput(asked, "there is no Java", "Install Java 17 or newer, and set JAVA_HOME")
 
 
+def check_log(log: Any) -> None:
+    """Refuse, before anything is charged, what is no log for Spark."""
+    require_spark()
+    if not isinstance(log, (QueryLog, FrameLog)):
+        raise BadInput("releasing on Spark", "it is not given a log", "Use open_log, frame_log or scan_log")
+
+
 def session(**settings: str) -> Any:
     """The session that is active, or a new one: quiet, without a web page, and with this Python in its workers."""
     require_spark()
@@ -137,6 +144,8 @@ def _figures(job: tasks.Job, survey: tasks.Survey) -> OwnersFigures:
         without_text=survey.without_text,
         without_unit=survey.without_unit,
         kept=None if job.units else survey.kept,
+        values_about=round(survey.values.estimate()),
+        units_about=round(survey.units.estimate()) if job.units else None,
     )
 
 

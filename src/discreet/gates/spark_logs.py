@@ -95,7 +95,10 @@ def _rows_of_frame(batches: Iterator[Any]) -> Iterator[Taken]:
 def _scanned(log: FrameLog) -> tuple[Any, Source]:
     from pyspark.sql import functions as sql
 
-    numbers = {path: number for number, path in enumerate(sorted(_path(name) for name in log.frame.inputFiles()))}
+    numbers = {
+        path: number
+        for number, path in enumerate(sorted((_path(name) for name in log.frame.inputFiles()), key=str.encode))
+    }
     sent = log.frame.sparkSession.sparkContext.broadcast(numbers)
 
     def read(batches: Iterator[Any]) -> Iterator[Taken]:
