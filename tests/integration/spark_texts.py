@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from discreet.gates.query_log import Piece
+
 
 def fail(text):
     """A user's normalisation."""
@@ -12,8 +14,12 @@ def fail(text):
 class BadPart:
     """A file that is not there."""
 
-    size = 1
+    def pieces(self, number, text, unit):
+        yield Piece(number, 1, gone)
 
-    def batches(self, text, unit):
-        raise FileNotFoundError("something quoted")
-        yield
+    def check_unchanged(self):
+        pass
+
+
+def gone():
+    raise FileNotFoundError("something quoted")

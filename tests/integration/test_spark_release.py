@@ -1,6 +1,7 @@
 """Both engines let out the same under one key: a real Spark on this machine, with two workers."""
 
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from spark_secrets import PLANTED, SECRET, TEXT
 from spark_texts import BadPart
 
 from discreet.errors import BadInput
-from discreet.gates import CrowdGate, QueryLog, table_log
+from discreet.gates import CrowdGate, QueryLog, open_log, table_log
 from discreet.gates.spark import frame_log, release_spark, scan_log, session
 from discreet.noise import SecretKey, release_key
 from discreet.noise.unit_words import UnitWords
@@ -104,6 +105,53 @@ def test_both_engines_release_the_same(spark, unit, values, width):
     assert dict(zip(*here[:2], strict=True)) == reference_release(gate, key_of(gate), plain)
     for name in ("rows", "broken", "without_text", "without_unit"):
         assert getattr(here[2], name) == getattr(there[2], name)
+
+
+def packed(path, raw):
+    kind = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+    with pa.output_stream(str(path), compression=kind) as out:
+        out.write(raw)
+
+
+@pytest.mark.parametrize(("unit", "values"), [("person", 2), ("row_id", 1), (None, 1)])
+def test_files_of_all_kinds(spark, tmp_path, unit, values):
+    """Parquet in groups of rows, CSV and JSON lines, gzip and zstd, in folders; broken rows in all of them."""
+    rows = [(who, text) for who, text in rows_of(8, 2000) if who is not None]
+    (tmp_path / "more").mkdir()
+    lines = [json.dumps({"text": text, "who": who}, ensure_ascii=False).encode() for who, text in rows[:700]]
+    packed(tmp_path / "a.jsonl", b"\n".join([*lines[:50], b"{broken", b'{"text": "\xff"}', b"", *lines[50:]]))
+    packed(tmp_path / "more" / "b.ndjson.gz", b"\n".join(lines[:400]))
+    table = "\n".join(f'{who},"{text or ""}"' for who, text in rows[700:1400]).encode()
+    packed(tmp_path / "c.csv.zst", b"who,text\n" + table + b"\none,too,many\np9,\xff\xfe\n")
+    packed(tmp_path / "d.csv", b"who,text\n" + table)
+    columns = {"who": [who for who, _ in rows[1400:]], "text": pa.array([text for _, text in rows[1400:]], pa.string())}
+    pq.write_table(pa.table(columns), tmp_path / "e.parquet", row_group_size=100)
+    raw = pa.array([b"\xff", b"text 1", None] * 20, pa.binary())
+    pq.write_table(pa.table({"who": [f"q{number}" for number in range(60)], "text": raw}), tmp_path / "f.parquet")
+    log = open_log(tmp_path, text="text", **({unit: "who"} if unit else {}))
+    gate = CrowdGate(k=4, beta=0.5, values=values, counts=True, persons=unit == "person")
+    here, there = both(gate, log, spark, width=64)
+    assert here[:2] == there[:2]
+    assert len(here[0]) > 3
+    assert here[2].broken == 4 + 20
+    for name in ("rows", "broken", "without_text", "without_unit"):
+        assert getattr(here[2], name) == getattr(there[2], name)
+
+
+def test_a_log_without_rows_releases_nothing(spark):
+    for log in (log_of([]), log_of([[]])):
+        gate = CrowdGate(k=2, beta=0.5, counts=True, persons=False)
+        assert both(gate, log, spark, width=64)[1][:2] == ([], [])
+
+
+def test_a_log_that_changes_is_refused(spark, tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a"}\n' * 20)
+    log = open_log(path, text="text")
+    path.write_text('{"text": "a"}\n' * 21)
+    gate = CrowdGate(k=2, beta=0.5, persons=False)
+    with pytest.raises(BadInput, match="changed"):
+        release_spark(gate, log, key=key_of(gate), spark=spark, width=64)
 
 
 def written(place, files, **options):

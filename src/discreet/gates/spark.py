@@ -98,6 +98,8 @@ def release_spark(
         counted = _counted(spark, job, frame, source, survey.sketch).toArrow()
     except Exception as problem:  # noqa: BLE001 - Spark's messages quote whatever failed
         raise _said(problem) from None
+    if isinstance(log, QueryLog):
+        log.check_unchanged()
     told("counting", 2, 2)
     return *_ordered(counted), _figures(job, survey)
 
