@@ -129,7 +129,9 @@ class LocalWork:
                 values, usable = coder.each(rows.texts)
                 units, named = coder.units(rows.units)
                 both = usable & named
-                brought.add(units[both], values[both]) if not both.all() else brought.add(units, values)
+                if not both.all():
+                    units, values = np.compress(both, units, axis=0), np.compress(both, values, axis=0)
+                brought.add(units, values)
                 self._noted(rows, unnamed=int((~named).sum()))
 
             self._through("gathering", gathering)

@@ -50,7 +50,7 @@ class Spill:
         part = (records[:, self.by] >> np.uint64(64 - _BITS)).astype(np.uint8)
         order = np.argsort(part, kind="stable")  # of bytes: a radix sort
         cuts = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=1 << _BITS))])
-        ordered = records[order]
+        ordered = np.take(records, order, axis=0)
         with self._lock:
             for number in np.flatnonzero(np.diff(cuts)):
                 self._waiting[number].append(ordered[cuts[number] : cuts[number + 1]])
@@ -91,7 +91,7 @@ class Spill:
         if cuts == 1:
             return block
         below = (block[:, self.by] >> np.uint64(64 - _BITS - cuts.bit_length() + 1)) & np.uint64(cuts - 1)
-        return np.asarray(block[below == np.uint64(cut)])
+        return np.compress(below == np.uint64(cut), block, axis=0)
 
     def _blocks(self, number: int) -> Iterator[Records]:
         file = self._files[number]

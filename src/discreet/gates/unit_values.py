@@ -51,7 +51,7 @@ class UnitValues:
         """Pairs, one a row; from several threads, too."""
         if self._first is not None:
             away = self._first.add(units, values, self._words.caps(units, values))
-            units, values = units[away], values[away]
+            units, values = np.take(units, away, axis=0), np.take(values, away, axis=0)
         if len(units):
             self._pairs.add(np.hstack([units, values]))
 
@@ -99,7 +99,7 @@ class UnitValues:
             yield self.kept_of(piece)
 
     def _fell(self, units: Codes, values: Codes) -> Codes:
-        return np.asarray(values[self._words.coins(units, values) < np.uint64(2 * self._coin)])
+        return np.compress(self._words.coins(units, values) < np.uint64(2 * self._coin), values, axis=0)
 
     def kept_of(self, pairs: NDArray[np.uint64]) -> tuple[int, Codes]:
         """Of all pairs of some units: how many units, and the values whose coin fell, one for each that kept it."""
@@ -109,7 +109,7 @@ class UnitValues:
         values = np.ascontiguousarray(pairs[:, 2:])
         words = self._words.caps(units, values)
         stays = _smallest(number, words, len(table), self._values)
-        units, values = units[stays], values[stays]
+        units, values = np.take(units, stays, axis=0), np.take(values, stays, axis=0)
         return len(table), self._fell(units, values)
 
     def close(self) -> None:
