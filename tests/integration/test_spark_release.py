@@ -3,13 +3,13 @@
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -227,6 +227,8 @@ def test_nothing_below_k_with_a_sketch_that_tells_nothing_apart(spark, tmp_path)
 
 def plain_count(gate, key, values, people):
     """How many people kept each value, one step after the other, with pandas."""
+    import pandas
+
     pairs = pandas.DataFrame({"who": people, "value": values}).drop_duplicates()
     words = UnitWords(key)
     codes = [encoded(of, pairs[name]) for of, name in ((words.unit_codes, "who"), (words.value_codes, "value"))]
@@ -239,6 +241,36 @@ def plain_count(gate, key, values, people):
 def encoded(of, column):
     raw = [str(one).encode() for one in column.tolist()]
     return of(np.frombuffer(b"".join(raw), np.uint8), np.concatenate([[0], np.cumsum([len(one) for one in raw])]))
+
+
+@pytest.mark.long
+def test_a_hundred_million_rows(spark, tmp_path):
+    """Rows as units, 20 files of 5 million; what passes is what coins and counts say, one file after the other."""
+    generator, size = np.random.default_rng(9), 5_000_000
+    gate = CrowdGate(k=100, beta=0.3, counts=True, persons=False)
+    words, kept = UnitWords(key_of(gate)), np.zeros(10**6 + 1, dtype=np.int64)
+    names = pa.array([f"text {number}" for number in range(10**6 + 1)])
+    for number in range(20):
+        values = np.minimum(generator.zipf(1.4, size), 10**6)
+        table = pa.table({"text": pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int32)), names)})
+        pq.write_table(table, tmp_path / f"{number:02}.parquet", row_group_size=10**6)
+        fell = words.rows(number, 0, size) >> np.uint64(1) < np.uint64(int(Fraction(gate.beta) * 2**63))
+        kept += np.bincount(values[fell], minlength=kept.size)
+    wanted = {f"text {value}": int(kept[value]) for value in np.flatnonzero(kept >= gate.k)}
+    for log in (open_log(tmp_path, text="text"), scan_log(spark, [str(tmp_path)], text="text")):
+        texts, counts, figures = release_spark(gate, log, key=key_of(gate), spark=spark, width=1 << 12)
+        assert figures.rows == 10**8
+        assert dict(zip(texts.to_pylist(), counts.tolist(), strict=True)) == wanted
+
+
+def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
+    """The blocks of docs/howto/release-on-spark.md that need Spark."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs/howto/release-on-spark.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    for block in blocks:
+        exec(compile(block, "page", "exec"), {})
+    assert "['play the next song']" in capsys.readouterr().out
 
 
 def test_what_a_task_says_quotes_nothing(spark):
