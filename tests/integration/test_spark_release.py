@@ -44,11 +44,7 @@ KINDS = [
 def spark():
     paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # for the workers: what a user would have installed there
-    settings = {
-        "spark.sql.shuffle.partitions": "3",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.master": "local[2]",
-    }
+    settings = {"spark.sql.shuffle.partitions": "3", "spark.master": "local[2]"}
     found = session(**settings)
     yield found
     found.stop()

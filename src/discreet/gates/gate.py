@@ -35,8 +35,8 @@ from discreet.privacy.release_gate import PLAIN, ReleaseGate
 
 Engine = Literal["local", "spark"]
 NOT_PROMISED = (
-    "no person column: each row is hidden, a person is not. Somebody with n rows of one text counts as n of the k, and "
-    "loses up to n times what is stated here"
+    "no person column was given: each row hides among k rows, not each person among k persons. Whoever wrote a text many "
+    "times counts many times, and to them as a person nothing is promised"
 )
 """What has to be said wherever rows are the units."""
 
@@ -95,11 +95,9 @@ class CrowdGate:
         DataFrame too (`discreet.gates.spark.frame_log`), with ``options`` of its own. ``memory``: bytes that the local
         engine may use (fixed memory).
         """
-        if engine not in get_args(Engine):
-            raise BadInput(f"the engine {engine}", "there is none of that name", "Choose local or spark")
-        self._check_log(rows, engine)
+        self.check_engine(engine)
+        self.check_log(rows, engine)
         self._check_paid(receipt)
-        require_aes()
         key = release_key(receipt, master=master)  # from here on the receipt is spent
         if engine == "spark":
             from discreet.gates.spark import release_spark
@@ -118,7 +116,18 @@ class CrowdGate:
             figures=figures,
         )
 
-    def _check_log(self, rows: Any, engine: Engine) -> None:
+    def check_engine(self, engine: str) -> None:
+        """Refuse one that is not there, before anything is charged."""
+        if engine not in get_args(Engine):
+            raise BadInput(f"the engine {engine}", "there is none of that name", "Choose local or spark")
+        require_aes()
+        if engine == "spark":
+            from discreet.gates.spark import require_spark
+
+            require_spark()
+
+    def check_log(self, rows: Any, engine: str = "local") -> None:
+        """Refuse a log that the engine cannot read, or whose units are not this gate's, before anything is charged."""
         if engine == "spark":
             from discreet.gates.spark import check_log
 

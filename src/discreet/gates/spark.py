@@ -31,6 +31,10 @@ from discreet.noise.keyed import SecretKey
 
 __all__ = ["FrameLog", "frame_log", "release_spark", "require_spark", "scan_log", "session"]
 WIDTH, DEPTH = 1 << 20, 4
+_CLUSTER = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "MASTER")
+"""By any of these somebody else says where Spark runs."""
+_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _OURS = re.compile(r"BadInput: (?P<asked>[^\n]*?): (?P<fact>[^\n]*?)\. (?P<remedy>[^\n]*)\.")
 
 
@@ -50,13 +54,17 @@ def require_spark() -> None:
 
 def check_log(log: Any) -> None:
     """Refuse, before anything is charged, what is no log for Spark."""
-    require_spark()
     if not isinstance(log, (QueryLog, FrameLog)):
         raise BadInput("releasing on Spark", "it is not given a log", "Use open_log, frame_log or scan_log")
+    if isinstance(log, FrameLog) and "connect" in type(log.frame).__module__.split("."):
+        raise BadInput("releasing on Spark", "Spark Connect would carry the key in its plans", "Use a classic session")
 
 
 def session(**settings: str) -> Any:
-    """The session that is active, or a new one: quiet, without a web page, and with this Python in its workers."""
+    """The session that is active, or a new one: quiet, without a web page, and with this Python in its workers.
+
+    Where nothing says which cluster, it is this machine, with no port open to others.
+    """
     require_spark()
     from pyspark.sql import SparkSession
 
@@ -64,9 +72,11 @@ def session(**settings: str) -> Any:
     if active is not None:
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not any(name in os.environ for name in _CLUSTER):
+        settings = {"spark.master": "local[*]"} | settings
+    here = _LOOPBACK if settings.get("spark.master", "").startswith("local") else {}
     builder = SparkSession.builder.appName("discreet")
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    for name, value in (quiet | settings).items():
+    for name, value in (_QUIET | here | settings).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
