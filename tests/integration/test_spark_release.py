@@ -16,6 +16,7 @@ import pytest
 from spark_secrets import PLANTED, SECRET, TEXT
 from spark_texts import BadPart
 
+from discreet.cli.app import run
 from discreet.errors import BadInput
 from discreet.gates import CrowdGate, QueryLog, open_log, table_log
 from discreet.gates.spark import frame_log, release_spark, scan_log, session
@@ -267,6 +268,20 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
     for block in blocks:
         exec(compile(block, "page", "exec"), {})
     assert "['play the next song']" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("person", [True, False])
+def test_the_command_writes_the_same_file_by_both_engines(spark, tmp_path, capsys, person):
+    written(tmp_path / "log", [rows_of(10, 3000), rows_of(11, 500)])
+    for engine in ("local", "spark"):
+        asked = ["release", str(tmp_path / "log"), "--text", "a text", "--k", "20", "--beta", "0.3", "--epsilon", "1.5"]
+        asked += ["--delta", "1e-4", "--engine", engine, "--out", str(tmp_path / f"{engine}.parquet"), "--counts"]
+        asked += ["--simulation-seed", "3", "--json", *(["--person", "who`s"] if person else [])]
+        assert run(asked) == 0, capsys.readouterr().err
+        assert json.loads(capsys.readouterr().out)["simulation"]
+    tables = [pq.read_table(tmp_path / f"{engine}.parquet") for engine in ("local", "spark")]
+    assert tables[0].equals(tables[1])
+    assert tables[0].num_rows > 3
 
 
 def test_what_a_task_says_quotes_nothing(spark):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -125,8 +126,7 @@ def surveyed(job: Job, source: Source) -> Callable[[Iterator[Any]], Iterator[Any
                 fell = coins.of_rows(taken) & usable
                 found.kept += int(fell.sum())
             found.sketch.add(values[fell])
-        numbers, raws = zip(*found.pieces(), strict=True)
-        yield _batch(piece=list(numbers), cells=list(raws))
+        yield from _sent(found.pieces())
 
     return quietly(survey)
 
@@ -145,8 +145,7 @@ def merged() -> Callable[[Iterator[Any]], Iterator[Any]]:
                     np.maximum(found[number], piece, out=found[number])
                 else:
                     found[number] += piece
-        if found:
-            yield _batch(piece=list(found), cells=[piece.tobytes() for piece in found.values()])
+        yield from _sent((number, piece.tobytes()) for number, piece in found.items())
 
     return quietly(merge)
 
@@ -246,6 +245,12 @@ def quietly(function: Callable[[Iterator[Any]], Iterator[Any]]) -> Callable[[Ite
 
     task.__name__ = function.__name__
     return task
+
+
+def _sent(pieces: Iterator[tuple[int, bytes]]) -> Iterator[Any]:
+    """In batches of some megabytes."""
+    while some := list(islice(pieces, 256)):
+        yield _batch(piece=[number for number, _ in some], cells=[raw for _, raw in some])
 
 
 def _plain(column: Any) -> Any:
