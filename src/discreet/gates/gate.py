@@ -35,8 +35,8 @@ from discreet.privacy.release_gate import PLAIN, ReleaseGate
 
 Engine = Literal["local", "spark"]
 NOT_PROMISED = (
-    "no person column was given: each row hides among k rows, not each person among k persons. Whoever wrote a text many "
-    "times counts many times, and to them as a person nothing is promised"
+    "no person column was given: each row hides among k rows, not each person among k persons. Whoever wrote a text "
+    "many times counts many times, and to them as a person nothing is promised"
 )
 """What has to be said wherever rows are the units."""
 

@@ -132,7 +132,7 @@ class LocalWork:
                 if not both.all():
                     units, values = np.compress(both, units, axis=0), np.compress(both, values, axis=0)
                 brought.add(units, values)
-                self._noted(rows, unnamed=int((~named).sum()))
+                self._noted(rows, unnamed=int((usable & ~named).sum()))
 
             self._through("gathering", gathering)
             sketch = None if sketched is None else make_sketch(self.memory // 4, sketched)
@@ -149,7 +149,7 @@ class LocalWork:
         import pyarrow
 
         table = CodeTable(len(codes))
-        places_of = np.argsort(table.numbers(codes))  # codes that meet in the table are numbered out of their order
+        mine = table.numbers(codes)
         found: list[str | None] = [None] * len(codes)
         left = [len(codes)]
 
@@ -167,9 +167,9 @@ class LocalWork:
             self._through("naming", looking, done=lambda: not left[0])
         if left[0]:
             raise BadInput("releasing this log", "it was changed while it was read", "Repeat when nobody writes to it")
-        named = [text for text in found if text is not None]
+        named = [text for text in (found[number] for number in mine) if text is not None]
         order = np.array(sorted(range(len(named)), key=lambda place: named[place].encode()), dtype=np.int64)
-        return pyarrow.array([named[place] for place in order], pyarrow.string()), places_of[order]
+        return pyarrow.array([named[place] for place in order], pyarrow.string()), order
 
     def _fell(self, piece: Piece, rows: Rows) -> Any:
         return self.words.fallen_rows(piece.part, rows.first, len(rows), self.gate.coin)

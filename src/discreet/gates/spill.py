@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 Records = NDArray[np.uint64]
 _BITS = 8
 _BLOCK = 1 << 20
+PIECE = 1 << 18
+"""Bytes: smaller pieces take longer than they save."""
 
 
 class Spill:
@@ -78,7 +80,7 @@ class Spill:
     def part(self, number: int, most: int) -> Iterator[Records]:
         """The pieces of one part, which is given up then."""
         size = 8 * self.words * self._rows[number]
-        cuts = 1 << max(0, int(size // most).bit_length())
+        cuts = 1 << max(0, int(size // max(1, most)).bit_length())
         for cut in range(cuts if size else 0):
             kept = [self._cut(block, cut, cuts) for block in self._blocks(number)]
             yield np.concatenate(kept)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from discreet.gates.code_table import CodeTable
 from discreet.gates.query_log import Told
 from discreet.gates.smallest_values import SmallestValues
-from discreet.gates.spill import Spill
+from discreet.gates.spill import PIECE, Spill
 from discreet.gates.threads import in_threads
 from discreet.gates.value_counts import ValueCounts
 from discreet.noise.unit_words import Codes, UnitWords
@@ -80,7 +80,7 @@ class UnitValues:
 
         with aside:
             in_threads(one, pieces, threads)
-            for piece in aside.parts(self._memory // 8):
+            for piece in aside.parts(max(PIECE, self._memory // 8)):
                 counts.add(piece)
         return done[0]
 
@@ -95,7 +95,7 @@ class UnitValues:
 
     def _stored(self, number: int) -> Iterator[tuple[int, Codes]]:
         """Of units whose pairs were set aside."""
-        for piece in self._pairs.part(number, self._memory // 16):
+        for piece in self._pairs.part(number, max(PIECE, self._memory // 16)):
             yield self.kept_of(piece)
 
     def _fell(self, units: Codes, values: Codes) -> Codes:

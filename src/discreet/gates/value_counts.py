@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.gates.code_table import BYTES, CodeTable
-from discreet.gates.spill import Spill
+from discreet.gates.spill import PIECE, Spill
 from discreet.noise.unit_words import Codes
 
 Counts = NDArray[np.int64]
@@ -73,7 +73,7 @@ class ValueCounts:
         counts = self._counts[: len(self._table)]
         codes = [self._table.codes[counts >= k]]
         enough = [counts[counts >= k]]
-        for piece in self._rest.parts(self._memory // 4):
+        for piece in self._rest.parts(max(PIECE, self._memory // 4)):
             table = CodeTable(len(piece))
             numbers = table.numbers(np.ascontiguousarray(piece[:, :2]))
             sums = np.zeros(len(table), dtype=np.int64)
