@@ -25,7 +25,7 @@ from discreet.gates.gate import CrowdGate
 from discreet.gates.query_log import QueryLog, Told, unwatched
 from discreet.gates.released import OwnersFigures
 from discreet.gates.sketches import CountMin
-from discreet.gates.spark_logs import FrameLog, frame_log, framed, scan_log
+from discreet.gates.spark_logs import FrameLog, Send, frame_log, framed, scan_log
 from discreet.noise.carried import CarriedKey
 from discreet.noise.keyed import SecretKey
 
@@ -97,29 +97,38 @@ def release_spark(
     """
     spark = spark or (log.frame.sparkSession if isinstance(log, FrameLog) else session())
     job = tasks.Job(gate=gate, key=CarriedKey(key), units=log.unit is not None, width=width, depth=depth)
-    frame, source = framed(spark, log)
+    broadcasts: list[Any] = []
+
+    def send(value: Any) -> Any:
+        broadcasts.append(spark.sparkContext.broadcast(value))
+        return broadcasts[-1]
+
     try:
+        frame, source = framed(spark, log, send)
         told("surveying", 0, 2)
         survey = tasks.Survey(job)
         pieces = frame.mapInArrow(tasks.surveyed(job, source), "piece long, cells binary")
         merged = pieces.repartition("piece").mapInArrow(tasks.merged(), "piece long, cells binary").toArrow()
         survey.take(zip(merged["piece"].to_pylist(), merged["cells"].to_pylist(), strict=True))
         told("counting", 1, 2)
-        counted = _counted(spark, job, frame, source, survey.sketch).toArrow()
+        counted = _counted(job, frame, source, survey.sketch, send).toArrow()
     except Exception as problem:  # noqa: BLE001 - Spark's messages quote whatever failed
         raise _said(problem) from None
+    finally:
+        for sent in broadcasts:  # they are files
+            sent.destroy()
     if isinstance(log, QueryLog):
         log.check_unchanged()
     told("counting", 2, 2)
     return *_ordered(counted), _figures(job, survey)
 
 
-def _counted(spark: Any, job: tasks.Job, frame: Any, source: tasks.Source, sketch: CountMin) -> Any:
+def _counted(job: tasks.Job, frame: Any, source: tasks.Source, sketch: CountMin, send: Send) -> Any:
     """The frame of what reached k."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sql
 
-    sent, total = spark.sparkContext.broadcast(sketch.cells), sketch.total
+    sent, total = send(sketch.cells), sketch.total
 
     def bounds() -> CountMin:
         found = job.sketch()

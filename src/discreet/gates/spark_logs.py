@@ -7,7 +7,7 @@ own order is not used for anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -23,6 +23,8 @@ from discreet.gates.spark_tasks import Source, Taken
 _TASKS = 10_000
 _TOGETHER = 1 << 17
 """Rows that a worker takes together; Spark hands over 10,000."""
+Send = Callable[[Any], Any]
+"""To all workers; its result has the value there."""
 _WHOLE = ("string", "byte", "short", "integer", "long")
 
 
@@ -57,20 +59,26 @@ def scan_log(spark: Any, paths: Sequence[str], *, text: str) -> FrameLog:
 
     Files are numbered in the order of their paths, as the local engine numbers those of a directory.
     """
-    frame = spark.read.parquet(*paths)
+    try:
+        frame = spark.read.parquet(*paths)
+    except Exception as problem:  # noqa: BLE001 - Spark's own, whatever file system it is
+        kind = type(problem).__name__
+        raise BadInput(
+            "scanning Parquet files", f"Spark cannot read them ({kind})", "Check the paths, and that all are Parquet"
+        ) from None
     _check_columns(frame, [text])
     return FrameLog(frame=frame, text=text, scan=True)
 
 
-def framed(spark: Any, log: QueryLog | FrameLog) -> tuple[Any, Source]:
+def framed(spark: Any, log: QueryLog | FrameLog, send: Send) -> tuple[Any, Source]:
     """A frame to start from, and how a task makes rows of its batches."""
     if isinstance(log, FrameLog):
-        return _scanned(log) if log.scan else (_selected(log), _rows_of_frame)
+        return _scanned(log, send) if log.scan else (_selected(log), _rows_of_frame)
     text, unit = log.text, log.unit
     pieces = [(piece.part, place) for part in _pieces_of(log) for place, piece in enumerate(part)]
     share = max(1, math.ceil(len(pieces) / _TASKS))
     work = [pieces[start : start + share] for start in range(0, len(pieces), share)]
-    sent = spark.sparkContext.broadcast((list(log.parts), work))
+    sent = send((list(log.parts), work))
 
     def read(batches: Iterator[Any]) -> Iterator[Taken]:
         parts, work = sent.value
@@ -96,14 +104,14 @@ def _rows_of_frame(batches: Iterator[Any]) -> Iterator[Taken]:
         yield Taken(valid_rows(0, table.column(0), table.column(1)))
 
 
-def _scanned(log: FrameLog) -> tuple[Any, Source]:
+def _scanned(log: FrameLog, send: Send) -> tuple[Any, Source]:
     from pyspark.sql import functions as sql
 
     numbers = {
         path: number
         for number, path in enumerate(sorted((_path(name) for name in log.frame.inputFiles()), key=str.encode))
     }
-    sent = log.frame.sparkSession.sparkContext.broadcast(numbers)
+    sent = send(numbers)
 
     def read(batches: Iterator[Any]) -> Iterator[Taken]:
         for batch in _together(batches):
