@@ -116,7 +116,7 @@ def surveyed(job: Job, source: Source) -> Callable[[Iterator[Any]], Iterator[Any
             values, usable = coins.coder.each(taken.rows.texts)
             if job.units:
                 units, named = coins.coder.units(taken.rows.units)
-                found.without_unit += int((~named).sum())
+                found.without_unit += int((usable & ~named).sum())
                 found.units.add(units[named & usable])
                 found.values.add(values[named & usable])
                 units, values, _ = coins.capped(units, values, named & usable)
