@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from gate_reference import reference_release
+from gate_reference import paid, reference_release
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +14,8 @@ from discreet.errors import BadInput
 from discreet.gates import CrowdGate, table_log, text_log
 from discreet.gates import local as engine
 from discreet.gates.code_table import CodeTable
-from discreet.gates.local import LEAST_MEMORY, release_locally
+from discreet.gates.gate import LEAST_MEMORY
+from discreet.gates.local import release_locally
 from discreet.gates.query_log import TablePart, unwatched
 from discreet.gates.spill import Spill
 from discreet.gates.value_counts import ValueCounts
@@ -159,8 +160,10 @@ def test_a_sketch_that_under_counts_would_lose_values(monkeypatch):
 
 
 def test_too_little_memory_is_refused():
-    with pytest.raises(BadInput, match="too little"):
-        found_by(CrowdGate(k=5, beta=0.6), log_of(made_rows(rows=10)), memory=1000)
+    gate = CrowdGate(k=5, beta=0.6)
+    receipt, _ledger = paid(gate)
+    with pytest.raises(BadInput, match="1000 bytes"):
+        gate.release(log_of(made_rows(rows=10)), receipt=receipt, memory=1000)
 
 
 def test_no_rows_no_values():

@@ -34,6 +34,7 @@ from discreet.privacy.ledger.receipts import Receipt
 from discreet.privacy.release_gate import PLAIN, ReleaseGate
 
 Engine = Literal["local", "spark"]
+LEAST_MEMORY = 32 << 20
 NOT_PROMISED = (
     "no person column was given: each row hides among k rows, not each person among k persons. Whoever wrote a text "
     "many times counts many times, and to them as a person nothing is promised"
@@ -95,7 +96,7 @@ class CrowdGate:
         DataFrame too (`discreet.gates.spark.frame_log`), with ``options`` of its own. ``memory``: bytes that the local
         engine may use (fixed memory).
         """
-        self.check_engine(engine)
+        self.check_engine(engine, memory)
         self.check_log(rows, engine)
         self._check_paid(receipt)
         key = release_key(receipt, master=master)  # from here on the receipt is spent
@@ -116,10 +117,16 @@ class CrowdGate:
             figures=figures,
         )
 
-    def check_engine(self, engine: str) -> None:
+    def check_engine(self, engine: str, memory: int | None = None) -> None:
         """Refuse one that is not there, before anything is charged."""
         if engine not in get_args(Engine):
             raise BadInput(f"the engine {engine}", "there is none of that name", "Choose local or spark")
+        if memory is not None and (engine != "local" or memory < LEAST_MEMORY):
+            raise BadInput(
+                f"{memory} bytes of memory for the engine {engine}",
+                "fixed memory is the local engine's, and it counts in no less than 32 MB",
+                "Give more, or drop it",
+            )
         require_aes()
         if engine == "spark":
             from discreet.gates.spark import require_spark

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from discreet.gates.gate import CrowdGate
 
 DEFAULT_MEMORY = 768 << 20
-LEAST_MEMORY = 32 << 20
 _DEPTH = 4
 
 
@@ -59,8 +58,6 @@ def release_locally(
 
     ``scratch``: where parts that do not fit into memory wait, without names; ``threads``: as many as there are cores.
     """
-    if memory is not None and memory < LEAST_MEMORY:
-        raise BadInput(f"{memory} bytes of memory", "it is too little to count in", f"Give at least {LEAST_MEMORY}")
     work = LocalWork(
         gate=gate,
         log=log,
