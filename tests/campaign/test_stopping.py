@@ -35,7 +35,8 @@ from discreet.privacy.training_phase import TrainingPhase
 from discreet.testing.neighbours import AMPLE
 from discreet.trainers.charging import charge_training
 from discreet.trainers.dp_sgd import CohortRecords
-from discreet.trainers.evaluation import Evaluation, evaluate_paid, evaluate_public, evaluation_event
+from discreet.trainers.accuracy import Evaluation
+from discreet.trainers.evaluation import evaluate_paid, evaluate_public, evaluation_event
 
 
 def measured(accuracy, half=0.0, kind="public", simulation=False):

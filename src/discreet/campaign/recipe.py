@@ -19,7 +19,7 @@ from discreet.roles import Predictor
 
 if TYPE_CHECKING:
     from discreet.campaign.replanning import Continuation, Wish
-    from discreet.trainers.evaluation import Evaluation
+    from discreet.trainers.accuracy import Evaluation
 
 Watch = Callable[[str, int, int], None]
 """What is being done, how much of it is done, and of how much: all public."""

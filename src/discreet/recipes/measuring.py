@@ -20,7 +20,7 @@ from discreet.recipes.learning import cohort_of
 
 if TYPE_CHECKING:
     from discreet.trainers.dp_sgd import CohortRecords
-    from discreet.trainers.evaluation import Evaluation
+    from discreet.trainers.accuracy import Evaluation
 
 
 def price_of(config: CampaignConfig) -> Event | None:
