@@ -4,6 +4,19 @@
 """
 
 from discreet.gates.calibrate import Setting, calibrate
+from discreet.gates.gate import CrowdGate
 from discreet.gates.profile import Profile
+from discreet.gates.query_log import QueryLog, table_log, text_log
+from discreet.gates.released import OwnersFigures, Released
 
-__all__ = ["Profile", "Setting", "calibrate"]
+__all__ = [
+    "CrowdGate",
+    "OwnersFigures",
+    "Profile",
+    "QueryLog",
+    "Released",
+    "Setting",
+    "calibrate",
+    "table_log",
+    "text_log",
+]

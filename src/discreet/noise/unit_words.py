@@ -124,6 +124,11 @@ def _macs(
     return state
 
 
+def require_aes() -> None:
+    """Refuse, before anything is charged, where the coins could not be tossed."""
+    _aes(SecretKey(bytes(32)))
+
+
 def _aes(key: SecretKey) -> Any:
     try:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes

@@ -1,0 +1,152 @@
+"""The release gate: the values of a log that enough people kept, each by a secret coin of their own.
+
+    gate = CrowdGate(k=100, beta=0.3, persons=True)
+    receipt = ledger.charge(event=gate.price(), who="queries", why="release")
+    found = gate.release(open_log("queries.parquet", text="query", person="user"), receipt=receipt)
+
+Guarantee (docs/proofs/release-gate.md): what is released costs a unit what `price` says, under zero-out, both ways. A
+unit is a person where the log names them, else a row; a unit brings at most ``values`` values, chosen from its own rows
+by secret words; one coin of ``beta`` is tossed for each (unit, value), and a value passes if at least ``k`` fell.
+One closed batch per key: `release_key` hands out a key once a receipt, and a redo that would show anything else than
+the first time is refused.
+
+Symbols: as in `discreet.privacy.release_gate`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from discreet.errors import BadInput, ReceiptRefused
+from discreet.gates.normalising import Normaliser
+from discreet.gates.query_log import QueryLog, Told, unwatched
+from discreet.gates.released import Released
+from discreet.noise.coins import numerator
+from discreet.noise.door import paid_events
+from discreet.noise.keyed import SecretKey, release_key
+from discreet.noise.seeds import same_inputs
+from discreet.noise.unit_words import require_aes
+from discreet.privacy.ledger.receipts import Receipt
+from discreet.privacy.release_gate import PLAIN, ReleaseGate
+
+Engine = Literal["local", "spark"]
+NOT_PROMISED = (
+    "no person column: each row is hidden, a person is not. Somebody with n rows of one text counts as n of the k, and "
+    "loses up to n times what is stated here"
+)
+"""What has to be said wherever rows are the units."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdGate:
+    """A setting of the gate: public numbers only. ``persons``: whether the log says whose each row is."""
+
+    k: int
+    beta: float
+    values: int = 1
+    counts: bool = False
+    normalisation: str = PLAIN
+    persons: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.persons and self.values != 1:
+            raise BadInput(
+                f"{self.values} values a row",
+                "without persons the unit is a row, which has one",
+                "Drop it, or --person",
+            )
+        object.__setattr__(self, "normalisation", Normaliser(self.normalisation).name)
+        object.__setattr__(self, "beta", self.price().beta)  # the same limits
+
+    def price(self) -> ReleaseGate:
+        """What one release is charged for."""
+        return ReleaseGate(
+            k=self.k, beta=self.beta, values=self.values, counts=self.counts, normalisation=self.normalisation
+        )
+
+    @property
+    def unit(self) -> Literal["person", "record"]:
+        """Whom the promise is about."""
+        return "person" if self.persons else "record"
+
+    @property
+    def coin(self) -> int:
+        """A coin falls where the upper 63 bits of its word are below this: beta, rounded down."""
+        return numerator(self.beta, up=False)
+
+    def release(
+        self,
+        rows: QueryLog | Any,
+        *,
+        receipt: Receipt,
+        master: SecretKey | None = None,
+        engine: Engine = "local",
+        memory: int | None = None,
+        told: Told = unwatched,
+        **options: Any,
+    ) -> Released:
+        """The values of ``rows`` that pass, each once.
+
+        ``rows``: a `QueryLog` (`open_log` of files, `table_log` of an Arrow table, `text_log` of a list); for Spark a
+        DataFrame too, with ``options`` of its own. ``memory``: bytes that the local engine may use (fixed memory).
+        """
+        if engine not in get_args(Engine):
+            raise BadInput(f"the engine {engine}", "there is none of that name", "Choose local or spark")
+        self._check_log(rows)
+        self._check_paid(receipt)
+        require_aes()
+        key = release_key(receipt, master=master)  # from here on the receipt is spent
+        if engine == "spark":
+            from discreet.gates.spark import release_spark  # type: ignore[import-not-found, unused-ignore]
+
+            texts, counts, figures = release_spark(self, rows, key=key, told=told, **options)
+        else:
+            from discreet.gates.local import release_locally
+
+            texts, counts, figures = release_locally(self, rows, key=key, memory=memory, told=told, **options)
+        same_inputs(receipt, output_digest(key, texts, counts if self.counts else None))
+        return Released(
+            texts=texts,
+            counts=counts if self.counts else None,
+            event=self.price(),
+            simulation=receipt.simulation,
+            figures=figures,
+        )
+
+    def _check_log(self, rows: Any) -> None:
+        if not isinstance(rows, QueryLog):
+            return
+        if (rows.person is not None) != self.persons:
+            has = "no person column" if self.persons else "a person column"
+            raise BadInput(
+                "releasing this log", f"it has {has}, and the gate was set otherwise", "Set persons as the log has them"
+            )
+
+    def _check_paid(self, receipt: Receipt) -> None:
+        if any(event != self.price() for event in paid_events(receipt, (ReleaseGate,), "release-gate")):
+            raise ReceiptRefused(
+                f"releasing on receipt {receipt.entry.sequence}",
+                "it was charged for another gate",
+                "Charge gate.price()",
+            )
+        if receipt.unit != self.unit:
+            raise ReceiptRefused(
+                f"releasing with {self.unit}s as units",
+                f"the ledger promises something to {receipt.unit}s",
+                f"Charge a ledger whose unit is {self.unit}",
+            )
+
+
+def output_digest(key: SecretKey, texts: Any, counts: Any | None) -> str:
+    """Names an output without confirming a guess of it: what a key was used for, and may be used for again."""
+    found = hashlib.blake2b(key=key.derive("gate/output")._bytes, digest_size=16)
+    for text in texts.to_pylist():
+        raw = text.encode()
+        found.update(len(raw).to_bytes(8, "little") + raw)
+    if counts is not None:
+        found.update(np.asarray(counts, dtype="<i8").tobytes())
+    return found.hexdigest()
