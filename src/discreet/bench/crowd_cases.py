@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from discreet.bench.crowd_log import CLASSES, QueryLog, query_log
 from discreet.bench.crowd_methods import CrowdMethod, CrowdProblem
+from discreet.gates.sketches import false_releases
 from discreet.oracles.dawid_skene import climb, thought_of, trust_in
 from discreet.scorers import build_scorer, pool_scores
 from discreet.trainers.text_classifier import TextClassifier, TextSettings, features_of, public_cells, train_texts
@@ -27,6 +28,8 @@ from discreet.trainers.text_classifier import TextClassifier, TextSettings, feat
 Integers, Floats = NDArray[np.int64], NDArray[np.float64]
 _DRAWS = 20
 _BINS = 20
+WIDTHS, DEPTH = (1 << 11, 1 << 13, 1 << 15), 4
+"""Counters of a sketch: 8 thousand, 33 thousand and 131 thousand in all."""
 _BELIEVED = 50.0
 """Answers of everybody that are thought of beforehand, 65% of them right: what is known of the crowd."""
 
@@ -73,13 +76,15 @@ class CrowdCase:
         """A row a round; of the baseline also what Fig. 1 shows."""
         made = _Prepared.of(data, self.problem, self.seed)
         rows = list(self._rounds(made))
+        if self.method.k > 1 and not self.problem.asked:
+            rows += list(self._by_sketches(made.log))
         if self.method.beta == 1 and self.method.scorer == "entropy":
             rows += _views(made)
         return [{"made_of": made.log.made_of, **row} for row in rows]
 
     def _rounds(self, made: _Prepared) -> Iterator[dict[str, Any]]:
-        chance = np.random.default_rng([self.seed, self.method.k, round(1e6 * self.method.beta)])
-        left = np.flatnonzero(chance.binomial(made.log.counts, self.method.beta) >= self.method.k)
+        chance = self._chance(0)
+        left = np.flatnonzero(self._kept(made.log) >= self.method.k)
         released, asked, votes = len(left), np.zeros(0, dtype=np.int64), np.zeros((0, 3), dtype=np.int64)
         people = np.clip(chance.normal(self.problem.right, self.problem.spread, self.problem.people), 0, 1)
         model, budget = made.bootstrapped, min(released, self.problem.asked or released)
@@ -95,6 +100,20 @@ class CrowdCase:
             told = _decided(votes, self.problem, chance)
             model = made.trained(asked, *told, model, self.method.order)
             yield _row(made, model, released, asked, told[0])
+
+    def _chance(self, part: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, part, self.method.k, round(1e6 * self.method.beta)])
+
+    def _kept(self, log: QueryLog) -> Integers:
+        """How often the coins of each value fell."""
+        return self._chance(1).binomial(log.counts, self.method.beta)
+
+    def _by_sketches(self, log: QueryLog) -> Iterator[dict[str, Any]]:
+        """What count-mean-min alone would have released of the same coins, and should not have."""
+        kept = self._kept(log)
+        for width in WIDTHS:
+            found = false_releases(kept, self.method.k, width, DEPTH, seed=self.seed)
+            yield {"axis": "sketch", "at": float(width), "false": found.false, "missed": found.missed}
 
     def _most_uncertain(
         self, made: _Prepared, model: TextClassifier, left: Integers, size: int, chance: np.random.Generator
@@ -207,7 +226,9 @@ def _views(made: _Prepared) -> list[dict[str, Any]]:
     rows = []
     for axis, values, low in (("confidence", found.max(axis=1), 0.5), ("uncertainty", entropy, 0.0)):
         shares, edges = np.histogram(values, bins=_BINS, range=(low, 1.0))
-        rows += [{"axis": axis, "at": at, "share": share / len(values)} for at, share in zip(edges, shares, strict=False)]
+        rows += [
+            {"axis": axis, "at": at, "share": share / len(values)} for at, share in zip(edges, shares, strict=False)
+        ]
     counts = np.sort(made.log.counts)[::-1]
     ranks = np.unique(np.geomspace(1, len(counts), 60).astype(int))
     rows += [{"axis": "rank", "at": float(rank), "share": float(counts[rank - 1])} for rank in ranks]

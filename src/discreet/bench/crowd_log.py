@@ -36,7 +36,17 @@ CLASSES = (NEGATIVE, POSITIVE)
 POSITIVE_SHARE = 0.63
 _CLASS_SEED = 2019
 """Which intents are positive is a public fact of the problem, the same for every seed."""
-_BEFORE = ("please", "hey", "ok", "hi there", "can you", "could you please", "i want to know", "tell me", "i need you to")
+_BEFORE = (
+    "please",
+    "hey",
+    "ok",
+    "hi there",
+    "can you",
+    "could you please",
+    "i want to know",
+    "tell me",
+    "i need you to",
+)
 _AFTER = ("please", "thanks", "thank you", "now", "right now", "for me", "if you can", "today", "asap", "ok")
 _SMALL = frozenset("a an the to of my is i do me for you in on it at this that".split())
 Integers = NDArray[np.int64]

@@ -81,7 +81,9 @@ WIDE = CrowdProblem(name="the same, accuracy N(.65, sd .1)", rounds=10, asked=2_
 VOTED = CrowdProblem(
     name="the same, accuracy N(.65, sd .1), majority", rounds=10, asked=2_000, spread=0.1, aggregation="majority"
 )
-MAJORITY = CrowdProblem(name="the same, accuracy N(.65, sd .01), majority", rounds=10, asked=2_000, aggregation="majority")
+MAJORITY = CrowdProblem(
+    name="the same, accuracy N(.65, sd .01), majority", rounds=10, asked=2_000, aggregation="majority"
+)
 SCORED = tuple(
     CrowdMethod(name=f"{gate_name(k, beta)}, {scorer}", k=k, beta=beta, scorer=scorer)
     for k, beta in _GATES

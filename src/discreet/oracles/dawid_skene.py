@@ -185,9 +185,7 @@ def _most_likely(votes: Whole, posterior: Floats, smoothing: float, cells: Float
     return prior / prior.sum(), matrices
 
 
-def _expected(
-    votes: Whole, prior: Floats, matrices: Floats, smoothing: float, cells: Floats
-) -> tuple[Floats, float]:
+def _expected(votes: Whole, prior: Floats, matrices: Floats, smoothing: float, cells: Floats) -> tuple[Floats, float]:
     """The E step, and how high the parameters stand."""
     with np.errstate(divide="ignore"):  # log 0 = -inf is meant: never, and no class loses its last answer to it
         log_prior, log_matrices = np.log(prior), np.log(matrices)

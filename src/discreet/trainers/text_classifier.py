@@ -154,9 +154,7 @@ class TextClassifier:
                 settings = TextSettings(**told["settings"])
                 shape = (len(held["offsets"]), 2 * settings.features)
                 weights = sparse.csr_matrix((held["values"], held["places"], held["ends"]), shape=shape)
-                return cls(
-                    classes=tuple(told["classes"]), settings=settings, weights=weights, offsets=held["offsets"]
-                )
+                return cls(classes=tuple(told["classes"]), settings=settings, weights=weights, offsets=held["offsets"])
         except Exception:  # noqa: BLE001 - whatever is wrong, it is not such a model
             raise InvalidCheckpoint("loading a model of texts", "it is not in its form", "Restore its file") from None
 
