@@ -33,9 +33,9 @@ from discreet.privacy.events import Gaussian, Laplace
 from discreet.privacy.ledger import Ledger, MemorySink, Why, adaptive
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.testing.neighbours import AMPLE
+from discreet.trainers.accuracy import Evaluation
 from discreet.trainers.charging import charge_training
 from discreet.trainers.dp_sgd import CohortRecords
-from discreet.trainers.accuracy import Evaluation
 from discreet.trainers.evaluation import evaluate_paid, evaluate_public, evaluation_event
 
 

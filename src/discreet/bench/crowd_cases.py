@@ -25,7 +25,8 @@ from discreet.oracles.dawid_skene import climb, thought_of, trust_in
 from discreet.scorers import build_scorer, pool_scores
 from discreet.trainers.text_classifier import TextClassifier, TextSettings, features_of, public_cells, train_texts
 
-Integers, Floats = NDArray[np.int64], NDArray[np.float64]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 _DRAWS = 20
 _BINS = 20
 WIDTHS, DEPTH = (1 << 11, 1 << 13, 1 << 15), 4

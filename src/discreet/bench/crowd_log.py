@@ -48,7 +48,9 @@ _BEFORE = (
     "i need you to",
 )
 _AFTER = ("please", "thanks", "thank you", "now", "right now", "for me", "if you can", "today", "asap", "ok")
-_SMALL = frozenset("a an the to of my is i do me for you in on it at this that".split())
+_SMALL = frozenset(
+    ("a", "an", "the", "to", "of", "my", "is", "i", "do", "me", "for", "you", "in", "on", "it", "at", "this", "that")
+)
 Integers = NDArray[np.int64]
 
 

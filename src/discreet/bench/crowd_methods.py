@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from discreet.bench.crowd_log import LogShape
@@ -24,7 +24,7 @@ class CrowdProblem:
     """
 
     name: str
-    shape: LogShape = LogShape()
+    shape: LogShape = field(default_factory=LogShape)
     people: int = 30
     per_question: int = 3
     right: float = 0.65

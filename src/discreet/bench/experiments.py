@@ -228,7 +228,7 @@ EXPERIMENTS = {
         ),
         Experiment(
             name="crowd-gate",
-            about="what a crowd may see: k people and coins of beta on a heavy-tailed log (Crowd, Figs. 1 to 4, Table 1)",
+            about="what a crowd may see: k people, coins of beta, a heavy-tailed log (Crowd, Figs. 1 to 4, Table 1)",
             blocks=GATE,
             seeds=5,
             tables=gate_tables,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from discreet.noise import SealedPhase, Source
+from discreet.noise import SealedPhase, SecretKey, Source
 from discreet.pools import Pool
 from discreet.privacy.ledger import Ledger, Terms
-from discreet.records import Value
+from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Desk:
     members     records asked so far, by the label of their cohort, in the order in which they were asked
     model       of the phase before; None in phase 0
     directory   for keys and checkpoints, for the owner alone
+    trust       how far labels are trusted, in [0, 1], by record, where the recipe says so; fixed with the labels
     """
 
     phase: int
@@ -48,6 +49,7 @@ class Desk:
     model: Predictor | None
     directory: Path
     watch: Watch = unwatched
+    trust: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def asked(self) -> frozenset[str]:
@@ -72,6 +74,14 @@ class Trained:
 
     content: bytes = field(repr=False)
     evaluation: Evaluation | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Labels:
+    """What annotators say, by record, and how far that is trusted (1 where nothing is said). Audience: owner."""
+
+    values: Mapping[str, Value]
+    trust: Mapping[str, float] = field(default_factory=dict)
 
 
 class Recipe(Protocol):
@@ -100,6 +110,9 @@ class Recipe(Protocol):
 
     def known_labels(self) -> Mapping[str, Value]:
         """Labels of phase 0 that were there before the campaign, by record; nobody is asked for them."""
+
+    def labels(self, questions: Sequence[Question], answers: Sequence[Answer], *, key: SecretKey) -> Labels:
+        """One label a record from what its annotators say. Of private records: of their own answers alone."""
 
     def choose(self, desk: Desk) -> Chosen:
         """Charge the query of the phase, then draw who is asked."""
