@@ -30,7 +30,8 @@ class ReferenceWords:
         return int.from_bytes(self.mac(use, self.code("units", unit) + self.code("values", value))[:8], "little")
 
     def row(self, file, row):
-        return int.from_bytes(self.mac("rows", file.to_bytes(8, "little") + row.to_bytes(8, "little"))[:8], "little")
+        block = self.mac("rows", file.to_bytes(8, "little") + (row // 2).to_bytes(8, "little"))
+        return int.from_bytes(block[8 * (row % 2) :][:8], "little")
 
 
 def reference_release(gate: CrowdGate, key: SecretKey, files):

@@ -51,12 +51,18 @@ def test_words_of_pairs_are_the_documented_ones(pairs):
         assert [int(one).to_bytes(8, "little") for one in found] == wanted
 
 
-@pytest.mark.parametrize(("file", "first", "count"), [(0, 0, 3), (7, 123_456_789_012, 5), (2**40, 16_380, 16_390)])
+@pytest.mark.parametrize(
+    ("file", "first", "count"), [(0, 0, 3), (7, 123_456_789_012, 5), (3, 1, 1), (1, 5, 0), (2**40, 16_381, 40_000)]
+)
 def test_words_of_rows_are_the_documented_ones(file, first, count):
     found = WORDS.rows(file, first, count)
-    for place in (0, 1, count // 2, count - 1):
-        block = file.to_bytes(8, "little") + (first + place).to_bytes(8, "little")
-        assert int(found[place]).to_bytes(8, "little") == cbc("rows", block)[:8]
+    for place in range(0, count, max(1, count // 5)):
+        half, place_of_block = (first + place) % 2, (first + place) // 2
+        block = file.to_bytes(8, "little") + place_of_block.to_bytes(8, "little")
+        assert int(found[place]).to_bytes(8, "little") == cbc("rows", block)[8 * half : 8 * half + 8]
+    for coin in (1, 2**62, 2**63 - 1):
+        fell = WORDS.fallen_rows(file, first, count, coin)
+        assert fell.tolist() == np.flatnonzero((found >> np.uint64(1)) < np.uint64(coin)).tolist()
 
 
 def test_known_words():
@@ -68,7 +74,7 @@ def test_known_words():
         "0x7f2ea3336321e624",
         "0xd323b645a392e990",
     ]
-    assert hex(WORDS.rows(0, 0, 1)[0]) == "0x896d1e480c233d24"
+    assert [hex(word) for word in WORDS.rows(0, 0, 2)][0] == "0x896d1e480c233d24"
 
 
 def test_large_batches_are_their_small_ones():

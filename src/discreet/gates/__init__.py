@@ -5,6 +5,7 @@
 
 from discreet.gates.calibrate import Setting, calibrate
 from discreet.gates.gate import CrowdGate
+from discreet.gates.log_files import open_log
 from discreet.gates.profile import Profile
 from discreet.gates.query_log import QueryLog, table_log, text_log
 from discreet.gates.released import OwnersFigures, Released
@@ -17,6 +18,7 @@ __all__ = [
     "Released",
     "Setting",
     "calibrate",
+    "open_log",
     "table_log",
     "text_log",
 ]

@@ -1,89 +1,222 @@
-"""The local engine: exact counting of what the coins left, on one machine."""
+"""The local engine: exact counting of what the coins left, on one machine, in bounded memory.
+
+Rows as units. Each row's coin is a word of its place, so most rows are dropped before anything of them is looked at;
+the rest are counted by value (`discreet.gates.value_counts`).
+
+Persons, or row ids. A unit is cut to its ``values`` values before coins are tossed, which needs all of its rows
+together: (unit, value) pairs are set aside by the unit's code, and each part is cut, tossed and counted by itself
+(`discreet.gates.unit_values`).
+
+Either way values are known by 16-byte codes until it is known which pass; their texts are then looked for in the log
+again, which ends as soon as all are found. A fixed ``memory`` puts a count-min sketch before the exact count, and a
+second pass over the log after it.
+
+Guarantee: a value is let out only if its exact count is at least k; the sketch and all hashing decide nothing else.
+"""
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.gates.normalising import Normaliser, offsets_of, raw_bytes
-from discreet.gates.query_log import QueryLog, Told
+from discreet.errors import BadInput
+from discreet.gates.code_table import CodeTable
+from discreet.gates.coding import Coder, missing
+from discreet.gates.normalising import Normaliser
+from discreet.gates.query_log import Piece, QueryLog, Rows, Told
 from discreet.gates.released import OwnersFigures
+from discreet.gates.threads import in_threads
+from discreet.gates.unit_values import UnitValues
+from discreet.gates.value_counts import Counts, ValueCounts
 from discreet.noise.keyed import SecretKey
-from discreet.noise.unit_words import UnitWords
+from discreet.noise.unit_words import Codes, UnitWords
 
 if TYPE_CHECKING:
     from discreet.gates.gate import CrowdGate
 
+DEFAULT_MEMORY = 768 << 20
+LEAST_MEMORY = 32 << 20
+_DEPTH = 4
+
 
 def release_locally(
-    gate: CrowdGate, log: QueryLog, *, key: SecretKey, memory: int | None, told: Told
-) -> tuple[Any, Any, OwnersFigures]:
-    """Texts in the order of their bytes, how many units kept each, and the owner's figures."""
-    import pyarrow
-    from pyarrow import compute
+    gate: CrowdGate,
+    log: QueryLog,
+    *,
+    key: SecretKey,
+    memory: int | None,
+    told: Told,
+    scratch: Path | None = None,
+    threads: int | None = None,
+) -> tuple[Any, Counts, OwnersFigures]:
+    """Texts in the order of their bytes, how many units kept each, and the owner's figures.
 
-    words, normaliser = UnitWords(key), Normaliser(gate.normalisation)
-    total = broken = without_text = without_unit = 0
-    pieces, coins, units = [], [], []
-    for number, part in enumerate(log.parts):
-        for rows, left_out in part.batches(log.text, log.unit):
-            total, broken = total + len(rows) + left_out, broken + left_out
-            texts = _plain(rows.texts)
-            there = texts.is_valid()
-            forms = normaliser.texts(texts.filter(there)).cast(pyarrow.large_string())
-            places = np.flatnonzero(there.to_numpy(zero_copy_only=False))
-            usable = forms.is_valid().to_numpy(zero_copy_only=False)
-            without_text += len(texts) - int(usable.sum())
-            forms, places = forms.filter(forms.is_valid()), places[usable]
-            if rows.units is None:
-                pieces.append(forms)
-                coins.append(words.rows(number, rows.first, len(rows))[places])
-                continue
-            who = _plain(rows.units).take(places).cast(pyarrow.large_string())
-            named = compute.and_(who.is_valid(), compute.not_equal(who, "")).fill_null(False)
-            without_unit += int(len(who) - named.true_count)
-            pieces.append(forms.filter(named))
-            units.append(who.filter(named))
-    forms = pyarrow.concat_arrays(pieces) if pieces else pyarrow.array([], pyarrow.large_string())
-    if log.unit is None:
-        word = np.concatenate(coins) if coins else np.zeros(0, dtype=np.uint64)
-        kept = forms.filter(pyarrow.array(_falls(gate, word)))
-    else:
-        who = pyarrow.concat_arrays(units) if units else pyarrow.array([], pyarrow.large_string())
-        kept = _kept_by_units(gate, words, who, forms)
-    counted = compute.value_counts(kept)
-    enough = counted.filter(compute.greater_equal(counted.field("counts"), gate.k))
-    order = sorted(range(len(enough)), key=lambda place: enough[place]["values"].as_py().encode())
-    found = enough.take(pyarrow.array(order, pyarrow.int64()))
-    figures = OwnersFigures(
-        rows=total, broken=broken, without_text=without_text, without_unit=without_unit, kept=len(kept)
+    ``scratch``: where parts that do not fit into memory wait, without names; ``threads``: as many as there are cores.
+    """
+    if memory is not None and memory < LEAST_MEMORY:
+        raise BadInput(f"{memory} bytes of memory", "it is too little to count in", f"Give at least {LEAST_MEMORY}")
+    work = LocalWork(
+        gate=gate,
+        log=log,
+        words=UnitWords(key),
+        normaliser=Normaliser(gate.normalisation),
+        memory=memory or DEFAULT_MEMORY,
+        scratch=scratch,
+        threads=threads or len(os.sched_getaffinity(0)),
+        told=told,
     )
-    return found.field("values").cast(pyarrow.string()), found.field("counts").to_numpy(), figures
+    codes, counts = (
+        work.by_rows(key if memory else None) if log.unit is None else work.by_units(key if memory else None)
+    )
+    texts, order = work.texts_of(codes)
+    log.check_unchanged()
+    return texts, counts[order], work.figures
 
 
-def _falls(gate: CrowdGate, words: Any) -> Any:
-    return (words >> np.uint64(1)) < np.uint64(gate.coin)
+@dataclass(kw_only=True)
+class LocalWork:
+    """One release on its way. Private."""
+
+    gate: CrowdGate
+    log: QueryLog
+    words: UnitWords
+    normaliser: Normaliser
+    memory: int
+    scratch: Path | None
+    threads: int
+    told: Told
+    figures: OwnersFigures = field(default_factory=lambda: OwnersFigures(rows=0))
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def by_rows(self, sketched: SecretKey | None) -> tuple[Codes, Counts]:
+        """The values that enough rows kept."""
+        sketch = None
+        if sketched is not None:
+            sketch = make_sketch(self.memory // 2, sketched)
+            adding = threading.Lock()
+
+            def sketching(coder: Coder, piece: Piece, rows: Rows) -> None:
+                codes, times = coder.counted(rows.texts, self._fell(piece, rows))
+                with adding:
+                    sketch.add(codes, times)
+
+            self._through("sketching", sketching)
+        counts = self._value_counts(sketch)
+
+        def counting(coder: Coder, piece: Piece, rows: Rows) -> None:
+            counts.add(*coder.counted(rows.texts, self._fell(piece, rows)))
+            self._noted(rows)
+
+        return self._reached("counting", counting, counts)
+
+    def by_units(self, sketched: SecretKey | None) -> tuple[Codes, Counts]:
+        """The values that enough units kept, each unit cut to its values first."""
+        with UnitValues(
+            words=self.words,
+            values=self.gate.values,
+            coin=self.gate.coin,
+            memory=self.memory // 2,
+            directory=self.scratch,
+        ) as brought:
+
+            def gathering(coder: Coder, _piece: Piece, rows: Rows) -> None:
+                values, usable = coder.each(rows.texts)
+                units, named = coder.units(rows.units)
+                both = usable & named
+                brought.add(units[both], values[both]) if not both.all() else brought.add(units, values)
+                self._noted(rows, unnamed=int((~named).sum()))
+
+            self._through("gathering", gathering)
+            sketch = None if sketched is None else make_sketch(self.memory // 4, sketched)
+            counts = self._value_counts(sketch)
+            units = brought.kept_values(counts, sketch, threads=self.threads, told=self.told)
+        self.figures = replace(self.figures, units=units, kept=counts.total)
+        try:
+            return counts.reached(self.gate.k)
+        finally:
+            counts.close()
+
+    def texts_of(self, codes: Codes) -> tuple[Any, Any]:
+        """The texts of some codes, in the order of their bytes, and the places of ``codes`` in that order."""
+        import pyarrow
+
+        table = CodeTable(len(codes))
+        table.numbers(codes)
+        found: list[str | None] = [None] * len(codes)
+        left = [len(codes)]
+
+        def looking(coder: Coder, piece: Piece, rows: Rows) -> None:
+            places = self._fell(piece, rows) if self.log.unit is None else None
+            seen, forms = coder.forms(rows.texts, places)
+            numbers = table.known(seen)
+            for place in np.flatnonzero(numbers >= 0):
+                with self._lock:
+                    if found[numbers[place]] is None:
+                        found[numbers[place]] = forms[place].as_py()
+                        left[0] -= 1
+
+        if len(codes):
+            self._through("naming", looking, done=lambda: not left[0])
+        if left[0]:
+            raise BadInput("releasing this log", "it was changed while it was read", "Repeat when nobody writes to it")
+        named = [text for text in found if text is not None]
+        order = np.array(sorted(range(len(named)), key=lambda place: named[place].encode()), dtype=np.int64)
+        return pyarrow.array([named[place] for place in order], pyarrow.string()), order
+
+    def _fell(self, piece: Piece, rows: Rows) -> Any:
+        return self.words.fallen_rows(piece.part, rows.first, len(rows), self.gate.coin)
+
+    def _value_counts(self, sketch: Any) -> ValueCounts:
+        return ValueCounts(memory=self.memory // 2, directory=self.scratch, sketch=sketch, k=self.gate.k)
+
+    def _reached(self, what: str, work: Any, counts: ValueCounts) -> tuple[Codes, Counts]:
+        try:
+            self._through(what, work)
+            self.figures = replace(self.figures, kept=counts.total)
+            return counts.reached(self.gate.k)
+        finally:
+            counts.close()
+
+    def _noted(self, rows: Rows, unnamed: int = 0) -> None:
+        without = missing(rows.texts) - rows.broken
+        with self._lock:
+            seen = self.figures
+            self.figures = OwnersFigures(
+                rows=seen.rows + len(rows) + rows.left_out,
+                broken=seen.broken + rows.broken + rows.left_out,
+                without_text=seen.without_text + without,
+                without_unit=seen.without_unit + unnamed,
+            )
+
+    def _through(
+        self, what: str, work: Callable[[Coder, Piece, Rows], None], done: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Every batch of the log, in several threads; ends early when ``done``."""
+        pieces = list(self.log.pieces())
+        whole, so_far = sum(piece.weight for piece in pieces), [0]
+
+        def one(piece: Piece) -> None:
+            coder = Coder(self.words, self.normaliser)
+            for rows in () if done() else piece.read():
+                work(coder, piece, rows)
+                if done():
+                    return
+            with self._lock:
+                so_far[0] += piece.weight
+                self.told(what, so_far[0], whole)
+
+        in_threads(one, pieces, self.threads)
 
 
-def _plain(column: Any) -> Any:
-    import pyarrow
+def make_sketch(memory: int, key: SecretKey) -> Any:
+    """A count-min sketch of about so many bytes."""
+    from discreet.gates.sketches import CountMin
 
-    return column.dictionary_decode() if pyarrow.types.is_dictionary(column.type) else column
-
-
-def _kept_by_units(gate: CrowdGate, words: UnitWords, who: Any, forms: Any) -> Any:
-    """One text for every (unit, value) whose coin fell, after each unit was cut to its values."""
-    unit = words.unit_codes(np.frombuffer(raw_bytes(who), np.uint8), offsets_of(who))
-    value = words.value_codes(np.frombuffer(raw_bytes(forms), np.uint8), offsets_of(forms))
-    pairs = np.hstack([unit, value])
-    _, first = np.unique(pairs, axis=0, return_index=True)
-    unit, value = unit[first], value[first]
-    cap = words.caps(unit, value)
-    order = np.lexsort((value[:, 1], value[:, 0], cap, unit[:, 1], unit[:, 0]))
-    unit, value, first = unit[order], value[order], first[order]
-    begins = np.flatnonzero(np.r_[True, (unit[1:] != unit[:-1]).any(axis=1)]) if len(unit) else np.zeros(0, np.int64)
-    rank = np.arange(len(unit)) - np.repeat(begins, np.diff(np.r_[begins, len(unit)]))
-    allowed = rank < gate.values
-    fell = _falls(gate, words.coins(unit[allowed], value[allowed]))
-    return forms.take(first[allowed][fell])
+    width = 1 << max(10, int(memory // (4 * _DEPTH)).bit_length() - 1)
+    return CountMin(width, _DEPTH, key.derive("gate/sketch"))

@@ -7,10 +7,19 @@ taken apart; its text or unit may be missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from discreet.errors import BadInput
+from discreet.gates.normalising import offsets_of, raw_bytes
+
+MOST_ROWS = 1 << 18
+"""In a batch: some ten megabytes of texts."""
 
 Told = Callable[[str, int, int], None]
 """What is being done, how much is done, and of how much: sizes of files, which are the owner's."""
@@ -24,27 +33,38 @@ def unwatched(what: str, done: int, of: int) -> None:
 class Rows:
     """Consecutive rows of one part of a log. Private.
 
-    ``texts`` and ``units`` are Arrow arrays of strings, plain or coded by a dictionary, missing where a row has none;
-    ``first`` is the number of the first row among those of its part that could be taken apart.
+    ``texts`` and ``units`` are Arrow arrays of strings, plain or coded by a dictionary; texts are UTF-8, or missing.
+    ``first`` is the number of the first row among those of its part that could be taken apart; ``left_out`` is how many
+    could not be since the last batch, and ``broken`` how many of these rows are without a text as it was no UTF-8.
     """
 
     first: int
     texts: Any = field(repr=False)
     units: Any | None = field(repr=False)
+    broken: int = 0
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.texts)
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a part that can be read by itself: ``weight`` of its part's size."""
+
+    part: int
+    weight: int
+    read: Callable[[], Iterator[Rows]] = field(repr=False)
+
+
 class Part(Protocol):
     """One file of a log, or one table."""
 
-    @property
-    def size(self) -> int:
-        """In bytes, about: for progress."""
+    def pieces(self, number: int, text: str, unit: str | None) -> Iterator[Piece]:
+        """Its rows, as pieces of part ``number`` that may be read in any order."""
 
-    def batches(self, text: str, unit: str | None) -> Iterator[tuple[Rows, int]]:
-        """Its rows, and beside each batch how many broken ones were left out of it."""
+    def check_unchanged(self) -> None:
+        """Refuse to go on with a file that was written to since it was opened."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +91,16 @@ class QueryLog:
         """The column whose values are units: persons, or ids of rows. Without one a unit is (part, row number)."""
         return self.person or self.row_id
 
+    def pieces(self) -> Iterator[Piece]:
+        """All pieces of all parts."""
+        for number, part in enumerate(self.parts):
+            yield from part.pieces(number, self.text, self.unit)
+
+    def check_unchanged(self) -> None:
+        """A closed batch: what was read twice must have been the same."""
+        for part in self.parts:
+            part.check_unchanged()
+
     def __repr__(self) -> str:
         """Names of columns only."""
         return f"<QueryLog of {len(self.parts)} parts, text {self.text!r}>"
@@ -82,21 +112,19 @@ class TablePart:
 
     table: Any = field(repr=False)
 
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return int(self.table.nbytes)
+    def pieces(self, number: int, text: str, unit: str | None) -> Iterator[Piece]:
+        """One."""
+        yield Piece(number, max(1, int(self.table.nbytes)), lambda: self._batches(text, unit))
 
-    def batches(self, text: str, unit: str | None) -> Iterator[tuple[Rows, int]]:
-        """Its batches."""
+    def _batches(self, text: str, unit: str | None) -> Iterator[Rows]:
         first = 0
         names = [text] if unit is None else [text, unit]
-        for batch in self.table.select(names).to_batches(max_chunksize=1 << 20):
-            yield (
-                Rows(first, as_text(batch.column(0), text), None if unit is None else as_text(batch.column(1), unit)),
-                0,
-            )
+        for batch in self.table.select(names).to_batches(max_chunksize=MOST_ROWS):
+            yield valid_rows(first, batch.column(0), None if unit is None else batch.column(1))
             first += len(batch)
+
+    def check_unchanged(self) -> None:
+        """Tables do not change."""
 
 
 def table_log(table: Any, *, text: str, person: str | None = None, row_id: str | None = None) -> QueryLog:
@@ -125,7 +153,7 @@ def text_log(texts: Iterable[str | None], persons: Iterable[str | None] | None =
     return table_log(pyarrow.table(columns), text="text", person=None if persons is None else "person")
 
 
-def check_column(schema: Any, name: str, where: str) -> None:
+def check_column(schema: Any, name: str, where: str, *, binary: bool = False) -> None:
     """Refuse a column that is not there once, or whose values are no texts or whole numbers."""
     import pyarrow
 
@@ -133,7 +161,8 @@ def check_column(schema: Any, name: str, where: str) -> None:
     if len(found) != 1:
         raise BadInput(f"column {name} of {where}", "there is not exactly one of that name", "Check the column's name")
     kind = found[0].value_type if pyarrow.types.is_dictionary(found[0]) else found[0]
-    if not (is_text(kind) or pyarrow.types.is_integer(kind)):
+    raw = binary and (pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind))
+    if not (raw or is_text(kind) or pyarrow.types.is_integer(kind)):
         raise BadInput(f"column {name} of {where}", "it holds neither texts nor whole numbers", "Write it as text")
 
 
@@ -145,15 +174,70 @@ def is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def as_text(column: Any, name: str) -> Any:
-    """A column as strings; dictionaries stay."""
+def valid_rows(first: int, texts: Any, units: Any | None, left_out: int = 0) -> Rows:
+    """A batch of whatever columns a reader gave: as strings, without texts where a text or unit is no UTF-8."""
     import pyarrow
 
-    kind = column.type
-    if pyarrow.types.is_dictionary(kind):
-        if pyarrow.types.is_string(kind.value_type):
-            return column
-        return pyarrow.DictionaryArray.from_arrays(column.indices, as_text(column.dictionary, name))
-    if pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
-        return column
-    return column.cast(pyarrow.string())
+    texts, wrong = as_text(texts)
+    if units is not None:
+        units, other = as_text(units)
+        wrong = other if wrong is None else wrong if other is None else wrong | other
+    if wrong is None:
+        return Rows(first, texts, units, 0, left_out)
+    broken = int(wrong.sum())
+    if pyarrow.types.is_dictionary(texts.type):
+        texts = texts.dictionary_decode()
+    texts = pyarrow.compute.if_else(pyarrow.array(wrong), pyarrow.scalar(None, texts.type), texts)
+    return Rows(first, texts, units, broken, left_out)
+
+
+def as_text(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+    """A column as strings, dictionaries kept; and where it is no UTF-8, which is emptied there, if it is anywhere."""
+    import pyarrow
+
+    types, kind = pyarrow.types, column.type
+    if types.is_dictionary(kind):
+        entries, wrong = as_text(column.dictionary)
+        coded = pyarrow.DictionaryArray.from_arrays(column.indices, entries)
+        if wrong is None:
+            return coded, None
+        at = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        there = column.indices.is_valid().to_numpy(zero_copy_only=False)
+        return coded, wrong[at] & there
+    if types.is_large_binary(kind) or types.is_binary(kind):
+        column = column.view(pyarrow.large_string() if types.is_large_binary(kind) else pyarrow.string())
+    elif not (types.is_string(kind) or types.is_large_string(kind)):
+        column = column.cast(pyarrow.large_binary() if types.is_string_view(kind) else pyarrow.string())
+        if types.is_string_view(kind):
+            return as_text(column)
+    return _only_utf8(column)
+
+
+def _only_utf8(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+    import pyarrow
+
+    raw = raw_bytes(column)
+    if raw.isascii():
+        return column, None
+    ends = offsets_of(column)
+    inside = ends[(ends > 0) & (ends < len(raw))]
+    letters = np.frombuffer(raw, dtype=np.uint8)
+    with suppress(UnicodeDecodeError):
+        raw.decode()
+        if not ((letters[inside] & 0xC0) == 0x80).any():  # no text begins in the middle of a letter
+            return column, None
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    wrong = there & np.array([not _is_utf8(raw[a:b]) for a, b in pairwise(ends)], dtype=bool)
+    if not wrong.any():
+        return column, None
+    good = there & ~wrong
+    texts = [raw[a:b].decode() if fine else None for fine, (a, b) in zip(good, pairwise(ends), strict=True)]
+    return pyarrow.array(texts, column.type), wrong
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

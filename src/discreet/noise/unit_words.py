@@ -5,7 +5,7 @@ bytes one AES-256 key is derived for each use. With E the cipher of that use, on
 
     code of a text s      CBC-MAC by E of  [length of s in bytes, 8 bytes][8 zero bytes] s [zeros to a whole block]
     word of a pair        first 8 bytes of  E(E(code of the unit) xor code of the value)
-    word of a row         first 8 bytes of  E([number of the file, 8 bytes][number of the row in it, 8 bytes])
+    word of row r         bytes 8 (r mod 2) to 8 (r mod 2) + 7 of  E([number of the file, 8 bytes][r div 2, 8 bytes])
 
 numbers and words with their lowest byte first, texts in UTF-8.
 
@@ -16,6 +16,7 @@ for a chance of n^2 / 2^128. Nothing here is drawn: the key was, against a recei
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -56,15 +57,29 @@ class UnitWords:
 
     def rows(self, file: int, first: int, count: int) -> Words:
         """The coins of ``count`` rows of a file, from row ``first`` on."""
-        found = np.empty(count, dtype=np.uint64)
-        encrypt = _Blocks(self._cipher["rows"])
-        for start in range(0, count, _CHUNK):
-            size = min(_CHUNK, count - start)
-            block = np.empty((size, 2), dtype="<u8")
-            block[:, 0] = file
-            block[:, 1] = np.arange(first + start, first + start + size, dtype=np.uint64)
-            found[start : start + size] = encrypt(block)[:, 0]
-        return found
+        return np.concatenate([np.zeros(0, dtype=np.uint64), *(part.copy() for part in self._rows(file, first, count))])
+
+    def fallen_rows(self, file: int, first: int, count: int, coin: int) -> NDArray[np.int64]:
+        """Which of ``count`` rows of a file fell, counted from row ``first``: those of `rows` whose upper 63 bits are
+        below ``coin``.
+        """
+        found, start = [np.zeros(0, dtype=np.int64)], 0
+        for words in self._rows(file, first, count):
+            found.append(np.flatnonzero(words < np.uint64(2 * coin)) + start)
+            start += words.size
+        return np.concatenate(found)
+
+    def _rows(self, file: int, first: int, count: int) -> Iterator[Words]:
+        """Words of rows, in parts that are each good until the next."""
+        encrypt, at, end = _Blocks(self._cipher["rows"]), first // 2, first + count
+        block = np.empty((_CHUNK, 2), dtype="<u8")
+        block[:, 0] = file
+        block[:, 1] = np.arange(at, at + _CHUNK, dtype=np.uint64)
+        while 2 * at < end:
+            words = encrypt(block[: (end + 1) // 2 - at]).reshape(-1)
+            yield words[max(0, first - 2 * at) : end - 2 * at]
+            at += _CHUNK
+            block[:, 1] += np.uint64(_CHUNK)
 
     def _pairs(self, use: str, units: Codes, values: Codes) -> Words:
         found = np.empty(len(units), dtype=np.uint64)
@@ -108,20 +123,39 @@ def _macs(
     encrypt: _Blocks, words: NDArray[np.uint64], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
     """CBC-MAC of the texts at ``starts``, their lengths first, so that no text's blocks begin another's."""
-    block = np.zeros((starts.size, 2), dtype="<u8")
-    block[:, 0] = lengths
-    state = encrypt(block).copy()
+    state = _after_lengths(encrypt, lengths)
     going, done = np.flatnonzero(lengths > 0), 0
+    if going.size == lengths.size:  # the first block of all, without picking any out
+        state = encrypt(_blocks_at(words, starts, lengths) ^ state).copy()
+        going, done = np.flatnonzero(lengths > 16), 16
     while going.size:
-        at, left = starts[going] + done, lengths[going] - done
-        block = np.empty((going.size, 2), dtype="<u8")
-        block[:, 0] = words[at] & _KEPT[np.minimum(left, 8)]
-        block[:, 1] = words[np.minimum(at + 8, words.size - 1)] & _KEPT[np.clip(left - 8, 0, 8)]
-        block ^= state[going]
-        state[going] = encrypt(block)
+        left = lengths[going] - done
+        state[going] = encrypt(_blocks_at(words, starts[going] + done, left) ^ state[going])
         done += 16
         going = going[left > 16]
     return state
+
+
+def _after_lengths(encrypt: _Blocks, lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """E of the first blocks: there are few lengths, if texts are not very long."""
+    most = int(lengths.max(initial=0)) + 1
+    few = most <= min(_CHUNK, max(64, lengths.size))
+    block = np.zeros((most if few else lengths.size, 2), dtype="<u8")
+    block[:, 0] = np.arange(most) if few else lengths
+    state = encrypt(block)
+    return state[lengths] if few else state.copy()
+
+
+def _blocks_at(words: NDArray[np.uint64], at: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The next 16 bytes of texts of which ``left`` are left, or as many as there are, and zeros."""
+    block = np.empty((at.size, 2), dtype="<u8")
+    block[:, 0] = words[at]
+    block[:, 1] = words[np.minimum(at + 8, words.size - 1)]
+    if left.min() < 16:
+        block[:, 1] &= _KEPT[np.clip(left - 8, 0, 8)]
+    if left.min() < 8:
+        block[:, 0] &= _KEPT[np.minimum(left, 8)]
+    return block
 
 
 def require_aes() -> None:

@@ -1,0 +1,270 @@
+"""Logs in files: Parquet, CSV and JSON lines, plain or compressed, and directories of them.
+
+    .parquet                    columns by name; by row groups, which threads share
+    .csv .csv.gz .csv.zst       a header; commas; quotes doubled inside quotes
+    .jsonl .ndjson .json (+ .gz, .zst)   an object a line
+
+Rows are numbered within their file from 0, in its order, those that could be taken apart; files by their paths in the
+order of their bytes. What cannot be taken apart (bad JSON, the wrong number of columns) or holds no UTF-8 is counted
+for the owner. Nothing of it is ever shown; a file that cannot be read at all is named, and nothing of it either.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import BadInput
+from discreet.gates.query_log import MOST_ROWS, Part, Piece, QueryLog, Rows, check_column, valid_rows
+from discreet.pools.refusals import Unchanged, reading
+
+_CODED_ROWS = 1 << 20
+_CODED_BYTES = 6
+"""A column chunk of fewer bytes a row than this is read as a dictionary: its writer did not give dictionaries up."""
+_PACKED = (".gz", ".zst")
+_LINES = (".jsonl", ".ndjson", ".json")
+_BLOCK = 1 << 23
+
+
+def open_log(
+    where: Path | str | Sequence[Path | str], *, text: str, person: str | None = None, row_id: str | None = None
+) -> QueryLog:
+    """The log in a file, in several, or in all files of a directory that are of a known kind."""
+    named = [where] if isinstance(where, (str, Path)) else list(where)
+    files = [file for one in named for file in _files(Path(one))]
+    if len(set(files)) != len(files):
+        raise BadInput("reading a log", "a file is named twice, and its rows would count twice", "Name each once")
+    columns = [name for name in (text, person or row_id) if name is not None]
+    parts = [_part(file, columns) for file in sorted(files, key=lambda file: str(file).encode())]
+    return QueryLog(parts=parts, text=text, person=person, row_id=row_id)
+
+
+def _files(path: Path) -> list[Path]:
+    with reading(path):
+        path.stat()
+    if not path.is_dir():
+        return [path]
+    found = [
+        file for file in path.rglob("*") if file.is_file() and _kind(file) and not file.name.startswith((".", "_"))
+    ]
+    if not found:
+        raise BadInput(f"reading {path.name}", "there is no Parquet, CSV or JSONL file in it", "Check the path")
+    return found
+
+
+def _kind(path: Path) -> str:
+    name = path.name.lower()
+    for packed in _PACKED:
+        name = name.removesuffix(packed)
+    found = Path(name).suffix
+    if found == ".parquet":
+        return found if path.name.lower().endswith(found) else ""
+    return found if found in (".csv", *_LINES) else ""
+
+
+def _part(path: Path, columns: list[str]) -> Part:
+    kind = _kind(path)
+    if kind == ".parquet":
+        return ParquetPart(path, columns)
+    if kind == ".csv":
+        return CsvPart(path, columns)
+    if kind in _LINES:
+        return LinesPart(path, columns)
+    raise BadInput(
+        f"reading {path.name}",
+        "its name says no kind we know",
+        "Use .parquet, .csv or .jsonl; .gz and .zst",
+    )
+
+
+@dataclass(frozen=True)
+class _FilePart:
+    """A file; opening it looks at its columns, and at no row."""
+
+    path: Path
+    columns: list[str]
+    unchanged: Unchanged = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unchanged", Unchanged(self.path))
+        with reading(self.path):
+            self.check_columns()
+
+    def check_columns(self) -> None:
+        """Refuse a file without them."""
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on with a file that was written to since it was opened."""
+        self.unchanged.check()
+
+    def pieces(self, number: int, text: str, unit: str | None) -> Iterator[Piece]:
+        """One: such a file is read from its beginning."""
+        yield Piece(number, max(1, self.path.stat().st_size), lambda: self._read(text, unit))
+
+    def _read(self, text: str, unit: str | None) -> Iterator[Rows]:
+        with reading(self.path):
+            yield from self.batches(text, unit)
+
+    def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
+        """Its rows."""
+        raise NotImplementedError
+
+
+class ParquetPart(_FilePart):
+    """A Parquet file. A column that is stored by dictionaries is read so."""
+
+    def check_columns(self) -> None:
+        """By the schema in its end."""
+        from pyarrow import parquet
+
+        schema = parquet.read_schema(self.path)
+        for name in self.columns:
+            check_column(schema, name, self.path.name, binary=True)
+
+    def pieces(self, number: int, text: str, unit: str | None) -> Iterator[Piece]:
+        """One for each row group."""
+        from pyarrow import parquet
+
+        with reading(self.path):
+            about, first = parquet.read_metadata(self.path), 0
+            places = {about.schema.column(place).path: place for place in range(about.num_columns)}
+            for group in range(about.num_row_groups):
+                chunk = about.row_group(group)
+                coded = [name for name in (text, unit) if name and _is_coded(chunk.column(places[name]))]
+                yield Piece(number, max(1, chunk.num_rows), self._group(group, first, text, unit, coded))
+                first += chunk.num_rows
+
+    def _group(
+        self, group: int, first: int, text: str, unit: str | None, coded: list[str]
+    ) -> Callable[[], Iterator[Rows]]:
+        from pyarrow import parquet
+
+        def read() -> Iterator[Rows]:
+            at = first
+            most = _CODED_ROWS if len(coded) == 1 + (unit is not None) else MOST_ROWS
+            names = [text] if unit is None else [text, unit]
+            with reading(self.path), parquet.ParquetFile(self.path, read_dictionary=coded) as file:
+                for batch in file.iter_batches(most, row_groups=[group], columns=names, use_threads=False):
+                    yield valid_rows(at, batch.column(text), None if unit is None else batch.column(unit))
+                    at += len(batch)
+
+        return read
+
+
+def _is_coded(chunk: Any) -> bool:
+    small = chunk.total_uncompressed_size < _CODED_BYTES * chunk.num_values
+    return chunk.physical_type == "BYTE_ARRAY" and "RLE_DICTIONARY" in chunk.encodings and small
+
+
+class CsvPart(_FilePart):
+    """A CSV file with a header."""
+
+    def check_columns(self) -> None:
+        """By its header."""
+        with self._open(lambda _row: "skip") as header:
+            for name in self.columns:
+                check_column(header.schema, name, self.path.name, binary=True)
+
+    def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
+        """Its rows; those with another number of columns are left out and counted."""
+        left_out, first = [0], 0
+
+        def wrong(_row: Any) -> str:
+            left_out[0] += 1
+            return "skip"
+
+        names = [text] if unit is None else [text, unit]
+        for batch in self._open(wrong, names):
+            yield valid_rows(first, batch.column(0), None if unit is None else batch.column(1), left_out[0])
+            first, left_out[0] = first + len(batch), 0
+        if left_out[0]:
+            yield _nothing(first, unit, left_out[0])
+
+    def _open(self, wrong: Callable[[Any], str], names: list[str] | None = None) -> Any:
+        import pyarrow
+        from pyarrow import csv
+
+        return csv.open_csv(
+            pyarrow.input_stream(str(self.path), compression=_packing(self.path)),
+            read_options=csv.ReadOptions(use_threads=False, block_size=_BLOCK),
+            parse_options=csv.ParseOptions(newlines_in_values=True, invalid_row_handler=wrong),
+            convert_options=csv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(self.columns, pyarrow.binary()),
+                include_columns=names,
+                null_values=[],
+            ),
+        )
+
+
+class LinesPart(_FilePart):
+    """JSON lines, an object each. One line at a time, so that a broken one says nothing about others."""
+
+    def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
+        """Its rows; lines that are no object, or hold something else than a text or a whole number, are left out."""
+        first = left_out = 0
+        texts: list[str | None] = []
+        units: list[str | None] = []
+        for line in self._lines():
+            found = _taken_apart(line, text, unit)
+            if found is None:
+                left_out += 1
+                continue
+            texts.append(found[0])
+            units.append(found[1])
+            if len(texts) == MOST_ROWS // 4:
+                yield _of_lists(first, texts, None if unit is None else units, left_out)
+                first, left_out, texts, units = first + len(texts), 0, [], []
+        if texts or left_out:
+            yield _of_lists(first, texts, None if unit is None else units, left_out)
+
+    def _lines(self) -> Iterator[bytes]:
+        import pyarrow
+
+        with pyarrow.input_stream(str(self.path), compression=_packing(self.path)) as file:
+            rest = b""
+            while block := file.read(_BLOCK):
+                *lines, rest = (rest + block).split(b"\n")
+                yield from (line for line in lines if line.strip())
+            if rest.strip():
+                yield rest
+
+
+def _packing(path: Path) -> str | None:
+    return {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
+
+
+def _taken_apart(line: bytes, text: str, unit: str | None) -> tuple[str | None, str | None] | None:
+    """The text and the unit of a line; None if it is broken."""
+    try:
+        form = json.loads(line.decode())
+        if not isinstance(form, dict):
+            return None
+        return _as_text(form.get(text)), None if unit is None else _as_text(form.get(unit))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value.encode()  # half a surrogate is no text: a ValueError
+        return value
+    if type(value) is int:
+        return str(value)
+    raise ValueError
+
+
+def _of_lists(first: int, texts: list[str | None], units: list[str | None] | None, left_out: int) -> Rows:
+    import pyarrow
+
+    column = pyarrow.array(texts, pyarrow.large_string())
+    return Rows(first, column, None if units is None else pyarrow.array(units, pyarrow.large_string()), 0, left_out)
+
+
+def _nothing(first: int, unit: str | None, left_out: int) -> Rows:
+    return _of_lists(first, [], None if unit is None else [], left_out)
