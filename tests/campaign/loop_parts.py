@@ -43,6 +43,8 @@ class Counting:
     stops: set = field(default_factory=set)
     drawn: list = field(default_factory=list)
 
+    released = False
+
     def labels_planned(self, phase):
         return 2 if phase else 4
 

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from discreet.gates import CrowdGate, QueryLog, table_log
-from discreet.gates.spark import release_spark
 from discreet.noise import release_key
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gates"))

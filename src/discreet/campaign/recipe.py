@@ -99,6 +99,10 @@ class Recipe(Protocol):
     def multilabel(self) -> bool:
         """Whether an answer is a set of classes."""
 
+    @property
+    def released(self) -> bool:
+        """Whether its pool is what a gate let out: free from then on, and not to be taken back."""
+
     def labels_planned(self, phase: int) -> int:
         """How many are asked in a phase, at most."""
 

@@ -98,6 +98,11 @@ class Crowd:
         """Never: a crowd's answers are made one label."""
         return False
 
+    @property
+    def released(self) -> bool:
+        """What a gate let out."""
+        return True
+
     def labels_planned(self, phase: int) -> int:
         """Texts that are asked about in a phase, if so many are left."""
         return self.config.plan.queries[phase - 1] if phase else 0

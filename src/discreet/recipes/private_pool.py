@@ -92,6 +92,11 @@ class PrivatePool:
         """Whether an answer is a set of classes."""
         return self.config.task.kind == "multilabel"
 
+    @property
+    def released(self) -> bool:
+        """Never: records stay with their owner."""
+        return False
+
     def labels_planned(self, phase: int) -> int:
         """Labels that are asked for in a phase: of persons, as many as they may have records."""
         return self.units_planned(phase) * self.labels_each
