@@ -64,6 +64,8 @@ def features_of(texts: Sequence[str], settings: TextSettings) -> Any:
     from scipy import sparse
     from sklearn.feature_extraction.text import HashingVectorizer
 
+    if not len(texts):
+        return sparse.csr_matrix((0, 2 * settings.features))
     parts = [
         HashingVectorizer(analyzer=kind, ngram_range=span, n_features=settings.features, alternate_sign=False)
         for kind, span in (("word", (1, 2)), ("char_wb", (3, 4)))
