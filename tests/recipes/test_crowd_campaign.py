@@ -342,3 +342,22 @@ def test_verbs(tmp_path, capsys, monkeypatch):
     page = (tmp_path / "report.html").read_text()
     assert "60 texts, charged once" in page
     assert not any(text in page for text in (*COMMON[:60], *RARE))
+
+
+def test_an_export_stands_by_itself(ended, tmp_path, capsys):
+    from discreet.exports import export_model, load_model
+
+    made = export_model(ended, tmp_path / "model")
+    assert set(made.files) == {"classifier.npz", "certificate.json", "README.md", "model.json"}
+    model = load_model(tmp_path / "model")
+    assert model.predict(["Dim  the LAMP", COMMON[0]]) == ended.predict(["dim the lamp", COMMON[0]])
+    assert command(["verify", str(tmp_path / "model")]) == 0
+    data, out = tmp_path / "data.csv", tmp_path / "out.csv"
+    data.write_text("id,query\na,dim the lamp\nb,clean my oven\n")
+    assert command(["predict", str(tmp_path / "model"), str(data), "--out", str(out), "--id", "id"]) == 0
+    assert out.read_text().splitlines()[1].startswith("a,light")
+    page = (tmp_path / "model" / "README.md").read_text()
+    assert "strangers" in page
+    assert not any(text in page for text in COMMON)
+    (tmp_path / "model" / "classifier.npz").write_bytes(b"another")
+    assert command(["verify", str(tmp_path / "model")]) == 1

@@ -1,7 +1,5 @@
 """A classifier of texts: the same model from the same labels, least confident first, draws by dropout."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
