@@ -199,7 +199,8 @@ Hardware: {platform.machine()}, {os.cpu_count()} cores. Python {platform.python_
 
 An update changes the model that decides the next record, so updates come one after the other, each of some ten calls
 for arrays. Its noise, a Gaussian a weight from keyed words, takes {noise:.1f} microseconds of that with {features}
-features (made many at once). Small windows (FLSW 5, immediate) are dominated by both, and do not reach the demand.
+features (made many at once). Small windows (FLSW 5, immediate) are dominated by both, and do not reach the demand; nor
+do rules that ask most of the records with an update after every 50 of them.
 """,
         encoding="utf-8",
     )
