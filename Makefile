@@ -55,6 +55,7 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/stream_service.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sketches.py $(DATA)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/streams.py $(DATA)
+	$(BIN)/python benchmarks/release_gate.py $(DATA) out
 
 clean:
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -123,7 +123,10 @@ def a_case(place, kill_at, *, grown):
 def main(directory, planted):
     if planted == "unbound":
         gate_room.same_inputs = lambda *_: None
-    committed(BUDGET, [Line(who="queries", event=GATE.price())]).check_claim()  # children begin with everything warm
+    committed(BUDGET, [Line(who="queries", event=GATE.price())]).check_claim()  # children begin with everything warm,
+    import discreet.gates.local  # noqa: F401
+
+    pa.array(np.arange(2)).is_valid().to_numpy(zero_copy_only=False)  # and with what Arrow imports when it is asked
     kills = 0
     for grown in (False, True):
         kill_at = 1
