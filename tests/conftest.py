@@ -24,6 +24,7 @@ THOROUGH = (
     "crash/",
     "exports/",
     "fuzz/",
+    "gates/test_gate_attack.py",
     "noise/test_distributions.py",
     "noise/test_lazy_top.py",
     "noise/test_top.py",

@@ -22,6 +22,7 @@ from discreet.cli.plan import plan_command
 from discreet.cli.pool import pool_app
 from discreet.cli.predict import predict_command
 from discreet.cli.progress import InterruptedAfterCharge, InterruptedBetweenCases, InterruptedCampaign
+from discreet.cli.release import release_command
 from discreet.cli.replan import replan_command
 from discreet.cli.report import report_command
 from discreet.cli.run import run_command
@@ -67,6 +68,7 @@ app.command("plan")(plan_command)
 app.command("tune-price")(tune_price_command)
 app.add_typer(ledger_app)
 app.command("select")(select_command)
+app.command("release")(release_command)
 app.command("verify")(verify_command)
 app.add_typer(bench_app)
 

@@ -30,9 +30,10 @@ class Coder:
             codes, usable, _ = self._entries(texts.dictionary)
             fell = np.bincount(np.take(indices_of(texts), places), minlength=len(codes) + 1)[: len(codes)]
             found = np.flatnonzero(usable & (fell > 0))
-            return codes[found], fell[found]
+            return np.take(codes, found, axis=0), fell[found]
         codes, usable, _ = self._plain(texts.take(places))
-        return codes[usable], np.ones(int(usable.sum()), dtype=np.int64)
+        codes = codes if usable.all() else np.compress(usable, codes, axis=0)
+        return codes, np.ones(len(codes), dtype=np.int64)
 
     def each(self, texts: Any) -> tuple[Codes, Mask]:
         """A code for each text of a batch; and where there is a value at all."""
@@ -52,7 +53,7 @@ class Coder:
         if usable.all():
             return codes, forms
         found = np.flatnonzero(usable)
-        return codes[found], forms.take(found)
+        return np.take(codes, found, axis=0), forms.take(found)
 
     def units(self, units: Any) -> tuple[Codes, Mask]:
         """A code for each unit of a batch; and where one is named."""

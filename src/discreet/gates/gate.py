@@ -34,9 +34,10 @@ from discreet.privacy.ledger.receipts import Receipt
 from discreet.privacy.release_gate import PLAIN, ReleaseGate
 
 Engine = Literal["local", "spark"]
+LEAST_MEMORY = 32 << 20
 NOT_PROMISED = (
-    "no person column: each row is hidden, a person is not. Somebody with n rows of one text counts as n of the k, and "
-    "loses up to n times what is stated here"
+    "no person column was given: each row hides among k rows, not each person among k persons. Whoever wrote a text "
+    "many times counts many times, and to them as a person nothing is promised"
 )
 """What has to be said wherever rows are the units."""
 
@@ -94,11 +95,9 @@ class CrowdGate:
         ``rows``: a `QueryLog` (`open_log` of files, `table_log` of an Arrow table, `text_log` of a list); for Spark a
         DataFrame too, with ``options`` of its own. ``memory``: bytes that the local engine may use (fixed memory).
         """
-        if engine not in get_args(Engine):
-            raise BadInput(f"the engine {engine}", "there is none of that name", "Choose local or spark")
-        self._check_log(rows)
+        self.check_engine(engine, memory)
+        self.check_log(rows)
         self._check_paid(receipt)
-        require_aes()
         key = release_key(receipt, master=master)  # from here on the receipt is spent
         if engine == "spark":
             from discreet.gates.spark import release_spark  # type: ignore[import-not-found, unused-ignore]
@@ -117,7 +116,24 @@ class CrowdGate:
             figures=figures,
         )
 
-    def _check_log(self, rows: Any) -> None:
+    def check_engine(self, engine: str, memory: int | None = None) -> None:
+        """Refuse one that is not there, before anything is charged."""
+        if engine not in get_args(Engine):
+            raise BadInput(f"the engine {engine}", "there is none of that name", "Choose local or spark")
+        if memory is not None and (engine != "local" or memory < LEAST_MEMORY):
+            raise BadInput(
+                f"{memory} bytes of memory for the engine {engine}",
+                "fixed memory is the local engine's, and it counts in no less than 32 MB",
+                "Give more, or drop it",
+            )
+        require_aes()
+        if engine == "spark":
+            from discreet.gates.spark import require_spark
+
+            require_spark()
+
+    def check_log(self, rows: Any) -> None:
+        """Refuse a log whose units are not this gate's, before anything is charged."""
         if not isinstance(rows, QueryLog):
             return
         if (rows.person is not None) != self.persons:

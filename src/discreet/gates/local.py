@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from discreet.gates.gate import CrowdGate
 
 DEFAULT_MEMORY = 768 << 20
-LEAST_MEMORY = 32 << 20
 _DEPTH = 4
 
 
@@ -59,8 +58,6 @@ def release_locally(
 
     ``scratch``: where parts that do not fit into memory wait, without names; ``threads``: as many as there are cores.
     """
-    if memory is not None and memory < LEAST_MEMORY:
-        raise BadInput(f"{memory} bytes of memory", "it is too little to count in", f"Give at least {LEAST_MEMORY}")
     work = LocalWork(
         gate=gate,
         log=log,
@@ -129,8 +126,10 @@ class LocalWork:
                 values, usable = coder.each(rows.texts)
                 units, named = coder.units(rows.units)
                 both = usable & named
-                brought.add(units[both], values[both]) if not both.all() else brought.add(units, values)
-                self._noted(rows, unnamed=int((~named).sum()))
+                if not both.all():
+                    units, values = np.compress(both, units, axis=0), np.compress(both, values, axis=0)
+                brought.add(units, values)
+                self._noted(rows, unnamed=int((usable & ~named).sum()))
 
             self._through("gathering", gathering)
             sketch = None if sketched is None else make_sketch(self.memory // 4, sketched)
@@ -147,7 +146,7 @@ class LocalWork:
         import pyarrow
 
         table = CodeTable(len(codes))
-        table.numbers(codes)
+        mine = table.numbers(codes)
         found: list[str | None] = [None] * len(codes)
         left = [len(codes)]
 
@@ -165,7 +164,7 @@ class LocalWork:
             self._through("naming", looking, done=lambda: not left[0])
         if left[0]:
             raise BadInput("releasing this log", "it was changed while it was read", "Repeat when nobody writes to it")
-        named = [text for text in found if text is not None]
+        named = [text for text in (found[number] for number in mine) if text is not None]
         order = np.array(sorted(range(len(named)), key=lambda place: named[place].encode()), dtype=np.int64)
         return pyarrow.array([named[place] for place in order], pyarrow.string()), order
 

@@ -134,11 +134,11 @@ class ParquetPart(_FilePart):
             for group in range(about.num_row_groups):
                 chunk = about.row_group(group)
                 coded = [name for name in (text, unit) if name and _is_coded(chunk.column(places[name]))]
-                yield Piece(number, max(1, chunk.num_rows), self._group(group, first, text, unit, coded))
+                yield Piece(number, max(1, chunk.num_rows), self._group(about, group, first, text, unit, coded))
                 first += chunk.num_rows
 
     def _group(
-        self, group: int, first: int, text: str, unit: str | None, coded: list[str]
+        self, about: Any, group: int, first: int, text: str, unit: str | None, coded: list[str]
     ) -> Callable[[], Iterator[Rows]]:
         from pyarrow import parquet
 
@@ -146,7 +146,7 @@ class ParquetPart(_FilePart):
             at = first
             most = _CODED_ROWS if len(coded) == 1 + (unit is not None) else MOST_ROWS
             names = [text] if unit is None else [text, unit]
-            with reading(self.path), parquet.ParquetFile(self.path, read_dictionary=coded) as file:
+            with reading(self.path), parquet.ParquetFile(self.path, metadata=about, read_dictionary=coded) as file:
                 for batch in file.iter_batches(most, row_groups=[group], columns=names, use_threads=False):
                     yield valid_rows(at, batch.column(text), None if unit is None else batch.column(unit))
                     at += len(batch)

@@ -19,7 +19,7 @@ class OwnersFigures:
     without_text: int = 0
     """Rows whose text is missing, empty, or not to be counted."""
     without_unit: int = 0
-    """Rows that say no person (or no row id)."""
+    """Rows with a text that name no person (or row)."""
     units: int | None = None
     """Distinct persons or row ids, where the engine counted them."""
     kept: int | None = None

@@ -41,13 +41,13 @@ class SmallestValues:
             self._grow()
             if self._full:
                 there = np.flatnonzero(numbers >= 0)
-                smaller = there[words[there] < self._words[numbers[there]]]
+                smaller = there[words[there] < np.take(self._words, numbers[there])]
             else:
-                smaller = np.flatnonzero(words < self._words[numbers])
+                smaller = np.flatnonzero(words < np.take(self._words, numbers))
             at = numbers[smaller]
             np.minimum.at(self._words, at, words[smaller])
             least = words[smaller] == self._words[at]
-            self._values[at[least]] = values[smaller[least]]
+            self._values[at[least]] = np.take(values, smaller[least], axis=0)
         return np.flatnonzero(numbers < 0) if self._full else np.zeros(0, dtype=np.int64)
 
     def _grow(self) -> None:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 Records = NDArray[np.uint64]
 _BITS = 8
 _BLOCK = 1 << 20
+PIECE = 1 << 18
+"""Bytes: smaller pieces take longer than they save."""
 
 
 class Spill:
@@ -50,7 +52,7 @@ class Spill:
         part = (records[:, self.by] >> np.uint64(64 - _BITS)).astype(np.uint8)
         order = np.argsort(part, kind="stable")  # of bytes: a radix sort
         cuts = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=1 << _BITS))])
-        ordered = records[order]
+        ordered = np.take(records, order, axis=0)
         with self._lock:
             for number in np.flatnonzero(np.diff(cuts)):
                 self._waiting[number].append(ordered[cuts[number] : cuts[number + 1]])
@@ -78,7 +80,7 @@ class Spill:
     def part(self, number: int, most: int) -> Iterator[Records]:
         """The pieces of one part, which is given up then."""
         size = 8 * self.words * self._rows[number]
-        cuts = 1 << max(0, int(size // most).bit_length())
+        cuts = 1 << max(0, int(size // max(1, most)).bit_length())
         for cut in range(cuts if size else 0):
             kept = [self._cut(block, cut, cuts) for block in self._blocks(number)]
             yield np.concatenate(kept)
@@ -91,7 +93,7 @@ class Spill:
         if cuts == 1:
             return block
         below = (block[:, self.by] >> np.uint64(64 - _BITS - cuts.bit_length() + 1)) & np.uint64(cuts - 1)
-        return np.asarray(block[below == np.uint64(cut)])
+        return np.compress(below == np.uint64(cut), block, axis=0)
 
     def _blocks(self, number: int) -> Iterator[Records]:
         file = self._files[number]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from discreet.gates.code_table import CodeTable
 from discreet.gates.query_log import Told
 from discreet.gates.smallest_values import SmallestValues
-from discreet.gates.spill import Spill
+from discreet.gates.spill import PIECE, Spill
 from discreet.gates.threads import in_threads
 from discreet.gates.value_counts import ValueCounts
 from discreet.noise.unit_words import Codes, UnitWords
@@ -51,7 +51,7 @@ class UnitValues:
         """Pairs, one a row; from several threads, too."""
         if self._first is not None:
             away = self._first.add(units, values, self._words.caps(units, values))
-            units, values = units[away], values[away]
+            units, values = np.take(units, away, axis=0), np.take(values, away, axis=0)
         if len(units):
             self._pairs.add(np.hstack([units, values]))
 
@@ -80,7 +80,7 @@ class UnitValues:
 
         with aside:
             in_threads(one, pieces, threads)
-            for piece in aside.parts(self._memory // 8):
+            for piece in aside.parts(max(PIECE, self._memory // 8)):
                 counts.add(piece)
         return done[0]
 
@@ -95,11 +95,11 @@ class UnitValues:
 
     def _stored(self, number: int) -> Iterator[tuple[int, Codes]]:
         """Of units whose pairs were set aside."""
-        for piece in self._pairs.part(number, self._memory // 16):
+        for piece in self._pairs.part(number, max(PIECE, self._memory // 16)):
             yield self.kept_of(piece)
 
     def _fell(self, units: Codes, values: Codes) -> Codes:
-        return np.asarray(values[self._words.coins(units, values) < np.uint64(2 * self._coin)])
+        return np.compress(self._words.coins(units, values) < np.uint64(2 * self._coin), values, axis=0)
 
     def kept_of(self, pairs: NDArray[np.uint64]) -> tuple[int, Codes]:
         """Of all pairs of some units: how many units, and the values whose coin fell, one for each that kept it."""
@@ -109,7 +109,7 @@ class UnitValues:
         values = np.ascontiguousarray(pairs[:, 2:])
         words = self._words.caps(units, values)
         stays = _smallest(number, words, len(table), self._values)
-        units, values = units[stays], values[stays]
+        units, values = np.take(units, stays, axis=0), np.take(values, stays, axis=0)
         return len(table), self._fell(units, values)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.gates.code_table import BYTES, CodeTable
-from discreet.gates.spill import Spill
+from discreet.gates.spill import PIECE, Spill
 from discreet.noise.unit_words import Codes
 
 Counts = NDArray[np.int64]
@@ -47,7 +47,7 @@ class ValueCounts:
         times = np.ones(len(codes), dtype=np.int64) if counts is None else counts
         if self._sketch is not None:
             maybe = np.asarray(self._sketch.upper(codes)) >= self._k
-            codes, kept = codes[maybe], times[maybe]
+            codes, kept = np.compress(maybe, codes, axis=0), times[maybe]
         else:
             kept = times
         with self._lock:
@@ -60,7 +60,7 @@ class ValueCounts:
             np.add.at(self._counts, numbers[there], kept[there])
         away = ~there
         if away.any():
-            self._rest.add(np.column_stack([codes[away], kept[away].astype(np.uint64)]))
+            self._rest.add(np.column_stack([np.compress(away, codes, axis=0), kept[away].astype(np.uint64)]))
 
     def _grow(self) -> None:
         if self._counts.size < len(self._table):
@@ -73,7 +73,7 @@ class ValueCounts:
         counts = self._counts[: len(self._table)]
         codes = [self._table.codes[counts >= k]]
         enough = [counts[counts >= k]]
-        for piece in self._rest.parts(self._memory // 4):
+        for piece in self._rest.parts(max(PIECE, self._memory // 4)):
             table = CodeTable(len(piece))
             numbers = table.numbers(np.ascontiguousarray(piece[:, :2]))
             sums = np.zeros(len(table), dtype=np.int64)

@@ -63,11 +63,12 @@ class UnitWords:
         """Which of ``count`` rows of a file fell, counted from row ``first``: those of `rows` whose upper 63 bits are
         below ``coin``.
         """
-        found, start = [np.zeros(0, dtype=np.int64)], 0
+        found, start, size = np.empty(count, dtype=np.int64), 0, 0
         for words in self._rows(file, first, count):
-            found.append(np.flatnonzero(words < np.uint64(2 * coin)) + start)
-            start += words.size
-        return np.concatenate(found)
+            fell = np.flatnonzero(words < np.uint64(2 * coin))
+            np.add(fell, start, out=found[size : size + fell.size])
+            start, size = start + words.size, size + fell.size
+        return found[:size]
 
     def _rows(self, file: int, first: int, count: int) -> Iterator[Words]:
         """Words of rows, in parts that are each good until the next."""
@@ -130,7 +131,7 @@ def _macs(
         going, done = np.flatnonzero(lengths > 16), 16
     while going.size:
         left = lengths[going] - done
-        state[going] = encrypt(_blocks_at(words, starts[going] + done, left) ^ state[going])
+        state[going] = encrypt(_blocks_at(words, starts[going] + done, left) ^ np.take(state, going, axis=0))
         done += 16
         going = going[left > 16]
     return state
@@ -143,13 +144,13 @@ def _after_lengths(encrypt: _Blocks, lengths: NDArray[np.int64]) -> NDArray[np.u
     block = np.zeros((most if few else lengths.size, 2), dtype="<u8")
     block[:, 0] = np.arange(most) if few else lengths
     state = encrypt(block)
-    return state[lengths] if few else state.copy()
+    return np.take(state, lengths, axis=0) if few else state.copy()
 
 
 def _blocks_at(words: NDArray[np.uint64], at: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The next 16 bytes of texts of which ``left`` are left, or as many as there are, and zeros."""
     block = np.empty((at.size, 2), dtype="<u8")
-    block[:, 0] = words[at]
+    block[:, 0] = words[at]  # np.take would copy the view, every word of it
     block[:, 1] = words[np.minimum(at + 8, words.size - 1)]
     if left.min() < 16:
         block[:, 1] &= _KEPT[np.clip(left - 8, 0, 8)]

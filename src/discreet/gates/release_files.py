@@ -1,0 +1,203 @@
+"""A release into a file: charged, drawn, written once, and the same again after a crash.
+
+Beside the file (say to_label.parquet), for the owner alone:
+
+    to_label.parquet.ledger         where the promise is kept, unless another ledger is named
+    to_label.parquet.unfinished/    the sealed key, and the file being written, until the release is done
+
+In this order: everything that can be refused; the ledger; the key; the charge, durable; the release; a keyed digest of
+what it lets out, bound to the key; the file, whole, under its name; the end of the key.
+
+Guarantee: killed anywhere, the same command goes on. Before the digest nobody has seen anything, so the coins may meet
+whatever the log is by now; after it the same output is made again, or the command is refused: the coins of one key are
+never seen on two batches. A file that is there is never replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import BadInput, LedgerUnavailable
+from discreet.gates.gate import CrowdGate, Engine
+from discreet.gates.query_log import QueryLog, Told, unwatched
+from discreet.gates.released import Released
+from discreet.noise.key_files import destroy
+from discreet.noise.repeating import charge_once
+from discreet.noise.sealed import SealedPhase
+from discreet.noise.sources import Source
+from discreet.privacy.budget import Budget
+from discreet.privacy.ledger import FileSink, Ledger, Line, Receipt, committed
+from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.ledger.requests import request
+
+WHO, WHY = "queries", "release"
+COUNT, ANNOTATORS = "count", "annotators"
+KINDS = (".parquet", ".csv", ".jsonl")
+_PHASE = 0
+_PART = "part"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseFile:
+    """Where a release goes. ``text`` names its first column; ``annotators``: how many people each row is meant for."""
+
+    out: Path
+    text: str
+    annotators: int | None = None
+    ledger: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.out.suffix.lower() not in KINDS:
+            raise BadInput(f"writing {self.out.name}", "its name says no kind we write", f"Use {', '.join(KINDS)}")
+        if not self.out.absolute().parent.is_dir():
+            raise BadInput(f"writing {self.out.name}", "there is no such directory", "Create it, or check the path")
+        if self.annotators is not None and self.annotators < 1:
+            raise BadInput(f"{self.annotators} annotators", "nobody would label", "Give 1 or more")
+        if self.text in (COUNT, ANNOTATORS):
+            raise BadInput(f"the column {self.text}", "we write one of that name ourselves", "Rename it in the log")
+
+    @property
+    def book(self) -> Path:
+        """The ledger that is charged."""
+        return self.ledger or self.out.with_name(f"{self.out.name}.ledger")
+
+    @property
+    def unfinished(self) -> Path:
+        """What is there until the release is done."""
+        return self.out.with_name(f"{self.out.name}.unfinished")
+
+    def check_free(self) -> None:
+        """Refuse to replace a file. A key that a killed process left beside a finished one ends here."""
+        if self.out.exists():
+            self._clear()
+            raise BadInput(
+                f"writing {self.out.name}",
+                "there is such a file already, and a release is made once",
+                "Choose another name; another release is charged for",
+            )
+
+    def write(self, found: Released) -> None:
+        """The whole file or none, under its name when this returns; never over another."""
+        scratch = self.unfinished / f"{_PART}{self.out.suffix.lower()}"
+        self.unfinished.mkdir(mode=0o700, exist_ok=True)
+        _write_table(scratch, self._table(found))
+        try:
+            os.link(scratch, self.out)  # fails if there is one
+        except FileExistsError:
+            raise BadInput(
+                f"writing {self.out.name}", "somebody wrote such a file meanwhile", "Move it away, and repeat"
+            ) from None
+        sync_directory(self.out.absolute().parent)
+
+    def _table(self, found: Released) -> Any:
+        import pyarrow
+
+        columns = {self.text: found.texts}
+        if found.counts is not None:
+            columns[COUNT] = pyarrow.array(found.counts, pyarrow.int64())
+        if self.annotators is not None:
+            columns[ANNOTATORS] = pyarrow.array([self.annotators] * len(found), pyarrow.int64())
+        return pyarrow.table(columns)
+
+    def _clear(self) -> None:
+        if self.unfinished.is_dir():
+            for left in self.unfinished.iterdir():
+                if left.name.startswith(_PART):
+                    left.unlink()  # it may be the released file itself, under its second name
+                else:
+                    destroy(left)
+            self.unfinished.rmdir()
+
+
+def release_to_file(
+    gate: CrowdGate,
+    log: QueryLog | Any,
+    where: ReleaseFile,
+    *,
+    budget: Budget,
+    source: Source,
+    engine: Engine = "local",
+    memory: int | None = None,
+    told: Told = unwatched,
+) -> Released:
+    """Charge, release, write. A new ledger is committed to this one release under ``budget``; an existing one must
+    have room for it.
+    """
+    where.check_free()
+    gate.check_log(log)
+    gate.check_engine(engine, memory)
+    options: dict[str, Any] = {"scratch": where.out.absolute().parent} if engine == "local" else {}
+    with _ledger(gate, where, budget, source) as ledger, _paid(gate, where, ledger) as receipt:
+        found = gate.release(log, receipt=receipt, engine=engine, memory=memory, told=told, **options)
+        where.write(found)
+    where._clear()
+    return found
+
+
+@contextmanager
+def _ledger(gate: CrowdGate, where: ReleaseFile, budget: Budget, source: Source) -> Iterator[Ledger]:
+    path = where.book
+    if path.exists() and path.stat().st_size:
+        ledger = Ledger.open(FileSink(path, must_exist=True), source=source)
+    else:
+        if where.unfinished.is_dir() and any(where.unfinished.glob("*.key")):
+            raise LedgerUnavailable(
+                f"going on with {where.out.name}",
+                "the ledger that it was charged to is gone",
+                f"Restore {path.name}; or remove {where.unfinished.name}, and be charged again",
+            )
+        terms = committed(budget, [Line(who=WHO, phase=_PHASE, event=gate.price())])
+        ledger = Ledger.create(FileSink(path), terms, source=source)
+    with ledger:
+        if ledger.terms.budget.unit != gate.unit:
+            raise BadInput(
+                f"charging {path.name} with {gate.unit}s as units",
+                f"it promises something to {ledger.terms.budget.unit}s",
+                "Name another ledger" if gate.persons else "Give --person, or name another ledger",
+            )
+        yield ledger
+
+
+@contextmanager
+def _paid(gate: CrowdGate, where: ReleaseFile, ledger: Ledger) -> Iterator[Receipt]:
+    """The receipt of this release: of the charge that was made before a crash, or of a new one."""
+    wanted = request({WHO: gate.price()}, why=WHY)
+    if ledger.simulation:
+        yield charge_once(ledger, [wanted])[0]
+        return
+    where.unfinished.mkdir(mode=0o700, exist_ok=True)
+    with SealedPhase(ledger, phase=_PHASE, directory=where.unfinished) as phase:
+        try:
+            receipt = charge_once(phase, [wanted])[0]
+        except BaseException:
+            if not phase.redoing and not any(entry.key == phase.key.fingerprint for entry in ledger.entries):
+                where._clear()  # nothing was charged: no trace
+            raise
+        yield receipt
+
+
+def _write_table(path: Path, table: Any) -> None:
+    """Durable when it returns."""
+    import pyarrow
+    from pyarrow import csv, parquet
+
+    with pyarrow.OSFile(str(path), "wb") as file:
+        if path.suffix == ".parquet":
+            parquet.write_table(table, file, compression="zstd")
+        elif path.suffix == ".csv":
+            csv.write_csv(table, file)
+        else:
+            import json
+
+            for row in table.to_pylist():
+                file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,182 @@
+"""`discreet release`: texts out, charged first, once; nonsense costs nothing, and nothing of the log is said."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.cli.app import run
+from discreet.gates import CrowdGate
+from discreet.noise.key_files import write_secret
+from discreet.privacy.budget import Budget
+from discreet.privacy.ledger import FileSink, Ledger, Line, committed
+
+ASKED = ["--text", "query", "--k", "40", "--beta", "0.2", "--epsilon", "0.5", "--delta", "1e-6"]
+FIELDS = {"format", "simulation", "released", "out", "ledger", "unit", "epsilon", "delta", "costs", "event"}
+FIELDS |= {"not_promised"}
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    chance = np.random.default_rng(0)
+    words = [f"Secret {number}" for number in (60 * chance.random(8000) ** 4).astype(int)]
+    users = [f"user{number}" for number in chance.integers(0, 5000, 8000)]
+    pq.write_table(pa.table({"query": words, "user": users, "id": list(range(8000))}), "log.parquet")
+    return tmp_path
+
+
+def release(*extra, out="to_label.parquet", log="log.parquet"):
+    return run(["release", log, *ASKED, "--out", out, *extra])
+
+
+def test_persons_json_and_the_file(log, capsys):
+    assert release("--person", "user", "--json", "--counts", "--annotators", "3", "--owner") == 0
+    said = capsys.readouterr()
+    form = json.loads(said.out)
+    assert set(form) == FIELDS
+    assert (form["format"], form["simulation"], form["unit"]) == ("discreet.release/1", False, "person")
+    assert form["not_promised"] is None
+    assert form["costs"]["epsilon"] <= 0.5
+    owner = json.loads(said.err)
+    assert (owner["audience"], owner["rows"], owner["broken"]) == ("owner", 8000, 0)
+    assert owner["units"] > 3000
+    table = pq.read_table("to_label.parquet")
+    assert table.column_names == ["query", "count", "annotators"]
+    assert table["query"].to_pylist() == sorted(table["query"].to_pylist())
+    assert len(table) == form["released"] > 0
+    assert min(table["count"].to_pylist()) >= 40
+    assert set(table["annotators"].to_pylist()) == {3}
+    assert all(text.startswith("secret ") for text in table["query"].to_pylist())
+    assert sorted(path.name for path in log.iterdir()) == ["log.parquet", "to_label.parquet", "to_label.parquet.ledger"]
+    assert run(["verify", "to_label.parquet.ledger"]) == 0
+    with Ledger.open(FileSink("to_label.parquet.ledger", must_exist=True)) as book:
+        (entry,) = book.entries
+        assert entry.charges[0].event == CrowdGate(k=40, beta=0.2, counts=True).price()
+        assert book.terms.budget.unit == "person"
+
+
+def test_rows_and_what_is_not_promised(log, capsys):
+    assert release(out="a.csv") == 0
+    words = capsys.readouterr().out
+    assert "NOT promised" in words
+    assert "secret" not in words.lower()
+    assert release("--row-id", "id", out="b.jsonl") == 0
+    assert (log / "a.csv").read_text().splitlines()[0] == '"query"'
+    assert all(set(json.loads(line)) == {"query"} for line in (log / "b.jsonl").read_text().splitlines())
+
+
+def test_fixed_memory_and_a_seed_repeat_the_release(log):
+    for out, extra in (("a.csv", ()), ("b.csv", ("--memory", "64M")), ("c.csv", ())):
+        assert release("--person", "user", "--simulation-seed", "7", *extra, out=out) == 0
+    assert (log / "a.csv").read_text() == (log / "b.csv").read_text() == (log / "c.csv").read_text()
+    for out in ("d.csv", "e.csv"):
+        assert release("--person", "user", "--counts", out=out) == 0
+    assert (log / "d.csv").read_text() != (log / "e.csv").read_text()
+
+
+def test_a_setting_that_does_not_keep_the_promise_names_what_would(log, capsys):
+    assert release("--person", "user", "--beta", "0.6") == 2
+    said = capsys.readouterr().err
+    for word in ("beta 0.", "k ", "epsilon ", "delta "):
+        assert word in said
+    assert sorted(path.name for path in log.iterdir()) == ["log.parquet"]
+    named = said.split("One of these would: ")[1].rstrip(".\n").split(", ")
+    beta = next(one.split()[1] for one in named if one.startswith("beta"))
+    assert release("--person", "user", "--beta", beta) == 0
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        ["--text", "missing"],
+        ["--person", "missing"],
+        ["--person", "user", "--row-id", "id"],
+        ["--max-values-per-person", "2"],
+        ["--k", "0"],
+        ["--beta", "1"],
+        ["--delta", "0"],
+        ["--delta", "2"],
+        ["--epsilon", "much"],
+        ["--out", "a.txt"],
+        ["--out", "no/such/place.csv"],
+        ["--annotators", "0"],
+        ["--engine", "abacus"],
+        ["--memory", "lots"],
+        ["--memory", "1K"],
+        ["--normalise", "magic"],
+        ["--normalise", "no_such_module:clean"],
+        ["--text", "user", "--person", "user"],
+    ],
+)
+def test_nonsense_costs_nothing(log, capsys, extra):
+    assert release(*extra) == 2
+    assert capsys.readouterr().out == ""
+    assert sorted(path.name for path in log.iterdir()) == ["log.parquet"]
+
+
+def test_missing_options_are_named(log, capsys):
+    assert run(["release"]) == 2
+    assert "QUERIES, --text, --k, --beta, --epsilon, --delta, --out" in capsys.readouterr().err
+    assert release(log="nothing.parquet") == 2
+
+
+def test_a_file_is_never_replaced_and_a_release_is_made_once(log, capsys):
+    (log / "to_label.parquet").write_text("mine")
+    assert release("--person", "user") == 2
+    assert (log / "to_label.parquet").read_text() == "mine"
+    (log / "to_label.parquet").unlink()
+    assert release("--person", "user") == 0
+    (log / "to_label.parquet").unlink()
+    assert release("--person", "user") == 2  # its ledger was committed to one
+    assert "to_label" not in {path.stem for path in log.glob("*.parquet")}
+    assert not list(log.glob("*.unfinished"))
+
+
+def test_an_existing_ledger_is_charged(log, capsys):
+    gate = CrowdGate(k=40, beta=0.2)
+    budget = Budget(epsilon=1, delta="1e-5", unit="person")
+    Ledger.create(FileSink("book"), committed(budget, [Line(who="queries", event=gate.price(), count=2)])).close()
+    for out in ("a.csv", "b.csv"):
+        assert release("--person", "user", "--ledger", "book", out=out) == 0
+    assert release("--person", "user", "--ledger", "book", out="c.csv") == 2
+    assert "committed" in capsys.readouterr().err
+    assert release("--ledger", "book", out="c.csv") == 2  # rows, where persons were promised something
+    assert not (log / "c.csv").exists()
+    assert not list(log.glob("*.unfinished"))
+    with Ledger.open(FileSink("book", must_exist=True)) as book:
+        assert len(book.entries) == 2
+        assert len({entry.key for entry in book.entries}) == 2
+
+
+def test_a_key_that_a_kill_left_beside_a_finished_file_ends(log):
+    assert release("--person", "user") == 0
+    left = log / "to_label.parquet.unfinished"
+    left.mkdir()
+    (left / "part.parquet").hardlink_to(log / "to_label.parquet")
+    write_secret(left / "phase-0-12345678.key", "phase", key=bytes(32))
+    before = (log / "to_label.parquet").read_bytes()
+    assert release("--person", "user") == 2
+    assert not left.exists()
+    assert (log / "to_label.parquet").read_bytes() == before
+
+
+def test_a_key_without_its_ledger_is_refused(log, capsys):
+    left = log / "to_label.parquet.unfinished"
+    left.mkdir()
+    write_secret(left / "phase-0-12345678.key", "phase", key=bytes(32))
+    assert release("--person", "user") == 2
+    assert "ledger" in capsys.readouterr().err
+
+
+def test_the_table(capsys):
+    assert run(["release", "--table"]) == 0
+    shown = capsys.readouterr().out
+    assert "129 of 256 cells keep the promise, 98 by the older theorem" in shown
+    assert "shades 0 that do not, and leaves 5 out that do" in shown
+    assert run(["release", "--table", "--json"]) == 0
+    form = json.loads(capsys.readouterr().out)
+    assert form["format"] == "discreet.release-table/1"
+    assert len(form["cells"]) == 256
