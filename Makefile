@@ -25,7 +25,10 @@ test: $(STAMP)  ## everything quick; under five minutes on two cores
 thorough: $(STAMP)  ## attacks, kills, fuzzing and statistics: some minutes more
 	$(BIN)/pytest -n 2 --dist worksteal -m "thorough and not integration"
 
-integration: $(STAMP)  ## the installed wheel, in an environment of its own; a real redis-server (apt-get install redis-server)
+SPARK := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[spark]"
+
+integration: $(STAMP)  ## the installed wheel, in an environment of its own; a real redis-server; a real Spark (Java 17)
+	$(SPARK)
 	$(BIN)/pytest -m "integration and not long"
 
 lint: $(STAMP)  ## style, types, direction of imports
@@ -35,6 +38,7 @@ lint: $(STAMP)  ## style, types, direction of imports
 	$(BIN)/lint-imports
 
 long: $(STAMP)  ## minutes to hours; run by hand, results committed
+	$(SPARK)
 	$(BIN)/pytest -n 2 -m "long"
 
 docs: $(STAMP)  ## build the documentation into site/
@@ -49,7 +53,9 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/campaign.py
 	$(BIN)/python benchmarks/stream_service.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sketches.py $(DATA)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/streams.py $(DATA)
+	$(BIN)/python benchmarks/release_gate.py $(DATA) out
 
 clean:
 	rm -rf $(VENV) site out .pytest_cache .mypy_cache .ruff_cache .hypothesis

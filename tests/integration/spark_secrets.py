@@ -36,7 +36,6 @@ def main(place: Path) -> None:
     spark = session(
         **{
             "spark.master": "local[2]",
-            "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": "2",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.compress": "false",

@@ -93,14 +93,15 @@ class CrowdGate:
         """The values of ``rows`` that pass, each once.
 
         ``rows``: a `QueryLog` (`open_log` of files, `table_log` of an Arrow table, `text_log` of a list); for Spark a
-        DataFrame too, with ``options`` of its own. ``memory``: bytes that the local engine may use (fixed memory).
+        DataFrame too (`discreet.gates.spark.frame_log`), with ``options`` of its own. ``memory``: bytes that the local
+        engine may use (fixed memory).
         """
         self.check_engine(engine, memory)
-        self.check_log(rows)
+        self.check_log(rows, engine)
         self._check_paid(receipt)
         key = release_key(receipt, master=master)  # from here on the receipt is spent
         if engine == "spark":
-            from discreet.gates.spark import release_spark  # type: ignore[import-not-found, unused-ignore]
+            from discreet.gates.spark import release_spark
 
             texts, counts, figures = release_spark(self, rows, key=key, told=told, **options)
         else:
@@ -132,10 +133,14 @@ class CrowdGate:
 
             require_spark()
 
-    def check_log(self, rows: Any) -> None:
-        """Refuse a log whose units are not this gate's, before anything is charged."""
-        if not isinstance(rows, QueryLog):
-            return
+    def check_log(self, rows: Any, engine: str = "local") -> None:
+        """Refuse a log that the engine cannot read, or whose units are not this gate's, before anything is charged."""
+        if engine == "spark":
+            from discreet.gates.spark import check_log
+
+            check_log(rows)
+        elif not isinstance(rows, QueryLog):
+            raise BadInput("releasing locally", "it is not given a log", "Use open_log, table_log or text_log")
         if (rows.person is not None) != self.persons:
             has = "no person column" if self.persons else "a person column"
             raise BadInput(

@@ -24,6 +24,10 @@ class OwnersFigures:
     """Distinct persons or row ids, where the engine counted them."""
     kept: int | None = None
     """Coins that fell: rows, or (unit, value) pairs."""
+    values_about: int | None = None
+    """Distinct values, estimated to a percent or so, where the engine keeps a sketch of them."""
+    units_about: int | None = None
+    """Distinct persons or row ids, in the same way."""
 
     def to_json(self) -> dict[str, int | None]:
         """Plain numbers, for the owner."""

@@ -25,12 +25,16 @@ from discreet.gates.gate import CrowdGate
 from discreet.gates.query_log import QueryLog, Told, unwatched
 from discreet.gates.released import OwnersFigures
 from discreet.gates.sketches import CountMin
-from discreet.gates.spark_logs import FrameLog, frame_log, framed, scan_log
+from discreet.gates.spark_logs import FrameLog, Send, frame_log, framed, scan_log
 from discreet.noise.carried import CarriedKey
 from discreet.noise.keyed import SecretKey
 
 __all__ = ["FrameLog", "frame_log", "release_spark", "require_spark", "scan_log", "session"]
 WIDTH, DEPTH = 1 << 20, 4
+_CLUSTER = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "MASTER")
+"""By any of these somebody else says where Spark runs."""
+_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _OURS = re.compile(r"BadInput: (?P<asked>[^\n]*?): (?P<fact>[^\n]*?)\. (?P<remedy>[^\n]*)\.")
 
 
@@ -48,8 +52,19 @@ def require_spark() -> None:
         raise BadInput(asked, "there is no Java", "Install Java 17 or newer, and set JAVA_HOME")
 
 
+def check_log(log: Any) -> None:
+    """Refuse, before anything is charged, what is no log for Spark."""
+    if not isinstance(log, (QueryLog, FrameLog)):
+        raise BadInput("releasing on Spark", "it is not given a log", "Use open_log, frame_log or scan_log")
+    if isinstance(log, FrameLog) and "connect" in type(log.frame).__module__.split("."):
+        raise BadInput("releasing on Spark", "Spark Connect would carry the key in its plans", "Use a classic session")
+
+
 def session(**settings: str) -> Any:
-    """The session that is active, or a new one: quiet, without a web page, and with this Python in its workers."""
+    """The session that is active, or a new one: quiet, without a web page, and with this Python in its workers.
+
+    Where nothing says which cluster, it is this machine, with no port open to others.
+    """
     require_spark()
     from pyspark.sql import SparkSession
 
@@ -57,9 +72,11 @@ def session(**settings: str) -> Any:
     if active is not None:
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not any(name in os.environ for name in _CLUSTER):
+        settings = {"spark.master": "local[*]"} | settings
+    here = _LOOPBACK if settings.get("spark.master", "").startswith("local") else {}
     builder = SparkSession.builder.appName("discreet")
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    for name, value in (quiet | settings).items():
+    for name, value in (_QUIET | here | settings).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -80,27 +97,38 @@ def release_spark(
     """
     spark = spark or (log.frame.sparkSession if isinstance(log, FrameLog) else session())
     job = tasks.Job(gate=gate, key=CarriedKey(key), units=log.unit is not None, width=width, depth=depth)
-    frame, source = framed(spark, log)
+    broadcasts: list[Any] = []
+
+    def send(value: Any) -> Any:
+        broadcasts.append(spark.sparkContext.broadcast(value))
+        return broadcasts[-1]
+
     try:
+        frame, source = framed(spark, log, send)
         told("surveying", 0, 2)
         survey = tasks.Survey(job)
         pieces = frame.mapInArrow(tasks.surveyed(job, source), "piece long, cells binary")
         merged = pieces.repartition("piece").mapInArrow(tasks.merged(), "piece long, cells binary").toArrow()
         survey.take(zip(merged["piece"].to_pylist(), merged["cells"].to_pylist(), strict=True))
         told("counting", 1, 2)
-        counted = _counted(spark, job, frame, source, survey.sketch).toArrow()
+        counted = _counted(job, frame, source, survey.sketch, send).toArrow()
     except Exception as problem:  # noqa: BLE001 - Spark's messages quote whatever failed
         raise _said(problem) from None
+    finally:
+        for sent in broadcasts:  # they are files
+            sent.destroy()
+    if isinstance(log, QueryLog):
+        log.check_unchanged()
     told("counting", 2, 2)
     return *_ordered(counted), _figures(job, survey)
 
 
-def _counted(spark: Any, job: tasks.Job, frame: Any, source: tasks.Source, sketch: CountMin) -> Any:
+def _counted(job: tasks.Job, frame: Any, source: tasks.Source, sketch: CountMin, send: Send) -> Any:
     """The frame of what reached k."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sql
 
-    sent, total = spark.sparkContext.broadcast(sketch.cells), sketch.total
+    sent, total = send(sketch.cells), sketch.total
 
     def bounds() -> CountMin:
         found = job.sketch()
@@ -137,6 +165,8 @@ def _figures(job: tasks.Job, survey: tasks.Survey) -> OwnersFigures:
         without_text=survey.without_text,
         without_unit=survey.without_unit,
         kept=None if job.units else survey.kept,
+        values_about=round(survey.values.estimate()),
+        units_about=round(survey.units.estimate()) if job.units else None,
     )
 
 

@@ -6,8 +6,10 @@ own order is not used for anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -15,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.gates.query_log import QueryLog, Rows
+from discreet.gates.query_log import Piece, QueryLog, valid_rows
 from discreet.gates.spark_tasks import Source, Taken
 
 _TASKS = 10_000
 _TOGETHER = 1 << 17
 """Rows that a worker takes together; Spark hands over 10,000."""
+Send = Callable[[Any], Any]
+"""To all workers; its result has the value there."""
 _WHOLE = ("string", "byte", "short", "integer", "long")
 
 
@@ -55,55 +59,66 @@ def scan_log(spark: Any, paths: Sequence[str], *, text: str) -> FrameLog:
 
     Files are numbered in the order of their paths, as the local engine numbers those of a directory.
     """
-    frame = spark.read.parquet(*paths)
+    try:
+        frame = spark.read.parquet(*paths)
+    except Exception as problem:  # noqa: BLE001 - Spark's own, whatever file system it is
+        kind = type(problem).__name__
+        raise BadInput(
+            "scanning Parquet files", f"Spark cannot read them ({kind})", "Check the paths, and that all are Parquet"
+        ) from None
     _check_columns(frame, [text])
     return FrameLog(frame=frame, text=text, scan=True)
 
 
-def framed(spark: Any, log: QueryLog | FrameLog) -> tuple[Any, Source]:
+def framed(spark: Any, log: QueryLog | FrameLog, send: Send) -> tuple[Any, Source]:
     """A frame to start from, and how a task makes rows of its batches."""
     if isinstance(log, FrameLog):
-        return _scanned(log) if log.scan else (_selected(log), _rows_of_frame)
-    parts = spark.sparkContext.broadcast(list(log.parts))
+        return _scanned(log, send) if log.scan else (_selected(log), _rows_of_frame)
     text, unit = log.text, log.unit
+    pieces = [(piece.part, place) for part in _pieces_of(log) for place, piece in enumerate(part)]
+    share = max(1, math.ceil(len(pieces) / _TASKS))
+    work = [pieces[start : start + share] for start in range(0, len(pieces), share)]
+    sent = send((list(log.parts), work))
 
     def read(batches: Iterator[Any]) -> Iterator[Taken]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for rows, broken in parts.value[number].batches(text, unit):
-                    runs = [(number, rows.first, len(rows))] if unit is None else []
-                    yield Taken(rows, broken, runs)
+        parts, work = sent.value
+        for number, place in (one for batch in batches for task in batch.column(0).to_pylist() for one in work[task]):
+            piece = next(islice(parts[number].pieces(number, text, unit), place, None))
+            for rows in piece.read():
+                yield Taken(rows, [(number, rows.first, len(rows))] if unit is None else [])
 
-    many = len(log.parts)
-    return spark.range(0, many, 1, numPartitions=max(1, min(many, _TASKS))), read
+    return spark.range(0, len(work), 1, numPartitions=max(1, len(work))), read
+
+
+def _pieces_of(log: QueryLog) -> Iterator[Iterator[Piece]]:
+    return (part.pieces(number, log.text, log.unit) for number, part in enumerate(log.parts))
 
 
 def _selected(log: FrameLog) -> Any:
-    from pyspark.sql import functions as sql
-
-    assert log.unit is not None
-    return log.frame.select(_column(log.text).alias("text"), _column(log.unit).cast("string").alias("unit")).select(
-        sql.col("text").cast("string"), "unit"
-    )
+    names = {"text": log.text, "unit": log.unit}
+    return log.frame.select(*(_column(name).cast("string").alias(use) for use, name in names.items() if name))
 
 
 def _rows_of_frame(batches: Iterator[Any]) -> Iterator[Taken]:
     for table in _together(batches):
-        yield Taken(Rows(0, table.column(0), table.column(1)), 0)
+        yield Taken(valid_rows(0, table.column(0), table.column(1)))
 
 
-def _scanned(log: FrameLog) -> tuple[Any, Source]:
+def _scanned(log: FrameLog, send: Send) -> tuple[Any, Source]:
     from pyspark.sql import functions as sql
 
-    numbers = {path: number for number, path in enumerate(sorted(_path(name) for name in log.frame.inputFiles()))}
-    sent = log.frame.sparkSession.sparkContext.broadcast(numbers)
+    numbers = {
+        path: number
+        for number, path in enumerate(sorted((_path(name) for name in log.frame.inputFiles()), key=str.encode))
+    }
+    sent = send(numbers)
 
     def read(batches: Iterator[Any]) -> Iterator[Taken]:
         for batch in _together(batches):
             coded = batch.column(1).dictionary_encode()
             files = np.array([sent.value[_path(name)] for name in coded.dictionary.to_pylist()], dtype=np.int64)
             file = files[coded.indices.to_numpy()] if len(files) else np.zeros(0, dtype=np.int64)
-            yield Taken(Rows(0, batch.column(0), None), 0, _runs(file, batch.column(2).to_numpy()))
+            yield Taken(valid_rows(0, batch.column(0), None), _runs(file, batch.column(2).to_numpy()))
 
     metadata = [sql.col("_metadata.file_path").alias("file"), sql.col("_metadata.row_index").alias("row")]
     return log.frame.select(_column(log.text).cast("string").alias("text"), *metadata), read

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import BadInput, DiscreetError
+from discreet.gates.coding import Coder, Mask, Places, is_coded, missing
 from discreet.gates.gate import CrowdGate
 from discreet.gates.hyperloglog import HyperLogLog
-from discreet.gates.normalising import Normaliser, offsets_of, raw_bytes
+from discreet.gates.normalising import Normaliser
 from discreet.gates.query_log import Rows
 from discreet.gates.sketches import CountMin
 from discreet.noise.carried import CarriedKey
+from discreet.noise.stream import Words
 from discreet.noise.unit_words import Codes, UnitWords
 
 FIGURES, VALUES, UNITS = -1, -2, -3
@@ -36,12 +38,11 @@ _KINDS = {FIGURES: "<i8", VALUES: "<u1", UNITS: "<u1"}
 
 @dataclass(frozen=True)
 class Taken:
-    """Rows that a task took from a log, how many broken ones beside them, and, where units are not named, the runs of
-    consecutive rows that they are: (number of the file, number of the first row, how many).
+    """Rows that a task took from a log, and, where units are not named, the runs of consecutive rows that they are:
+    (number of the file, number of the first row, how many).
     """
 
     rows: Rows
-    broken: int
     runs: Sequence[tuple[int, int, int]] = ()
 
 
@@ -70,6 +71,12 @@ class Survey:
     def __init__(self, job: Job) -> None:
         self.sketch, self.values, self.units = job.sketch(), HyperLogLog(), HyperLogLog()
         self.rows = self.broken = self.without_text = self.without_unit = self.kept = 0
+
+    def see(self, rows: Rows) -> None:
+        """Count these rows, as the local engine does."""
+        self.rows += len(rows) + rows.left_out
+        self.broken += rows.broken + rows.left_out
+        self.without_text += missing(rows.texts) - rows.broken
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
         """To be merged piece by piece; counters that are all zero are left out."""
@@ -105,25 +112,21 @@ def surveyed(job: Job, source: Source) -> Callable[[Iterator[Any]], Iterator[Any
     def survey(batches: Iterator[Any]) -> Iterator[Any]:
         found, coins = Survey(job), _Coins(job)
         for taken in source(batches):
-            rows = taken.rows
-            found.rows, found.broken = found.rows + len(rows) + taken.broken, found.broken + taken.broken
-            forms, places = coins.forms(rows)
-            found.without_text += len(rows) - len(forms)
-            values = coins.values(forms)
+            found.see(taken.rows)
+            values, usable = coins.coder.each(taken.rows.texts)
             if job.units:
-                units, named = coins.units(rows, places)
-                found.without_unit += int(len(forms) - named.sum())
-                found.units.add(units)
-                found.values.add(values[named])
-                units, values, _ = coins.capped(units, values[named])
+                units, named = coins.coder.units(taken.rows.units)
+                found.without_unit += int((usable & ~named).sum())
+                found.units.add(units[named & usable])
+                found.values.add(values[named & usable])
+                units, values, _ = coins.capped(units, values, named & usable)
                 fell = coins.fell(coins.words.coins(units, values))
             else:
-                found.values.add(values)
-                fell = coins.fell(coins.of_rows(taken))[places]
+                found.values.add(values[usable])
+                fell = coins.of_rows(taken) & usable
                 found.kept += int(fell.sum())
             found.sketch.add(values[fell])
-        numbers, raws = zip(*found.pieces(), strict=True)
-        yield _batch(piece=list(numbers), cells=list(raws))
+        yield from _sent(found.pieces())
 
     return quietly(survey)
 
@@ -142,8 +145,7 @@ def merged() -> Callable[[Iterator[Any]], Iterator[Any]]:
                     np.maximum(found[number], piece, out=found[number])
                 else:
                     found[number] += piece
-        if found:
-            yield _batch(piece=list(found), cells=[piece.tobytes() for piece in found.values()])
+        yield from _sent((number, piece.tobytes()) for number, piece in found.items())
 
     return quietly(merge)
 
@@ -157,9 +159,8 @@ def counted(job: Job, source: Source, sketch: Callable[[], CountMin]) -> Callabl
 
         coins, bounds = _Coins(job), sketch()
         for taken in source(batches):
-            forms, _ = coins.forms(taken.rows, coins.fell(coins.of_rows(taken)))
-            passing = bounds.upper(coins.values(forms)) >= job.gate.k
-            found = compute.value_counts(forms.filter(_mask(passing)))
+            values, forms = coins.coder.forms(_plain(taken.rows.texts.take(np.flatnonzero(coins.of_rows(taken)))), None)
+            found = compute.value_counts(forms.filter(pyarrow.array(bounds.upper(values) >= job.gate.k)))
             if len(found):
                 yield _batch(text=found.field("values").cast(pyarrow.string()), kept=found.field("counts"))
 
@@ -173,19 +174,14 @@ def paired(job: Job, source: Source, sketch: Callable[[], CountMin]) -> Callable
     """
 
     def pair(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
-        from pyarrow import compute
-
         coins, bounds = _Coins(job), sketch()
         for taken in source(batches):
-            forms, places = coins.forms(taken.rows)
-            units, named = coins.units(taken.rows, places)
-            values = coins.values(forms)[named]
-            units, values, chosen = coins.capped(units, values)
+            values, usable = coins.coder.each(taken.rows.texts)
+            units, named = coins.coder.units(taken.rows.units)
+            units, values, chosen = coins.capped(units, values, named & usable)
             passing = coins.fell(coins.words.coins(units, values)) & (bounds.upper(values) >= job.gate.k)
-            texts = forms.take(pyarrow.array(np.flatnonzero(named)[chosen])).cast(pyarrow.string())
-            texts = compute.if_else(_mask(passing), texts, pyarrow.scalar(None, texts.type))
             caps = (coins.words.caps(units, values) ^ _SIGN).view(np.int64)  # Spark's numbers are signed
+            texts = coins.texts(taken.rows, chosen, passing)
             yield _batch(unit=units[:, 0].view(np.int64), more=units[:, 1].view(np.int64), cap=caps, text=texts)
 
     return quietly(pair)
@@ -197,44 +193,31 @@ class _Coins:
     def __init__(self, job: Job) -> None:
         self.words, self._gate = UnitWords(job.key.key()), job.gate
         self._normaliser = Normaliser(job.gate.normalisation)
+        self.coder = Coder(self.words, self._normaliser)
 
-    def fell(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def fell(self, words: Words) -> Mask:
         return (words >> np.uint64(1)) < np.uint64(self._gate.coin)
 
-    def of_rows(self, taken: Taken) -> NDArray[np.uint64]:
-        """The words of all rows."""
-        return np.concatenate([np.zeros(0, dtype=np.uint64), *(self.words.rows(*run) for run in taken.runs)])
+    def of_rows(self, taken: Taken) -> Mask:
+        """Which rows' coins fell."""
+        words = [np.zeros(0, dtype=np.uint64), *(self.words.rows(*run) for run in taken.runs)]
+        return self.fell(np.concatenate(words))
 
-    def forms(self, rows: Rows, wanted: NDArray[np.bool_] | None = None) -> tuple[Any, NDArray[np.int64]]:
-        """The forms of those ``wanted`` rows that have one, and their places among the rows."""
+    def texts(self, rows: Rows, chosen: Places, passing: Mask) -> Any:
+        """The forms of the chosen rows that pass, and nothing for the others."""
         import pyarrow
 
-        texts = _plain(rows.texts)
-        there = texts.is_valid().to_numpy(zero_copy_only=False)
-        places = np.flatnonzero(there if wanted is None else there & wanted)
-        forms = self._normaliser.texts(texts.take(pyarrow.array(places))).cast(pyarrow.large_string())
-        usable = forms.is_valid()
-        return forms.filter(usable), places[usable.to_numpy(zero_copy_only=False)]
+        forms = self._normaliser.texts(_plain(rows.texts.take(chosen[passing]))).cast(pyarrow.string())
+        places = np.cumsum(passing) - 1
+        return forms.take(pyarrow.array(places, mask=~passing))
 
-    def values(self, forms: Any) -> Codes:
-        return self.words.value_codes(np.frombuffer(raw_bytes(forms), np.uint8), offsets_of(forms))
-
-    def units(self, rows: Rows, places: NDArray[np.int64]) -> tuple[Codes, NDArray[np.bool_]]:
-        """Codes of the units of rows that name one, and which of the ``places`` do."""
-        import pyarrow
-        from pyarrow import compute
-
-        who = _plain(rows.units).take(pyarrow.array(places)).cast(pyarrow.large_string())
-        named = compute.and_(who.is_valid(), compute.not_equal(who, "")).fill_null(False)
-        who = who.filter(named)
-        codes = self.words.unit_codes(np.frombuffer(raw_bytes(who), np.uint8), offsets_of(who))
-        return codes, named.to_numpy(zero_copy_only=False)
-
-    def capped(self, units: Codes, values: Codes) -> tuple[Codes, Codes, NDArray[np.int64]]:
-        """Each unit's distinct values, the first ones of them by their caps; and where they stand.
+    def capped(self, units: Codes, values: Codes, there: Mask) -> tuple[Codes, Codes, Places]:
+        """Each unit's distinct values, the first ones of them by their caps; and the rows where they stand.
 
         A unit's first values of the whole log are among its first ones of every batch that they are in.
         """
+        rows = np.flatnonzero(there)
+        units, values = units[rows], values[rows]
         order = np.lexsort((values[:, 1], values[:, 0], self.words.caps(units, values), units[:, 1], units[:, 0]))
         pairs = np.hstack([units, values])[order]
         new = np.ones(len(order), dtype=np.bool_)
@@ -245,7 +228,7 @@ class _Coins:
         begins = np.flatnonzero(other)
         rank = np.arange(len(order)) - np.repeat(begins, np.diff(np.append(begins, len(order))))
         chosen = order[rank < self._gate.values]
-        return units[chosen], values[chosen], chosen
+        return units[chosen], values[chosen], rows[chosen]
 
 
 def quietly(function: Callable[[Iterator[Any]], Iterator[Any]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -264,16 +247,14 @@ def quietly(function: Callable[[Iterator[Any]], Iterator[Any]]) -> Callable[[Ite
     return task
 
 
+def _sent(pieces: Iterator[tuple[int, bytes]]) -> Iterator[Any]:
+    """In batches of some megabytes."""
+    while some := list(islice(pieces, 256)):
+        yield _batch(piece=[number for number, _ in some], cells=[raw for _, raw in some])
+
+
 def _plain(column: Any) -> Any:
-    import pyarrow
-
-    return column.dictionary_decode() if pyarrow.types.is_dictionary(column.type) else column
-
-
-def _mask(chosen: NDArray[np.bool_]) -> Any:
-    import pyarrow
-
-    return pyarrow.array(chosen)
+    return column.dictionary_decode() if is_coded(column) else column
 
 
 def _batch(**columns: Any) -> Any:
