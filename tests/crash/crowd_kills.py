@@ -15,6 +15,7 @@ import crowd_parts
 
 from discreet.config import crowd_config_from
 from discreet.errors import LedgerUnavailable
+from discreet.gates import gate
 from discreet.recipes import crowd_opening, opening
 from discreet.recipes.verifying import verify_campaign
 from discreet.records import Answer
@@ -104,6 +105,14 @@ def grown(data):
     log, rows = data / "log.parquet", crowd_parts.rows_of()
     first = [(f"late-{number}", crowd_parts.RARE[0]) for number in range(40)]
     crowd_parts.write_log(log, rows + first)
+
+    def unguarded(say):
+        gate.same_inputs = lambda *inputs: None
+        say("released", crowd_parts.RARE[0] in crowd_opening.released_texts(opened(copy, None).store))
+
+    copy = data / "planted"
+    shutil.copytree(place, copy)
+    assert kills.in_child(unguarded)[0] == [["released", True]], "without the guard there would be nothing to catch"
 
     def going_on(say):
         try:
