@@ -124,7 +124,7 @@ def to_dp_accounting(event: Event) -> Any:
     """The same mechanism as a `dp_accounting` event (imported here, not before).
 
     Pure, bounded-range and threshold-response events become the two-valued randomized response of the same epsilon,
-    which dominates every epsilon-DP mechanism. A pmf family, a release gate or a stated promise has no counterpart there.
+    which dominates every epsilon-DP mechanism. A pmf family, a release gate or a stated promise has no counterpart.
     """
     import math
 
