@@ -191,8 +191,9 @@ PLANTS = {
 @pytest.mark.parametrize("name", PLANTS)
 def test_planted_mistakes_are_caught(name):
     released, kind = PLANTS[name]
+    most = PRIVATE if name == "a norm of private records" else 16  # the longest one alone moves that
     with pytest.raises(NotPrivate) as caught:
-        check_neighbours(released, private_table(seed=3), null=np.zeros(1 + WIDTH))
+        check_neighbours(released, private_table(seed=3), null=np.zeros(1 + WIDTH), most=most)
     assert kind in {finding.kind for finding in caught.value.findings}
 
 

@@ -33,7 +33,7 @@ from discreet.privacy.exact import Number, exact_decimal
 from discreet.privacy.ledger import Receipt
 from discreet.records import Selection
 from discreet.selectors.diverse_public import COMPONENTS
-from discreet.selectors.public_records import checked_public, looked_at, most_uncertain, rows_at
+from discreet.selectors.public_records import checked_public, finite_lengths, in_pieces, looked_at, most_uncertain
 from discreet.selectors.receipts import pure_price, several
 from discreet.selectors.whole_coordinates import coordinates, nearest, whole_components
 
@@ -137,22 +137,24 @@ class NearPrivate:
         """
         names, values, count = checked_public(ids, scores, embeddings, k)
         places = most_uncertain(values, looked_at(self.uncertain, count, len(names)))
-        places, rows = rows_at(embeddings, places)
+        width = shape_of(embeddings, "embeddings of public records")[1]
+        places, lengths = finite_lengths(embeddings, places)
         if not len(places):
             raise BadInput("support near private records", "no public record has a score and an embedding", "Add some")
-        own = _private_scores(private_scores, private_embeddings, rows.shape[1])
+        own = _private_scores(private_scores, private_embeddings, width)
         paid = several(receipt)
         if len(paid) != 2:
             raise BadInput(
                 "a selection near private records", f"it has {len(paid)} receipts, not 2", "Charge its price"
             )
-        norm = self.norm if self.norm is not None else public_norm(rows)
-        axes = private_components(
-            private_embeddings, count=min(self.components, rows.shape[1]), norm=norm, receipt=paid[0]
-        )
+        norm = self.norm if self.norm is not None else public_norm(lengths)
+        axes = private_components(private_embeddings, count=min(self.components, width), norm=norm, receipt=paid[0])
         whole, threshold = whole_components(axes.components), float(values[places[-1]])
         counted = (own >= threshold) & (own > self.bottom)
-        counts = counts_near(coordinates(rows, whole, norm), private_embeddings, counted, whole, norm)
+        points = np.empty((len(places), len(whole)))
+        for some, rows in in_pieces(embeddings, places):
+            points[some] = coordinates(rows, whole, norm)
+        counts = counts_near(points, private_embeddings, counted, whole, norm)
         noisy = discrete_laplace(counts, receipt=paid[1])
         best = np.argsort(-noisy, kind="stable")  # of equal counts, the most uncertain first
         return Support(
@@ -179,9 +181,9 @@ def counts_near(
     return found
 
 
-def public_norm(rows: Any) -> float:
+def public_norm(lengths: Floats) -> float:
     """The length that nine in ten of public rows keep; 1, where they are all zero."""
-    length = float(np.quantile(np.linalg.norm(rows, axis=1), SHARE_INSIDE))
+    length = float(np.quantile(lengths, SHARE_INSIDE))
     return min(max(length, 1e-90), 1e90) if length > 0 else 1.0
 
 

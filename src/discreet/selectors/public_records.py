@@ -78,13 +78,12 @@ def in_pieces(embeddings: Any, places: Places) -> Iterator[tuple[Places, NDArray
         yield some, np.asarray(embeddings[places[some]])
 
 
-def rows_at(embeddings: Any, places: Places) -> tuple[Places, NDArray[Any]]:
-    """Places whose rows are finite, and those rows, in the order of ``places``."""
-    width = shape_of(embeddings, _EMBEDDINGS)[1]
-    found: NDArray[Any] = np.empty((len(places), width), dtype=getattr(embeddings, "dtype", np.float32))
+def finite_lengths(embeddings: Any, places: Places) -> tuple[Places, Floats]:
+    """Places whose rows are finite, and how long those rows are."""
+    found = np.empty(len(places))
     for some, rows in in_pieces(embeddings, places):
-        found[some] = rows
-    whole = np.isfinite(found).all(axis=1)
+        found[some] = np.linalg.norm(rows.astype(np.float64), axis=1)
+    whole = np.isfinite(found)
     return (places, found) if whole.all() else (places[whole], found[whole])
 
 
