@@ -38,6 +38,7 @@ class Desk:
     members     records asked so far, by the label of their cohort, in the order in which they were asked
     model       of the phase before; None in phase 0
     directory   for keys and checkpoints, for the owner alone
+    facts       of earlier queries, by phase: public, as they were recorded
     """
 
     phase: int
@@ -48,6 +49,7 @@ class Desk:
     model: Predictor | None
     directory: Path
     watch: Watch = unwatched
+    facts: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def asked(self) -> frozenset[str]:

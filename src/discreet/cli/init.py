@@ -17,7 +17,8 @@ FORMAT = "discreet.created/1"
 def init_command(
     config: ConfigArgument,
     example: Annotated[
-        str | None, typer.Option(help="Write a commented file of this recipe (private-pool, stream) instead.")
+        str | None,
+        typer.Option(help="Write a commented file (private-pool, public-data, stream) instead."),
     ] = None,
     log_json: LogOption = None,
     as_json: JsonOption = False,

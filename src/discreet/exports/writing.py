@@ -41,6 +41,7 @@ from discreet.privacy.files import write_whole
 from discreet.privacy.ledger.file_sink import sync_directory
 from discreet.recipes.model_records import made_up_rows
 from discreet.recipes.private_pool import PrivatePool
+from discreet.recipes.public_data import PublicData
 
 _ROWS = 5
 _COPIED = (".json", ".txt", ".model", ".safetensors")
@@ -75,7 +76,7 @@ def export_model(
     sign      an Ed25519 key (PEM) that signs the certificate, and model.json with the hashes of all files
     """
     recipe, place = campaign.recipe, Path(directory)
-    if not isinstance(recipe, PrivatePool):
+    if not isinstance(recipe, (PrivatePool, PublicData)):
         raise BadInput("exporting a model", "this recipe's models cannot be", "Store predictor().module yourself")
     number = _phase(campaign, phase)
     _check_place(place, force=force)

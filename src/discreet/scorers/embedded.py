@@ -19,12 +19,17 @@ Floats = NDArray[np.floating[Any]]
 class EmbeddedRows:
     """(n, d): ``model.embed`` of ``records``, by slices. A row that is not finite is a null, all zeros."""
 
-    def __init__(self, model: Any, records: Any, *, width: int | None = None) -> None:
-        """``width``: d, if it is known; else one record is embedded to find it."""
+    def __init__(
+        self, model: Any, records: Any, *, nulls: NDArray[np.bool_] | None = None, width: int | None = None
+    ) -> None:
+        """``nulls``: records that are not there: whatever a model says of their blank rows, they are zeros.
+
+        ``width``: d, if it is known; else one record is embedded to find it.
+        """
         embed = getattr(model, "embed", None)
         if embed is None:
             raise BadInput("embedding records", "the model has no embed()", "Give it embed(X), (n, d)")
-        self._embed, self._records = embed, records
+        self._embed, self._records, self._nulls = embed, records, nulls
         size = count_of(records)
         if width is None:
             if not size:
@@ -45,7 +50,7 @@ class EmbeddedRows:
         made = self._made(rows)
         if made.shape != (len(rows), self.shape[1]):
             raise BadInput("embedding records", "embed() does not give equal rows, one a record", "Give (n, d)")
-        return made
+        return made if self._nulls is None else np.where(self._nulls[key][:, None], np.zeros_like(made), made)
 
     def _made(self, rows: Any) -> Floats:
         made = np.asarray(self._embed(rows))
