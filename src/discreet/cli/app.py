@@ -15,6 +15,7 @@ from discreet._version import __version__
 from discreet.cli.ask import ask_command
 from discreet.cli.bench import bench_app
 from discreet.cli.export import export_command
+from discreet.cli.gallery import gallery_command
 from discreet.cli.init import init_command
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
@@ -55,6 +56,7 @@ app.command("train")(train_command)
 app.command("run")(run_command)
 app.command("status")(status_command)
 app.command("report")(report_command)
+app.command("gallery")(gallery_command)
 app.command("replan")(replan_command)
 app.add_typer(pool_app)
 app.command("withdraw")(withdraw_command)
