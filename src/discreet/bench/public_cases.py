@@ -52,43 +52,11 @@ class PublicCase:
 
     def run(self, data: Path | None, plans: Path | None = None) -> list[dict[str, Any]]:
         """A row for the checkpoint, and one a number of labels."""
-        from discreet.bench.public_runs import (
-            CLASSES,
-            accuracy,
-            checkpoints_of,
-            chosen,
-            scene_of,
-            start_of,
-            total,
-            tuned,
-        )
-        from discreet.models import build_model
-        from discreet.recipes.learning import from_bytes
-        from discreet.trainers.torch_predictor import TorchPredictor
+        from discreet.bench.public_runs import checkpoints_of, rows_of, scene_of
 
-        scene = scene_of(self.problem, data, self.seed)
-        points = checkpoints_of(self.problem, scene, self.seed, plans)
-        epochs, looks = start_of(self.method, points, self.problem.run)
-        shape = tuple(scene.public_x.shape[1:])
-        start = from_bytes(
-            points.weights[epochs], build_model(self.problem.run.model, inputs=shape, classes=CLASSES, seed=self.seed)
-        )
-        model = TorchPredictor(start)
-        before = accuracy(model, scene)
-        common = {
-            "epochs": epochs,
-            "checkpoint": before,
-            "checkpoint_epsilon": total(points, epochs, (), self.problem.run.delta),
-            "epsilon": total(points, epochs, looks, self.problem.run.delta),
-            "made_of": scene.made_of,
-        }
-        rows: list[dict[str, Any]] = [{"labels": 0, "accuracy": before, "polluted": None} | common]
-        for count in self.labels:
-            places = chosen(self.method, scene, model, count, looks, self.seed)
-            made = tuned(start, scene, places, self.problem.tuning, self.seed)
-            share = float(scene.polluted[places].mean()) if scene.polluted.any() else None
-            rows.append({"labels": count, "accuracy": accuracy(made, scene), "polluted": share} | common)
-        return rows
+        problem, scene = self.problem, scene_of(self.problem, data, self.seed)
+        points = checkpoints_of(problem, scene, self.seed, plans)
+        return rows_of(self.method, scene, points, problem.run, problem.tuning, self.labels, self.seed)
 
     def __str__(self) -> str:
         return f"{self.problem.name}, {self.method.name}, seed {self.seed}"

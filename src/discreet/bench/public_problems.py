@@ -38,7 +38,7 @@ class Tuning:
 
     epochs: int = 20
     batch: int = 64
-    learning_rate: float = 0.05
+    learning_rate: float = 0.01
     momentum: float = 0.9
 
 

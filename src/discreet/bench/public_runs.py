@@ -40,7 +40,6 @@ from discreet.selectors import (
 )
 from discreet.testing.neighbours import AMPLE
 
-CLASSES = 10
 INTERVAL = 1e-3
 _WHO = "private"
 Rows = NDArray[Any]
@@ -57,7 +56,8 @@ class Scene:
     polluted: Rows
     test_x: Rows
     test_y: Rows
-    made_of: str
+    made_of: str = ""
+    classes: int = 10
 
 
 def scene_of(problem: PublicProblem, data: Path | None, seed: int) -> Scene:
@@ -170,7 +170,9 @@ def trained(run: PrivateRun, scene: Scene, seed: int) -> Checkpoints:
     shape = tuple(scene.private_x.shape[1:])
     settings = Settings(clip=run.clip, learning_rate=run.learning_rate, micro_batch=1024)
     trainer = DPSGD(
-        lambda: build_model(run.model, inputs=shape, classes=CLASSES, seed=seed), classes=CLASSES, settings=settings
+        lambda: build_model(run.model, inputs=shape, classes=scene.classes, seed=seed),
+        classes=scene.classes,
+        settings=settings,
     )
     ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(seed))
     cohorts = {_WHO: CohortRecords(x=scene.private_x, y=scene.private_y)}
@@ -235,7 +237,9 @@ def chosen(method: PublicMethod, scene: Scene, model: Any, count: int, looks: tu
     given: dict[str, Any] = {"ids": ids, "k": count, "scores": None}
     if method.choice == "random":
         return _places(RandomSelector(source=source).select(ids=ids, k=count))
-    scorer = build_scorer("logit-difference" if method.choice == "logit-difference" else "entropy", classes=CLASSES)
+    scorer = build_scorer(
+        "logit-difference" if method.choice == "logit-difference" else "entropy", classes=scene.classes
+    )
     if method.choice not in ("k-means", "greedy-k-centre"):
         given["scores"] = pool_scores(scorer, model, scene.public_x)
     if method.choice in ("entropy", "logit-difference"):
@@ -288,3 +292,40 @@ def tuned(start: Any, scene: Scene, places: Rows, tuning: Tuning, seed: int) -> 
 def accuracy(model: Any, scene: Scene) -> float:
     """On the test set."""
     return float((model.predict(scene.test_x) == scene.test_y).mean())
+
+
+def rows_of(
+    method: PublicMethod,
+    scene: Scene,
+    points: Checkpoints,
+    run: PrivateRun,
+    tuning: Tuning,
+    labels: tuple[int, ...],
+    seed: int,
+) -> list[dict[str, Any]]:
+    """A row for the checkpoint that a method starts from, and one a number of labels."""
+    from discreet.models import build_model
+    from discreet.recipes.learning import from_bytes
+    from discreet.trainers.torch_predictor import TorchPredictor
+
+    epochs, looks = start_of(method, points, run)
+    shape = tuple(scene.public_x.shape[1:])
+    start = from_bytes(points.weights[epochs], build_model(run.model, inputs=shape, classes=scene.classes, seed=seed))
+    model = TorchPredictor(start)
+    before = accuracy(model, scene)
+    counts = [look.epsilon for look in looks if isinstance(look, DiscreteLaplace)]
+    common = {
+        "epochs": epochs,
+        "checkpoint": before,
+        "checkpoint_epsilon": total(points, epochs, (), run.delta),
+        "epsilon": total(points, epochs, looks, run.delta),
+        "support_epsilon": float(counts[0]) if counts else None,
+        "made_of": scene.made_of,
+    }
+    rows: list[dict[str, Any]] = [{"labels": 0, "accuracy": before, "polluted": None} | common]
+    for count in labels:
+        places = chosen(method, scene, model, count, looks, seed)
+        made = tuned(start, scene, places, tuning, seed)
+        share = float(scene.polluted[places].mean()) if scene.polluted.any() else None
+        rows.append({"labels": count, "accuracy": accuracy(made, scene), "polluted": share} | common)
+    return rows
