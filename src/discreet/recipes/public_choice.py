@@ -16,7 +16,7 @@ from discreet.errors import InvalidStore
 from discreet.noise import random_places
 from discreet.pools import Pool
 from discreet.privacy.ledger import Why
-from discreet.recipes.measuring import pool_like
+from discreet.recipes.measuring import beside_arrays, pool_like
 from discreet.recipes.model_records import rows_at
 from discreet.recipes.public_plan import FIRST_QUERY, PRIVATE, PublicPlan
 from discreet.recipes.selecting import scorer_of
@@ -158,6 +158,8 @@ def private_pool(config: CampaignConfig) -> Pool:
     """The records that the checkpoint learnt from, read as the pool is. Audience: owner."""
     assert config.private is not None  # checked with the file
     with config.pointing("private.path"):
+        if config.pool.kind == "arrays":
+            return beside_arrays(config, config.resolve(config.private.path))
         return pool_like(config, config.private.path, size=config.private.size)
 
 

@@ -89,7 +89,8 @@ def gallery_of(campaign: Campaign, phase: int | None = None, *, most: int = MOST
     rows = rows_at(recipe.config, campaign.pool, places)
     predicted = _classes(campaign, number, rows) if ids else []
     labels, pictures = campaign.labels(), _pictures(rows)
-    support = dict(zip(*(facts.get("support") or {"ids": (), "counts": ()}).values(), strict=True))
+    ranked = facts.get("support") or {"ids": (), "counts": ()}
+    support = dict(zip(ranked["ids"], ranked["counts"], strict=True))
     clusters = facts.get("clusters", {})
     return Gallery(
         name=campaign.name,
