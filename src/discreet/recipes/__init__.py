@@ -1,4 +1,4 @@
-"""The ways of wiring the loop: the private pool, and public data. `private_pool` and `public_data` make their tables."""
+"""The ways of wiring the loop: private pool, public data. `private_pool` and `public_data` make their tables."""
 
 from discreet.recipes.private_pool import PrivatePool, plan_of
 from discreet.recipes.public_data import PublicData
