@@ -62,6 +62,19 @@ def test_a_campaign_with_every_selector(tmp_path, selector):
     assert charges == (3 if selector == "near-private" else 1)
 
 
+def test_an_evaluation_that_is_paid_for_has_a_path_of_its_own(tmp_path):
+    from discreet.config import read_config
+
+    file = written(tmp_path, simulation=True)
+    file.write_text(file.read_text().replace('kind = "public"\npath', 'kind = "paid"\nepsilon = "0.5"\npath'))
+    config = read_config(file)
+    campaign = create(config)
+    assert run_loop(campaign, oracle_of(config, campaign)).done
+    assert {found["kind"] for found in campaign.status().evaluations.values()} == {"paid"}
+    assert verify_campaign(config).ok
+    assert {one["name"] for one in campaign.certificate()["trajectories"]} == {"private", "held-out"}
+
+
 def test_near_private_passes_over_what_is_far(tmp_path):
     campaign = begun(tmp_path, selector="near-private")
     asked = [one.record for one in campaign.ask()]
@@ -88,7 +101,8 @@ def test_verbs_of_the_command_line(tmp_path, capsys, monkeypatch):
     for verb in (["verify", file], ["report", file, "--out", "r.html"], ["export", file, "model", "--no-onnx"]):
         assert run(verb) == 0, capsys.readouterr().err
     assert "diverse-public" in (tmp_path / "r.html").read_text()
-    capsys.readouterr()
+    assert run(["simulate", file, "--data", "test.npz"]) == 2
+    assert "dry run" in capsys.readouterr().err
     assert run(["replan", file, "--because", "outside", "--labels", "5", "--yes"]) == 2
     assert "re-plann" in capsys.readouterr().err
 

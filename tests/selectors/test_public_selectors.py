@@ -148,6 +148,18 @@ def test_embeddings_of_any_model_are_read_in_pieces():
     assert model.longest <= 8192
 
 
+def test_records_of_several_arrays_are_embedded_too():
+    class Tokens:
+        def embed(self, x):
+            return x["a"] + x["b"]
+
+    records = {"a": np.ones((6, 2)), "b": np.arange(12.0).reshape(6, 2)}
+    rows = EmbeddedRows(Tokens(), records, nulls=np.array([True] + [False] * 5))
+    assert rows.shape == (6, 2)
+    assert rows[np.array([0, 2])].tolist() == [[0.0, 0.0], [5.0, 6.0]]
+    assert rows[6:].shape == (0, 2)
+
+
 @pytest.mark.parametrize(
     "broken",
     [

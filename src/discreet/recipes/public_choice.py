@@ -31,6 +31,7 @@ from discreet.selectors import (
     charge_selection,
     k_means_public,
 )
+from discreet.selectors.public_records import shown
 
 COHORT = "round {}"
 
@@ -57,9 +58,13 @@ def chosen_public(desk: Desk, config: CampaignConfig, plan: PublicPlan, k: int) 
     if isinstance(selector, GreedyKCentre) and desk.asked:
         known = desk.pool.places(sorted(desk.asked - desk.pool.withdrawn))
         given["centres"] = np.asarray(EmbeddedRows(desk.model, rows_at(config, desk.pool, known))[:])
-    found = selector.select(**given)
-    if isinstance(selector, DiversePublic):
-        facts["clusters"] = _clusters(selector, given, found)
+    if not isinstance(selector, DiversePublic):
+        return _entered(desk, selector.select(**given), facts)
+    seen, clusters = selector.clusters(scores=given["scores"], embeddings=given["embeddings"], k=k)
+    taken = clusters.taken(k)
+    found = shown(names, seen[taken], selector.name, desk.source, desk.phase)
+    homes = zip(clusters.labels[taken].tolist(), clusters.ranks[taken].tolist(), strict=True)
+    facts["clusters"] = {names[place]: list(home) for place, home in zip(seen[taken].tolist(), homes, strict=True)}
     return _entered(desk, found, facts)
 
 
@@ -163,18 +168,7 @@ def private_pool(config: CampaignConfig) -> Pool:
         return pool_like(config, config.private.path, size=config.private.size)
 
 
-def _clusters(selector: DiversePublic, given: dict[str, Any], found: Selection) -> dict[str, list[int]]:
-    """Of every asked record its cluster and its rank there: public, for a gallery."""
-    places, clusters = selector.clusters(scores=given["scores"], embeddings=given["embeddings"], k=given["k"])
-    asked = set(found.ids)
-    return {
-        given["ids"][place]: [int(clusters.labels[number]), int(clusters.ranks[number])]
-        for number, place in enumerate(places.tolist())
-        if given["ids"][place] in asked
-    }
-
-
 def _entered(desk: Desk, found: Selection, facts: dict[str, Any]) -> Chosen:
     label = COHORT.format(desk.phase)
-    shown = {"mechanism": found.mechanism, "private": found.private, "threshold": None}
-    return Chosen(ids=found.ids, cohorts=dict.fromkeys(found.ids, label), facts=shown | facts)
+    told = {"mechanism": found.mechanism, "private": found.private, "threshold": None}
+    return Chosen(ids=found.ids, cohorts=dict.fromkeys(found.ids, label), facts=told | facts)

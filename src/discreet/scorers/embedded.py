@@ -5,6 +5,7 @@ Audience: owner. Embeddings of private records are private, whatever made them; 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,13 @@ from discreet.errors import BadInput
 from discreet.scorers.streaming import count_of
 
 Floats = NDArray[np.floating[Any]]
+
+
+def rows_of(records: Any, key: Any) -> Any:
+    """Some of ``records``: an array, a table, or a dict of arrays."""
+    if isinstance(records, Mapping):
+        return {name: part[key] for name, part in records.items()}
+    return records.iloc[key] if hasattr(records, "iloc") else records[key]
 
 
 class EmbeddedRows:
@@ -34,7 +42,7 @@ class EmbeddedRows:
         if width is None:
             if not size:
                 raise BadInput("embedding records", "there are none", "Give at least one")
-            width = self._made(records[:1]).shape[1]
+            width = self._made(rows_of(records, slice(0, 1))).shape[1]
         self.shape = (size, int(width))
         self.ndim = 2
 
@@ -44,11 +52,11 @@ class EmbeddedRows:
 
     def __getitem__(self, key: Any) -> Floats:
         """Rows by a slice, or by an array of places."""
-        rows = self._records[key]
-        if not len(rows):
+        rows = rows_of(self._records, key)
+        if not count_of(rows):
             return np.zeros((0, self.shape[1]))
         made = self._made(rows)
-        if made.shape != (len(rows), self.shape[1]):
+        if made.shape != (count_of(rows), self.shape[1]):
             raise BadInput("embedding records", "embed() does not give equal rows, one a record", "Give (n, d)")
         return made if self._nulls is None else np.where(self._nulls[key][:, None], np.zeros_like(made), made)
 
