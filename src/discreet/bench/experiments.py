@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from discreet.bench.accuracy_kept import ACCURACY_BLOCKS, accuracy_charts, accuracy_tables
@@ -241,7 +242,7 @@ EXPERIMENTS = {
             blocks=PUBLIC_TRY_OUT,
             seeds=2,
             tables=label_tables,
-            charts=label_charts,
+            charts=partial(label_charts, name="public-try-out"),
             case=PublicCase,
         ),
         Experiment(
@@ -259,7 +260,7 @@ EXPERIMENTS = {
             blocks=POLLUTION,
             seeds=5,
             tables=label_tables,
-            charts=label_charts,
+            charts=partial(label_charts, name="public-pollution"),
             case=PublicCase,
         ),
         Experiment(

@@ -144,13 +144,13 @@ def checkpoint_tables(rows: Sequence[Row]) -> list[Table]:
 # -- charts
 
 
-def label_charts(rows: Sequence[Row]) -> list[Chart]:
+def label_charts(rows: Sequence[Row], name: str = "public-labels") -> list[Chart]:
     """A panel a problem: accuracy by labels."""
     panels = [
         _panel([row for row in rows if row["problem"] == problem], problem, "labels", "labels")
         for problem in values_in(rows, "problem")
     ]
-    return [Chart(name="public-labels" if len(panels) == 1 else "public-pollution", panels=tuple(panels))]
+    return [Chart(name=name, panels=tuple(panels))] if panels else []
 
 
 def cluster_charts(rows: Sequence[Row]) -> list[Chart]:
