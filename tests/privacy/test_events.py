@@ -19,6 +19,7 @@ from discreet.privacy.events import (
     PoissonSampledGaussian,
     Pure,
     Repeated,
+    Stated,
     ThresholdResponse,
 )
 from discreet.privacy.release_gate import ReleaseGate
@@ -31,6 +32,7 @@ elementary = st.one_of(
     st.builds(Laplace, epsilon=losses),
     st.builds(DiscreteLaplace, epsilon=losses, sensitivity=st.integers(1, 9)),
     st.builds(Pure, epsilon=losses),
+    st.builds(Stated, epsilon=losses, delta=st.decimals(min_value=0, max_value="0.5", places=9)),
     st.builds(BoundedRange, epsilon=losses),
     st.builds(ThresholdResponse, asked=losses, missed=losses),
     st.builds(ReleaseGate, k=st.integers(1, 10**6), beta=st.floats(1e-9, 0.999), counts=st.booleans()),
@@ -130,7 +132,7 @@ def test_flattening_counts():
 
 
 @settings(deadline=None)  # the first one imports dp_accounting
-@given(elementary.filter(lambda e: not isinstance(e, (PmfFamily, ReleaseGate))))
+@given(elementary.filter(lambda e: not isinstance(e, (PmfFamily, ReleaseGate, Stated))))
 def test_conversion_keeps_the_mechanism(event):
     import dp_accounting as dpa
 

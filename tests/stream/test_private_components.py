@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from discreet.components.private import reach
+from discreet.components.private import released as moment_of
 from discreet.errors import BadInput, BudgetExceeded, ReceiptRefused
 from discreet.noise import Recording, Seeded
 from discreet.privacy.budget import Budget
@@ -17,7 +19,7 @@ from discreet.stream import (
     stream_terms,
 )
 from discreet.stream.preparation import Preparation
-from discreet.stream.private_components import private_components, reach, second_moment_event
+from discreet.stream.private_components import private_components, second_moment_event
 from discreet.testing.neighbours import AMPLE, NotPrivate, check_neighbours
 from discreet.testing.statistics import SURELY, ks_pvalue
 
@@ -50,7 +52,7 @@ def test_the_replay_sees_a_sensitivity_that_is_too_small():
 
     def wrong(rows, ledger):
         with pytest.MonkeyPatch().context() as patch:
-            patch.setattr("discreet.stream.private_components.reach", lambda norm, records: norm)
+            patch.setattr("discreet.components.private.reach", lambda norm, records: norm)
             return released(rows, ledger)
 
     with pytest.raises(NotPrivate, match="sensitivity"):
@@ -76,10 +78,8 @@ def test_noise_is_as_large_as_charged_and_smaller_off_the_diagonal():
     """Of no records at all, the released moment is noise: sigma C^2 on the diagonal, over sqrt 2 beside it."""
     from scipy import stats
 
-    from discreet.stream.private_components import _released
-
     ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(7))
-    moment = _released(np.zeros((3, 300)), 1.5, charge_preparation(ledger, EVENT))
+    moment = moment_of(np.zeros((300, 300)), 1.5, charge_preparation(ledger, EVENT), records=3, who="prepared")
     assert np.array_equal(moment, moment.T)
     sigma = 4.0 * 1.5**2
     beside = moment[np.triu_indices(300, 1)]

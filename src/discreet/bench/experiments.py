@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from discreet.bench.accuracy_kept import ACCURACY_BLOCKS, accuracy_charts, accuracy_tables
@@ -31,6 +32,19 @@ from discreet.bench.paper_tables import (
     table_4,
 )
 from discreet.bench.problems import Problem
+from discreet.bench.public_cases import PublicCase
+from discreet.bench.public_grid import FIG_4A as CLUSTERS
+from discreet.bench.public_grid import FIG_5 as CHECKPOINTS
+from discreet.bench.public_grid import LABELS, POLLUTION
+from discreet.bench.public_grid import TRY_OUT as PUBLIC_TRY_OUT
+from discreet.bench.public_tables import (
+    checkpoint_charts,
+    checkpoint_tables,
+    cluster_charts,
+    cluster_tables,
+    label_charts,
+    label_tables,
+)
 from discreet.bench.results import Row
 from discreet.bench.selection_kept import (
     NOISE_METHODS,
@@ -243,6 +257,51 @@ EXPERIMENTS = {
             tables=asking_tables,
             charts=asking_charts,
             case=CrowdCase,
+        ),
+        Experiment(
+            name="public-try-out",
+            about="public data: every selector on a tenth of MNIST: a minute, to see how it works",
+            blocks=PUBLIC_TRY_OUT,
+            seeds=2,
+            tables=label_tables,
+            charts=partial(label_charts, name="public-try-out"),
+            case=PublicCase,
+        ),
+        Experiment(
+            name="public-labels",
+            about="public data: accuracy by extra labels, all selectors at equal epsilon (Public, Fig. 1)",
+            blocks=LABELS,
+            seeds=5,
+            tables=label_tables,
+            charts=label_charts,
+            case=PublicCase,
+        ),
+        Experiment(
+            name="public-pollution",
+            about="public data: a part of it is of another set (Public, Fig. 3)",
+            blocks=POLLUTION,
+            seeds=5,
+            tables=label_tables,
+            charts=partial(label_charts, name="public-pollution"),
+            case=PublicCase,
+        ),
+        Experiment(
+            name="public-clusters",
+            about="public data: clusters, and how many are taken of each (Public, Fig. 4a)",
+            blocks=CLUSTERS,
+            seeds=5,
+            tables=cluster_tables,
+            charts=cluster_charts,
+            case=PublicCase,
+        ),
+        Experiment(
+            name="public-checkpoints",
+            about="public data: from which checkpoint NearPrivate does best (Public, Fig. 5)",
+            blocks=CHECKPOINTS,
+            seeds=5,
+            tables=checkpoint_tables,
+            charts=checkpoint_charts,
+            case=PublicCase,
         ),
     )
 }

@@ -3,6 +3,8 @@
 `digits` comes with scikit-learn. The others are read from a directory that the user names; nothing is fetched:
 
     fashion-mnist/, mnist/     IDX files, gzip
+    qmnist/                    IDX files, gzip; the lost digits join the pool, the test is MNIST's
+    svhn/                      train_32x32.mat and test_32x32.mat, format 2
     pneumonia-mnist/           pneumoniamnist.npz, with MedMNIST's keys
     cifar10/                   cifar10.npz, as benchmarks/prepare_cifar10.py makes it
     clinc150/                  data_full.json.gz
@@ -28,8 +30,21 @@ from discreet.bench.kdd99 import FILE as KDD_FILE
 from discreet.bench.kdd99 import read_connections
 from discreet.errors import BadInput
 from discreet.pools.idx import read_idx
+from discreet.pools.qmnist import MNIST_TEST, read_qmnist
+from discreet.pools.svhn import read_svhn
 
-Data = Literal["digits", "fashion-mnist", "mnist", "pneumonia-mnist", "cifar10", "clinc150", "banking77", "kddcup99"]
+Data = Literal[
+    "digits",
+    "fashion-mnist",
+    "mnist",
+    "qmnist",
+    "svhn",
+    "pneumonia-mnist",
+    "cifar10",
+    "clinc150",
+    "banking77",
+    "kddcup99",
+]
 Integers = NDArray[np.int64]
 
 
@@ -106,6 +121,18 @@ def _idx(paths: Sequence[Path]) -> Raw:
     return Raw(x=x, y=y.astype(np.int64), test_x=test_x, test_y=test_y.astype(np.int64))
 
 
+def _qmnist(paths: Sequence[Path]) -> Raw:
+    train, test = read_qmnist(*paths[:2]), read_qmnist(*paths[2:])
+    known, lost = test.part(0, MNIST_TEST), test.part(MNIST_TEST)
+    return Raw(x=np.concatenate([train.x, lost.x]), y=np.concatenate([train.y, lost.y]), test_x=known.x, test_y=known.y)
+
+
+def _svhn(paths: Sequence[Path]) -> Raw:
+    """Channels last, as other pictures in colour are here."""
+    (x, y), (test_x, test_y) = (read_svhn(path) for path in paths)
+    return Raw(x=x.transpose(0, 2, 3, 1), y=y, test_x=test_x.transpose(0, 2, 3, 1), test_y=test_y)
+
+
 def _npz(paths: Sequence[Path]) -> Raw:
     with np.load(paths[0], allow_pickle=False) as held:
         parts = [held[f"{part}_{kind}"] for part in ("train", "test") for kind in ("images", "labels")]
@@ -151,10 +178,15 @@ _IDX_FILES = tuple(
         "t10k-labels-idx1-ubyte",
     )
 )
+_QMNIST_FILES = tuple(
+    f"qmnist-{part}-{kind}.gz" for part in ("train", "test") for kind in ("images-idx3-ubyte", "labels-idx2-int")
+)
 SOURCES: dict[Data, Source] = {
     "digits": Source(classes=10, files=(), read=_digits),
     "fashion-mnist": Source(classes=10, files=_IDX_FILES, read=_idx),
     "mnist": Source(classes=10, files=_IDX_FILES, read=_idx),
+    "qmnist": Source(classes=10, files=_QMNIST_FILES, read=_qmnist),
+    "svhn": Source(classes=10, files=("train_32x32.mat", "test_32x32.mat"), read=_svhn),
     "pneumonia-mnist": Source(classes=2, files=("pneumoniamnist.npz",), read=_npz),
     "cifar10": Source(classes=10, files=("cifar10.npz",), read=_npz),
     "clinc150": Source(classes=150, files=("data_full.json.gz",), read=_clinc),

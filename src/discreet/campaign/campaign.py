@@ -31,7 +31,7 @@ from discreet.campaign.sealed_steps import (
     place_in,
     step_begun,
 )
-from discreet.campaign.standing import TRAINED, TRAINING
+from discreet.campaign.standing import PUBLISHED, TRAINED, TRAINING
 from discreet.campaign.told import (
     IMPORTED,
     Given,
@@ -305,6 +305,7 @@ class Campaign(CampaignView):
             model=self.predictor(phase - 1) if phase else None,
             directory=place_in(self.store, CHECKPOINTS),
             watch=self.watch,
+            facts={one.phase: one.facts for one in self.store.transitions() if one.kind == PUBLISHED},
         )
 
     def tidy(self) -> None:

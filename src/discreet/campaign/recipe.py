@@ -39,6 +39,7 @@ class Desk:
     model       of the phase before; None in phase 0
     directory   for keys and checkpoints, for the owner alone
     trust       how far labels are trusted, in [0, 1], by record, where the recipe says so; fixed with the labels
+    facts       of earlier queries, by phase: public, as they were recorded
     """
 
     phase: int
@@ -50,6 +51,7 @@ class Desk:
     directory: Path
     watch: Watch = unwatched
     trust: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def asked(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ from discreet.cli.ask import ask_command
 from discreet.cli.bench import bench_app
 from discreet.cli.export import export_command
 from discreet.cli.exposure import exposure_command
+from discreet.cli.gallery import gallery_command
 from discreet.cli.init import init_command
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
@@ -57,6 +58,7 @@ app.command("train")(train_command)
 app.command("run")(run_command)
 app.command("status")(status_command)
 app.command("report")(report_command)
+app.command("gallery")(gallery_command)
 app.command("replan")(replan_command)
 app.add_typer(pool_app)
 app.command("withdraw")(withdraw_command)

@@ -21,7 +21,8 @@ FORMAT = "discreet.created/1"
 def init_command(
     config: ConfigArgument,
     example: Annotated[
-        str | None, typer.Option(help="Write a commented file of this recipe (private-pool, crowd, stream) instead.")
+        str | None,
+        typer.Option(help="Write a commented file of this recipe (private-pool, public-data, crowd, stream) instead."),
     ] = None,
     log_json: LogOption = None,
     as_json: JsonOption = False,

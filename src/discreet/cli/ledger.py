@@ -238,7 +238,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 def _number(name: str, value: str) -> int | float | str:
-    if name in ("epsilon", "asked", "missed", "normalisation"):
+    if name in ("epsilon", "delta", "asked", "missed", "normalisation"):
         return value
     if name == "counts" and value in ("true", "false"):
         return value == "true"

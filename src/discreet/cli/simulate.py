@@ -71,6 +71,8 @@ def simulate_command(
 
     check_plot(plot)
     read = read_config(config)
+    if read.recipe.name != "private-pool":
+        raise read.error("recipe.name", "a dry run plays a private pool", "See docs/reference/public-data.md")
     points = points_of(
         read,
         epsilons=[] if epsilons is None else _budgets(epsilons),

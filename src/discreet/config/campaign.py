@@ -30,6 +30,7 @@ from discreet.config.learning_tables import (
     SelectorConfig,
     TrainerConfig,
 )
+from discreet.config.public_tables import CheckpointConfig, PrivateConfig
 
 FORMAT = "discreet.campaign/1"
 _SQLITE = "sqlite:///"
@@ -68,6 +69,8 @@ class CampaignConfig(CampaignFile):
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
     initial: InitialConfig | None = None
+    checkpoint: CheckpointConfig | None = None
+    private: PrivateConfig | None = None
     simulation: SimulationConfig | None = None
     source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
 

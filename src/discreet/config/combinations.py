@@ -27,6 +27,8 @@ from discreet.config.learning_tables import (
     TrainerConfig,
 )
 from discreet.config.plan_combinations import PLAN_RULES
+from discreet.config.public_combinations import OPTIONS as PUBLIC_OPTIONS
+from discreet.config.public_combinations import PUBLIC_RULES
 from discreet.config.table_reading import Problem
 
 Problems = Iterator[Problem]
@@ -45,6 +47,7 @@ _OF_SELECTORS: dict[str, tuple[str, ...]] = {
     "exact": (),
     "laplace": (),
     "exponential": (),
+    **PUBLIC_OPTIONS,
 }
 """Selectors whose options are known here; one of your own may have any of them."""
 
@@ -131,7 +134,7 @@ def _scorer(scorer: ScorerConfig, selector: SelectorConfig) -> Problems:
             yield at(f"scorer.{name}", "only a score of your own declares it", "Remove it")
     if scorer.range is not None and scorer.range[0] >= scorer.range[1]:
         yield at("scorer.range", "its bottom is not below its top", "Write [bottom, top]")
-    if scorer.name == "random" and selector.name not in ("random", "k-centre"):
+    if scorer.name == "random" and selector.name not in ("random", "k-centre", "k-means", "greedy-k-centre"):
         yield at("scorer.name", f"{selector.name} would pay for looking at random scores", "Name a score, as 'entropy'")
 
 
@@ -215,6 +218,7 @@ RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (
     (("trainer", "task"), _trainer),
     (("storage",), _storage),
     *PLAN_RULES,
+    *PUBLIC_RULES,
 )
 """What each rule reads; a name with a question mark may be left out of a file."""
 

@@ -70,7 +70,7 @@ class PlanConfig:
     records, or persons where those are protected.
     """
 
-    initial: int = key(whole(), add="initial = 1000, the records of phase 0")
+    initial: int = key(whole(0), add="initial = 1000, the records of phase 0")
     queries: tuple[int, ...] = key(listed(whole(), most=MOST_QUERIES, such_as="[500, 500]"), ())
     batch: int = key(whole(), add="batch = 256, the expected number in a step")
     epochs: int = key(whole(most=10**6), add="epochs = 10, a phase")
@@ -108,6 +108,11 @@ class SelectorConfig:
     share_above, bins               the share of the pool above a private threshold; the grid it is found on
     clip, subsample, delta          of noisy top-k: what scores are clipped at; the share looked at; of Gaussian noise
     radius, anchored                of k-centre
+    uncertain, each, components     among public records: how many of the most uncertain are looked at; how many are
+                                    taken of a cluster; of how many components
+    support_epsilon                 of near-private: the price of its counts
+    components_noise, norm          of near-private: the noise of its components (None: what the budget leaves), and
+                                    what embeddings are clipped to (None: by public records)
     """
 
     name: str = key(_WORD, "random")
@@ -120,6 +125,12 @@ class SelectorConfig:
     delta: Decimal | None = key(exact(zero=True, below=1, such_as="'1e-7'"), None)
     radius: float | None = key(number(1e-100, 1e100), None)
     anchored: bool | None = key(truth, None)
+    uncertain: int | None = key(whole(), None)
+    each: int | None = key(whole(most=10**6), None)
+    components: int | None = key(whole(most=10**5), None)
+    support_epsilon: Decimal | None = key(exact(zero=False, such_as="'0.5'"), None)
+    components_noise: float | None = key(_POSITIVE, None)
+    norm: float | None = key(number(1e-90, 1e90), None)
 
 
 @dataclass(frozen=True, kw_only=True)

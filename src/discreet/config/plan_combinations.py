@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from discreet.config.data_tables import InitialConfig, PoolConfig
-from discreet.config.learning_tables import BudgetConfig, PlanConfig, SelectorConfig
+from discreet.config.learning_tables import BudgetConfig, PlanConfig, RecipeConfig, SelectorConfig
 from discreet.config.table_reading import Problem
 from discreet.privacy.exact import exact_sum
 
@@ -22,7 +22,7 @@ def _at(key: str, fact: str, remedy: str, table: str = "plan") -> Problem:
 
 
 def _sizes(plan: PlanConfig) -> Problems:
-    if plan.batch > plan.initial:
+    if 0 < plan.initial < plan.batch:
         fact = f"phase 0 has {plan.initial}, too few for an expected batch of {plan.batch}"
         yield _at("batch", fact, f"Write at most {plan.initial}, or raise initial")
     if plan.whole_batches and plan.schedule != "naive":
@@ -76,7 +76,9 @@ def _within_the_budget(plan: PlanConfig, budget: BudgetConfig, initial: InitialC
         yield _at("labels", fact, "Ask fewer in [plan], or raise it", table="budget")
 
 
-def _paid_for(plan: PlanConfig, selector: SelectorConfig) -> Problems:
+def _paid_for(plan: PlanConfig, selector: SelectorConfig, recipe: RecipeConfig) -> Problems:
+    if recipe.name != "private-pool":
+        return
     if selector.name == "hidden-threshold":
         if plan.selection_epsilon > 0:
             yield _at("selection_epsilon", "whom it asks is not released, and costs nothing", "Remove it")
@@ -101,5 +103,5 @@ PLAN_RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (
     (("plan",), _prices),
     (("plan", "pool", "budget"), _within_the_pool),
     (("plan", "budget", "initial?"), _within_the_budget),
-    (("plan", "selector"), _paid_for),
+    (("plan", "selector", "recipe"), _paid_for),
 )

@@ -30,6 +30,7 @@ from discreet.config.learning_tables import (
     SelectorConfig,
     TrainerConfig,
 )
+from discreet.config.public_tables import CheckpointConfig, PrivateConfig
 from discreet.config.schema import Schema
 from discreet.config.table_reading import Problem
 from discreet.config.values import Wrong, whole
@@ -38,6 +39,8 @@ SCHEMA: dict[str, type[Any]] = {
     "pool": PoolConfig,
     "task": TaskConfig,
     "initial": InitialConfig,
+    "checkpoint": CheckpointConfig,
+    "private": PrivateConfig,
     "budget": BudgetConfig,
     "recipe": RecipeConfig,
     "plan": PlanConfig,
@@ -106,7 +109,7 @@ CAMPAIGN = Schema(
     such_as="scans",
     tables=SCHEMA,
     rules=RULES,
-    optional=("initial", "simulation"),
+    optional=("initial", "checkpoint", "private", "simulation"),
     extra=EXTRA_KEYS,
     rewrite={"plan": spread_queries},
     elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},

@@ -43,6 +43,7 @@ from discreet.privacy.ledger.file_sink import sync_directory
 from discreet.recipes.crowd import Crowd
 from discreet.recipes.model_records import made_up_rows
 from discreet.recipes.private_pool import PrivatePool
+from discreet.recipes.public_data import PublicData
 
 _ROWS = 5
 _COPIED = (".json", ".txt", ".model", ".safetensors")
@@ -105,7 +106,7 @@ def _described(campaign: Campaign, number: int, claim: dict[str, Any]) -> dict[s
     }
     if isinstance(recipe, Crowd):
         return crowd_form_of(recipe.config, **facts)
-    if not isinstance(recipe, PrivatePool):
+    if not isinstance(recipe, (PrivatePool, PublicData)):
         raise BadInput("exporting a model", "this recipe's models cannot be", "Store predictor().module yourself")
     return form_of(recipe.config, inputs=recipe.inputs, **facts)
 
@@ -113,7 +114,7 @@ def _described(campaign: Campaign, number: int, claim: dict[str, Any]) -> dict[s
 def _beside(campaign: Campaign, number: int, scratch: Path, *, onnx: bool, encoder: bool) -> str | None:
     """A copy of the encoder and an ONNX file, where there may be some; why there is no ONNX file."""
     recipe = campaign.recipe
-    if not isinstance(recipe, PrivatePool):
+    if not isinstance(recipe, (PrivatePool, PublicData)):
         return "it reads texts by a hash of their words"
     if encoder and recipe.config.model.encoder is not None:
         _copy_encoder(recipe.config.resolve(recipe.config.model.encoder), scratch / ENCODER)

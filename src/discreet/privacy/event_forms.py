@@ -24,6 +24,7 @@ from discreet.privacy.events import (
     PoissonSampledGaussian,
     Pure,
     Repeated,
+    Stated,
     ThresholdResponse,
 )
 from discreet.privacy.release_gate import ReleaseGate
@@ -43,6 +44,7 @@ REGISTRY: dict[tuple[str, int], type[Event]] = {
         Pure,
         ReleaseGate,
         Repeated,
+        Stated,
         ThresholdResponse,
         Tuned,
     )
@@ -122,7 +124,7 @@ def to_dp_accounting(event: Event) -> Any:
     """The same mechanism as a `dp_accounting` event (imported here, not before).
 
     Pure, bounded-range and threshold-response events become the two-valued randomized response of the same epsilon,
-    which dominates every epsilon-DP mechanism. A pmf family or a release gate has no counterpart there.
+    which dominates every epsilon-DP mechanism. A pmf family, a release gate or a stated promise has no counterpart.
     """
     import math
 

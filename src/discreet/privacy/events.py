@@ -134,6 +134,32 @@ class Pure(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stated(Event):
+    """Any mechanism of which nothing is known but that it is (``epsilon``, ``delta``)-DP, such as a model of somebody
+    else's that says so.
+
+    The pair of two-valued outputs with that promise dominates it (Kairouz, Oh and Viswanath 2015), so it composes in a
+    loss distribution. The statement is taken at its word.
+    """
+
+    kind: ClassVar[str] = "stated"
+    epsilon: Decimal
+    delta: Decimal
+
+    def __init__(self, *, epsilon: Number, delta: Number) -> None:
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+        _epsilon(self, "epsilon")
+        _epsilon(self, "delta")
+        if self.delta >= 1:
+            raise InvalidEvent(f"{self.kind}.delta", "it is no probability below 1", "Give what was stated")
+
+    def pure_epsilon(self) -> Decimal | None:
+        """epsilon, where delta is 0."""
+        return self.epsilon if self.delta == 0 else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class BoundedRange(Event):
     """A mechanism whose loss log(P/Q), over all outputs, lies in an interval of width ``epsilon``.
 

@@ -1,6 +1,7 @@
-"""The ways of wiring the loop. So far: the private pool."""
+"""The ways of wiring the loop: private pool, public data. `private_pool` and `public_data` make their tables."""
 
 from discreet.recipes.private_pool import PrivatePool, plan_of
-from discreet.recipes.tables import private_pool
+from discreet.recipes.public_data import PublicData
+from discreet.recipes.tables import private_pool, public_data
 
-__all__ = ["PrivatePool", "plan_of", "private_pool"]
+__all__ = ["PrivatePool", "PublicData", "plan_of", "private_pool", "public_data"]

@@ -16,14 +16,14 @@ from discreet.noise import Source
 from discreet.pools import Pool
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.training_phase import TrainingPhase
-from discreet.recipes.model_records import TRANSFORMER, training_rows
+from discreet.recipes.model_records import TRANSFORMER, reader_of, training_rows
 from discreet.records import Value
 
 if TYPE_CHECKING:
     from torch import nn
 
     from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings
-    from discreet.trainers.torch_predictor import Task
+    from discreet.trainers.torch_predictor import Task, TorchPredictor
 
 
 def task_of(config: CampaignConfig) -> Task:
@@ -221,6 +221,19 @@ def targets(values: Sequence[Value], config: CampaignConfig) -> Any:
             table[row] = 0
             table[row, [number[name] for name in one]] = 1
     return table
+
+
+def predictor_of(config: CampaignConfig, module: nn.Module) -> TorchPredictor:
+    """A module as a predictor of the campaign's records, numbers or texts."""
+    from discreet.trainers.torch_predictor import TorchPredictor
+
+    task, device, reader = task_of(config), config.trainer.device, reader_of(config)
+    with config.pointing("trainer.device"):
+        if reader is None:
+            return TorchPredictor(module, task=task, device=device)
+        from discreet.recipes.texts import TextPredictor
+
+        return TextPredictor(module, reader=reader, task=task, device=device)
 
 
 def to_bytes(module: nn.Module) -> bytes:

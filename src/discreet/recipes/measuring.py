@@ -108,11 +108,11 @@ def _held_out(config: CampaignConfig) -> Pool:
     assert config.evaluation.path is not None  # checked with the file
     with config.pointing("evaluation.path"):
         if config.pool.kind == "arrays":
-            return _beside_arrays(config, config.resolve(config.evaluation.path))
+            return beside_arrays(config, config.resolve(config.evaluation.path))
         return pool_like(config, config.evaluation.path)
 
 
-def _beside_arrays(config: CampaignConfig, path: Path) -> Pool:
+def beside_arrays(config: CampaignConfig, path: Path) -> Pool:
     """Where the pool was given in Python nothing declares a file: its arrays have fixed names."""
     if path.suffix != ".npz":
         raise BadInput(f"measuring on {path.name}", "the pool was given in Python", "Save an npz of arrays id and x")

@@ -26,10 +26,9 @@ from discreet.pools import Pool, extended
 from discreet.pools.manifest import ManifestKey, macs
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.plan import Plan
-from discreet.privacy.plan_forms import plan_from_json
 from discreet.recipes.measuring import pool_like
-from discreet.recipes.model_records import inputs_of
 from discreet.recipes.private_pool import PrivatePool, plan_of
+from discreet.recipes.wiring import Wired, kept_recipe, new_recipe
 from discreet.storage import CampaignStore, Storage, open_storage
 
 FORMAT = "discreet.campaign-state/1"
@@ -47,6 +46,9 @@ _MAY_CHANGE = (
     "initial.path",
     "model.init",
     "model.encoder",
+    "checkpoint.path",
+    "checkpoint.certificate",
+    "private.path",
 )
 
 
@@ -73,12 +75,12 @@ def create(
         if not load_if_exists:
             raise CampaignExists(f"creating the campaign {config.name}", "there is one of that name", "Load it")
         return _opened(storage.load(config.name), config, pool, watch)
-    if config.recipe.name != "private-pool":
-        raise config.error("recipe.name", "it is planned, and not there yet", "Use private-pool")
     records = _base_pool(config, pool)
     if plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
-    recipe = PrivatePool(config=config, plan=plan or plan_of(config), inputs=inputs_of(config, records))
+    if config.recipe.name == "private-pool":
+        plan = plan or plan_of(config)
+    recipe = new_recipe(config, records, plan)
     recipe.check(records)
     form = {
         "format": FORMAT,
@@ -118,12 +120,11 @@ def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, wat
     withdrawn = len(store.withdrawn())
     if config.pool.kind == "arrays":
         config = _as_created(store, config, withdrawn)
-    plan, inputs = _kept(store, config)
+    recipe: Wired = _kept(store, config)
     records = _with_extensions(store, config, _base_pool(config, pool, withdrawn=withdrawn))
     seed = None if config.simulation is None else config.simulation.seed
-    recipe = PrivatePool(config=config, plan=plan, inputs=inputs)
     _finish(store, recipe, records, seed, watch)
-    if plan.selection.kind == "shards":
+    if isinstance(recipe, PrivatePool) and recipe.plan.selection.kind == "shards":
         recipe = replace(recipe, shards=secret_key(store, "shards", seed))
     made = Campaign(
         store,
@@ -139,11 +140,11 @@ def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, wat
     return made
 
 
-def _kept(store: CampaignStore, config: CampaignConfig) -> tuple[Plan, tuple[int, ...]]:
-    """The plan the campaign was created with, if the configuration still says the same."""
+def _kept(store: CampaignStore, config: CampaignConfig) -> Wired:
+    """The recipe the campaign was created with, if the configuration still says the same."""
     form = form_of(store)
     check_kept(form["config"], config)
-    return plan_from_json(newest_plan(store), certify=False), tuple(form["inputs"])
+    return kept_recipe(config, newest_plan(store), tuple(form["inputs"]))
 
 
 def check_kept(before: Mapping[str, Any], config: AnyCampaign) -> None:

@@ -27,7 +27,6 @@ from discreet.privacy.plan import Plan
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.recipes import choosing, learning, measuring, selecting
 from discreet.recipes.known_labels import known_labels
-from discreet.recipes.model_records import reader_of
 from discreet.recipes.rehearsing import rehearse
 from discreet.recipes.units import Units
 from discreet.records import Answer, Question, Value
@@ -124,7 +123,12 @@ class PrivatePool:
 
     def check(self, pool: Pool) -> None:
         """Everything that could be refused later is refused before a campaign begins."""
-        rehearse(self.config, self.plan, pool, self._predictor(learning.model_of(self.config, self.inputs)))
+        rehearse(
+            self.config,
+            self.plan,
+            pool,
+            learning.predictor_of(self.config, learning.model_of(self.config, self.inputs)),
+        )
 
     def choose(self, desk: Desk) -> Chosen:
         """The initial records by lot, or those whose labels are there; later ones by score."""
@@ -166,15 +170,6 @@ class PrivatePool:
 
     def predictor(self, content: bytes) -> Predictor:
         """The model that `train` stored."""
-        return self._predictor(learning.from_bytes(content, learning.model_of(self.config, self.inputs)))
-
-    def _predictor(self, module: Any) -> Predictor:
-        from discreet.trainers.torch_predictor import TorchPredictor
-
-        task, device, reader = learning.task_of(self.config), self.config.trainer.device, reader_of(self.config)
-        with self.config.pointing("trainer.device"):
-            if reader is None:
-                return TorchPredictor(module, task=task, device=device)
-            from discreet.recipes.texts import TextPredictor
-
-            return TextPredictor(module, reader=reader, task=task, device=device)
+        return learning.predictor_of(
+            self.config, learning.from_bytes(content, learning.model_of(self.config, self.inputs))
+        )

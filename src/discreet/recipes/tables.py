@@ -56,3 +56,45 @@ def private_pool(
         "trainer": dict(trainer or {}),
     }
     return made | {name: {**made.get(name, {}), **table} for name, table in tables.items()}
+
+
+def public_data(
+    *,
+    classes: Sequence[str],
+    checkpoint: Mapping[str, Any],
+    queries: Sequence[int],
+    batch: int = 64,
+    epochs: int = 20,
+    task: str = "multiclass",
+    selector: str | None = None,
+    scorer: str | None = None,
+    private: Mapping[str, Any] | None = None,
+    support_epsilon: Number | None = None,
+    model: str = "linear",
+    model_options: Mapping[str, Any] | None = None,
+    trainer: Mapping[str, Any] | None = None,
+    per_question: int = 1,
+    **tables: Mapping[str, Any],
+) -> Tables:
+    """Tables of the public-data recipe, as docs/reference/campaign-file.md explains them.
+
+    Without ``private`` records are chosen by diverse-public, which is free; with it by near-private, whose counts cost
+    ``support_epsilon``. ``checkpoint``: its path, and what it promised.
+    """
+    chosen = selector or ("diverse-public" if private is None else "near-private")
+    unscored = chosen in ("random", "k-means", "greedy-k-centre")
+    price = {} if support_epsilon is None else {"support_epsilon": str(support_epsilon)}
+    made: Tables = {
+        "task": {"kind": task, "classes": list(classes)},
+        "recipe": {"name": "public-data"},
+        "checkpoint": dict(checkpoint),
+        "plan": {"initial": 0, "queries": list(queries), "batch": batch, "epochs": epochs},
+        "scorer": {"name": scorer or ("random" if unscored else "entropy")},
+        "selector": {"name": chosen} | price,
+        "oracle": {"name": "files", "per_question": per_question},
+        "model": {"name": model, "options": dict(model_options or {})},
+        "trainer": {"learning_rate": 0.05} | dict(trainer or {}),
+    }
+    if private is not None:
+        made["private"] = dict(private)
+    return made | {name: {**made.get(name, {}), **table} for name, table in tables.items()}

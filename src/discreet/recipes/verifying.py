@@ -21,9 +21,10 @@ from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import verify_ledger
 from discreet.privacy.ledger import Ledger, MemorySink
-from discreet.privacy.ledger.terms import plan_digest
 from discreet.privacy.plan_forms import plan_from_json
 from discreet.recipes.opening import FORMAT, differences, newest_plan
+from discreet.recipes.public_plan import FIRST_QUERY, PublicPlan
+from discreet.recipes.wiring import digest_of, is_public
 from discreet.storage import CampaignStore, open_storage
 from discreet.storage.stored import KeptFile
 
@@ -75,12 +76,15 @@ def _against(store: CampaignStore, config: AnyCampaign, ledger: Ledger) -> Itera
 
 def _against_ledger(store: CampaignStore, ledger: Ledger) -> Iterator[Check]:
     try:
-        plan = plan_from_json(newest_plan(store), certify=False)  # its claim was checked with the ledger's terms
-        first = plan_from_json(store.config["plan"], certify=False)
+        newest = newest_plan(store)
+        digests = (
+            digest_of(store.config["plan"]),
+            digest_of(newest),
+        )  # their claims were checked with the ledger's terms
     except DiscreetError as error:
         yield Check(name="plan", ok=False, detail=error.fact)
         return
-    named = ledger.opening.terms.plan == plan_digest(first) and plan_digest(plan) == ledger.terms.plan
+    named = digests == (ledger.opening.terms.plan, ledger.terms.plan)
     same = named and store.simulation == ledger.simulation
     detail = "it is the one the ledger is committed to" if same else "the ledger is committed to another one"
     yield Check(name="plan", ok=same, detail=detail)
@@ -88,12 +92,9 @@ def _against_ledger(store: CampaignStore, ledger: Ledger) -> Iterator[Check]:
         yield _replanned(store, ledger)
     paid = {(entry.why.phase, entry.why.purpose.split()[0]) for entry in ledger.entries}
     taken = {(one.kind, one.phase) for one in store.transitions()}
-    needed = {(phase, "training") for kind, phase in taken if kind == TRAINED}
+    needed = _needed(newest, taken)
     measured = evaluations_of(store.transitions())
     needed |= {(phase, "evaluation") for phase, found in measured.items() if found.get("kind") == "paid"}
-    if not plan.selection.is_free:
-        asked = {cohort.phase for cohort in plan.cohorts}
-        needed |= {(phase, "selection") for kind, phase in taken if kind == PUBLISHED and phase in asked - {0}}
     missing = len(needed - paid)
     detail = (
         f"{missing} queries, trainings or evaluations are not in the ledger"
@@ -101,6 +102,21 @@ def _against_ledger(store: CampaignStore, ledger: Ledger) -> Iterator[Check]:
         else f"{len(needed)}, each charged"
     )
     yield Check(name="steps", ok=not missing, detail=detail)
+
+
+def _needed(form: Any, taken: set[tuple[str, int]]) -> set[tuple[int, str]]:
+    """What steps that were taken must have charged: of public records, the checkpoint and the first look alone."""
+    trained = {phase for kind, phase in taken if kind == TRAINED}
+    published = {phase for kind, phase in taken if kind == PUBLISHED}
+    if is_public(form):
+        looks = {FIRST_QUERY} if PublicPlan.from_json(form).looks else set()
+        return {(phase, "training") for phase in trained & {0}} | {(phase, "selection") for phase in published & looks}
+    plan = plan_from_json(form, certify=False)
+    needed = {(phase, "training") for phase in trained}
+    if not plan.selection.is_free:
+        asked = {cohort.phase for cohort in plan.cohorts}
+        needed |= {(phase, "selection") for phase in published & (asked - {0})}
+    return needed
 
 
 def _replanned(store: CampaignStore, ledger: Ledger) -> Check:
@@ -114,7 +130,7 @@ def _replanned(store: CampaignStore, ledger: Ledger) -> Check:
 
 def _digest_of(form: Any) -> str:
     try:
-        return plan_digest(plan_from_json(form, certify=False))
+        return digest_of(form)
     except DiscreetError:
         return "no plan"
 

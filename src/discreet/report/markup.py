@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from html import escape
 
-_VOID = {"meta", "br", "hr", "link", "rect", "line", "path", "circle"}
+_VOID = {"meta", "br", "hr", "link", "rect", "line", "path", "circle", "img"}
 
 
 class Markup(str):
@@ -26,7 +26,7 @@ def tag(name: str, /, *children: Child, **attributes: str | float | bool | None)
     """An element. ``class_`` is class, ``aria_label`` is aria-label; None and False leave an attribute out."""
     opening = "".join(_attribute(key, value) for key, value in attributes.items() if value not in (None, False))
     if name in _VOID and not children:
-        return Markup(f"<{name}{opening}{'>' if name in ('meta', 'br', 'hr', 'link') else '/>'}")
+        return Markup(f"<{name}{opening}{'>' if name in ('meta', 'br', 'hr', 'link', 'img') else '/>'}")
     return Markup(f"<{name}{opening}>{join(*children)}</{name}>")
 
 

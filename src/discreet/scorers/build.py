@@ -9,10 +9,11 @@ from discreet.scorers.disagreement import BALD, PredictiveVariance, VariationRat
 from discreet.scorers.own import RandomScore
 from discreet.scorers.score import Score
 from discreet.scorers.several_labels import LeastCertainLabel, MeanLabelBALD, MeanLabelEntropy
-from discreet.scorers.uncertainty import Entropy, LeastConfidence, Margin
+from discreet.scorers.uncertainty import Entropy, LeastConfidence, LogitDifference, Margin
 
 SCORES: dict[str, type[Score]] = {
-    kind.name: kind for kind in (LeastConfidence, Margin, Entropy, BALD, PredictiveVariance, VariationRatio)
+    kind.name: kind
+    for kind in (LeastConfidence, Margin, LogitDifference, Entropy, BALD, PredictiveVariance, VariationRatio)
 }
 SEVERAL: dict[str, type[Score]] = {kind.name: kind for kind in (LeastCertainLabel, MeanLabelEntropy, MeanLabelBALD)}
 PAPER_CLIPS = {"entropy": 0.8, "bald": 0.5}

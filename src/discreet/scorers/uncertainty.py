@@ -1,7 +1,7 @@
-"""How unsure one prediction is (Settles 2009): least confidence, margin, entropy.
+"""How unsure one prediction is (Settles 2009): least confidence, margin, entropy, difference of the two largest logits.
 
-Ranges: least confidence [0, 1 - 1/C], margin [0, 1], entropy in units of its most, [0, 1]. The DP-AL paper clips
-entropy at 0.8: networks are sure of themselves, and a smaller range needs less noise.
+Ranges: least confidence [0, 1 - 1/C], margin and logit difference [0, 1], entropy in units of its most, [0, 1]. The
+DP-AL paper clips entropy at 0.8: networks are sure of themselves, and a smaller range needs less noise.
 """
 
 from __future__ import annotations
@@ -39,6 +39,20 @@ class Margin(Score):
     def _of(self, values: Floats) -> Floats:
         largest = np.partition(normalised(values), self.classes - 2, axis=-1)
         return np.asarray(1 - (largest[..., -1] - largest[..., -2]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogitDifference(Score):
+    """p_(2) / p_(1) = exp(-difference of the two largest logits): the order of that difference, in a range."""
+
+    name: ClassVar[str] = "logit-difference"
+
+    def _top(self) -> float:
+        return 1.0
+
+    def _of(self, values: Floats) -> Floats:
+        largest = np.partition(normalised(values), self.classes - 2, axis=-1)
+        return np.asarray(largest[..., -2] / largest[..., -1])
 
 
 @dataclass(frozen=True, kw_only=True)

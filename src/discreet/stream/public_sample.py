@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.components import leading
 from discreet.errors import BadInput
 
 Floats = NDArray[np.float64]
@@ -41,18 +42,6 @@ def components_of(sample: Any, count: int) -> Floats:
     """
     rows = _checked(sample, "components")
     return leading(rows.T @ rows / len(rows), count)
-
-
-def leading(moment: Floats, count: int) -> Floats:
-    """The ``count`` eigenvectors of largest eigenvalue, as rows; the largest number of each is positive."""
-    if type(count) is not int or not 1 <= count <= len(moment):
-        raise BadInput(
-            f"{count} components", f"there are {len(moment)} inputs", "Ask for 1 to as many as there are inputs"
-        )
-    _, vectors = np.linalg.eigh(moment)
-    rows = vectors[:, ::-1].T[:count]
-    signs = np.sign(rows[np.arange(count), np.abs(rows).argmax(axis=1)])
-    return np.ascontiguousarray(rows * signs[:, None])
 
 
 def _checked(sample: Any, what: str) -> Floats:

@@ -39,6 +39,7 @@ from discreet.privacy.events import (
     Laplace,
     PmfFamily,
     PoissonSampledGaussian,
+    Stated,
 )
 from discreet.privacy.exact import float_above
 from discreet.privacy.release_gate import ReleaseGate
@@ -205,6 +206,8 @@ def single(event: Event, count: int, *, interval: float, relation: Relation = "z
         return _release_gate(event.k, event.beta, interval).times(count * event.values)
     if isinstance(event, BoundedRange) and event.epsilon > 0:
         return _bounded_range(float_above(event.epsilon), interval).times(count)
+    if isinstance(event, Stated) and event.delta > 0:
+        return _stated(event, interval).times(count)
     return _pure_noise(event, interval).times(count)
 
 
@@ -243,7 +246,7 @@ def _spread(event: Event) -> tuple[float, float]:
     if isinstance(event, ReleaseGate):
         least = smallest_loss(event.beta)
         return largest_loss(event.k, event.beta) + least, event.values * min(least, least * least)
-    pure = event.pure_epsilon()
+    pure = event.epsilon if isinstance(event, Stated) else event.pure_epsilon()
     if pure is not None:
         epsilon = min(float(pure), 1e9)
         return epsilon, min(epsilon, epsilon * epsilon)
@@ -295,6 +298,15 @@ def _pure_noise(event: Event, interval: float) -> LossPair:
         promise = common.DifferentialPrivacyParameters(float_above(epsilon), 0)
         made = pld.from_privacy_parameters(promise, value_discretization_interval=interval)
     return _both_directions(made)
+
+
+def _stated(event: Stated, interval: float) -> LossPair:
+    """The pair that dominates every mechanism with this promise, in either direction alike."""
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    promise = common.DifferentialPrivacyParameters(float_above(event.epsilon), float_above(event.delta))
+    return _both_directions(pld.from_privacy_parameters(promise, value_discretization_interval=interval))
 
 
 def _bounded_range(epsilon: float, interval: float) -> LossPair:

@@ -16,7 +16,7 @@ from discreet.privacy.accounting.bounded_range import bounded_range_rdp
 from discreet.privacy.accounting.sampled_gaussian import Array, sampled_gaussian_rdp
 from discreet.privacy.accounting.tuned import tuned_rdp
 from discreet.privacy.event_forms import flatten
-from discreet.privacy.events import BoundedRange, Event, Gaussian, Laplace, PmfFamily, PoissonSampledGaussian
+from discreet.privacy.events import BoundedRange, Event, Gaussian, Laplace, PmfFamily, PoissonSampledGaussian, Stated
 from discreet.privacy.exact import float_above
 from discreet.privacy.release_gate import ReleaseGate
 from discreet.privacy.tuned import Tuned
@@ -54,6 +54,8 @@ def _single(event: Event, orders: Array) -> Array:
         case PmfFamily():
             return _family(event, orders)
         case ReleaseGate():  # beta^k is certain loss: no order is finite
+            return np.full(orders.size, np.inf)
+        case Stated() if event.delta > 0:  # delta may be certain loss: no order is finite
             return np.full(orders.size, np.inf)
         case Tuned():
             return _tuned(event, orders.tobytes())

@@ -1,0 +1,204 @@
+"""NearPrivate: which uncertain public records lie where uncertain private records are. It pays for looking.
+
+    1. components of the private embeddings, from a noisy second moment (Gaussian)      -> event 1
+    2. the ``uncertain`` most uncertain public records, projected; the score of the last of them is the threshold
+    3. each private record that scores at least the threshold counts for the public record nearest to it
+    4. counts with discrete Laplace noise of scale 1/``support_epsilon``                -> event 2
+    5. the public records with the largest noisy counts are labelled: free, as is every later look at the counts
+
+Guarantee (zero-out; docs/proofs/near-private.md): whether a private record counts, and where, depends on it and on
+public things alone, so one record changes one count by one: sensitivity 1. The paper takes the k most uncertain private
+records instead; there one record in pushes another out, which is 2 (docs/errata.md). A null, and a record whose score
+is at the bottom or whose embedding is not finite, counts nowhere. Both events join every path that trained.
+
+Symbols: ``uncertain`` k, ``components`` p, ``support_epsilon`` eps_support, ``noise_multiplier`` of DP-PCA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.components import private_components
+from discreet.components.ball import checked_radius
+from discreet.components.rows import ROWS, Floats, shape_of
+from discreet.errors import BadInput
+from discreet.noise import discrete_laplace, random_places
+from discreet.privacy.events import DiscreteLaplace, Event, Gaussian
+from discreet.privacy.exact import Number, exact_decimal
+from discreet.privacy.ledger import Receipt
+from discreet.records import Selection
+from discreet.selectors.diverse_public import COMPONENTS
+from discreet.selectors.public_records import checked_public, finite_lengths, in_pieces, looked_at, most_uncertain
+from discreet.selectors.receipts import pure_price, several
+from discreet.selectors.whole_coordinates import coordinates, nearest, whole_components
+
+SHARE_INSIDE = 0.9
+"""Of the public candidates, so many keep their length where no norm is declared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Support:
+    """Noisy counts of uncertain private records near each candidate, largest first. Audience: world; paid for.
+
+    ids         of public records
+    counts      theirs; noise may bring one below 0
+    threshold   the score from which a private record counted; public
+    norm        what embeddings were clipped to; public
+    """
+
+    ids: tuple[str, ...] = field(repr=False)
+    counts: tuple[int, ...] = field(repr=False)
+    threshold: float
+    norm: float
+    simulation: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearPrivate:
+    """``norm``: what embeddings are clipped to; None: the length that nine in ten of the public candidates keep.
+
+    ``bottom``: of the score, which a null has. A person's records would count more than once: for the unit person the
+    caller gives each person's highest-scoring record.
+    """
+
+    support_epsilon: Number
+    noise_multiplier: float
+    uncertain: int | None = None
+    components: int = COMPONENTS
+    norm: float | None = None
+    bottom: float = 0.0
+    name = "near-private"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "support_epsilon", exact_decimal(self.support_epsilon, "support_epsilon"))
+        if self.norm is not None:
+            checked_radius(self.norm)
+        if isinstance(self.components, bool) or not isinstance(self.components, int) or self.components < 1:
+            raise BadInput(f"{self.components} components", "it is not a whole number from 1", "Try 32")
+
+    def price(self, k: int, pool_size: int) -> tuple[Event, ...]:
+        """Components, then counts: whatever k is."""
+        return (
+            Gaussian(noise_multiplier=self.noise_multiplier),
+            DiscreteLaplace(epsilon=exact_decimal(self.support_epsilon, "support_epsilon")),
+        )
+
+    def select(
+        self,
+        *,
+        ids: Any,
+        scores: Any,
+        k: int,
+        receipt: Receipt | Sequence[Receipt],
+        phase: int = 0,
+        embeddings: Any = None,
+        private_scores: Any = None,
+        private_embeddings: Any = None,
+    ) -> Selection:
+        """k of ``ids``, those with the most support, in random order."""
+        found = self.support(
+            ids=ids,
+            scores=scores,
+            k=k,
+            receipt=receipt,
+            embeddings=embeddings,
+            private_scores=private_scores,
+            private_embeddings=private_embeddings,
+        )
+        paid = several(receipt)
+        best = found.ids[: min(k, len(found.ids))]
+        order = random_places(len(best), len(best), where=paid[1])
+        return Selection(
+            ids=tuple(best[place] for place in order.tolist()),
+            mechanism=self.name,
+            simulation=found.simulation,
+            epsilon=pure_price(*paid),
+            threshold=found.threshold,
+        )
+
+    def support(
+        self,
+        *,
+        ids: Any,
+        scores: Any,
+        k: int,
+        receipt: Receipt | Sequence[Receipt],
+        embeddings: Any,
+        private_scores: Any,
+        private_embeddings: Any,
+    ) -> Support:
+        """The noisy counts. ``private_scores``: (m,), ``private_embeddings``: (m, d), a null in its slot as well; m is
+        public. Embeddings are arrays or anything with a shape and slices, read a piece at a time.
+        """
+        names, values, count = checked_public(ids, scores, embeddings, k)
+        places = most_uncertain(values, looked_at(self.uncertain, count, len(names)))
+        width = shape_of(embeddings, "embeddings of public records")[1]
+        places, lengths = finite_lengths(embeddings, places)
+        if not len(places):
+            raise BadInput("support near private records", "no public record has a score and an embedding", "Add some")
+        own = _private_scores(private_scores, private_embeddings, width)
+        paid = several(receipt)
+        if len(paid) != 2:
+            raise BadInput(
+                "a selection near private records", f"it has {len(paid)} receipts, not 2", "Charge its price"
+            )
+        norm = self.norm if self.norm is not None else public_norm(lengths)
+        axes = private_components(private_embeddings, count=min(self.components, width), norm=norm, receipt=paid[0])
+        whole, threshold = whole_components(axes.components), float(values[places[-1]])
+        counted = (own >= threshold) & (own > self.bottom)
+        points = np.empty((len(places), len(whole)))
+        for some, rows in in_pieces(embeddings, places):
+            points[some] = coordinates(rows, whole, norm)
+        counts = counts_near(points, private_embeddings, counted, whole, norm)
+        noisy = discrete_laplace(counts, receipt=paid[1])
+        best = np.argsort(-noisy, kind="stable")  # of equal counts, the most uncertain first
+        return Support(
+            ids=tuple(names[place] for place in places[best].tolist()),
+            counts=tuple(int(one) for one in noisy[best]),
+            threshold=threshold,
+            norm=norm,
+            simulation=paid[1].simulation,
+        )
+
+
+def counts_near(
+    points: Floats, private_embeddings: Any, counted: NDArray[np.bool_], components: Floats, norm: float
+) -> NDArray[np.int64]:
+    """How many of the private records that count are nearest to each of ``points``. Private."""
+    found = np.zeros(len(points), dtype=np.int64)
+    for start in range(0, len(counted), ROWS):
+        mine = counted[start : start + ROWS]
+        if not mine.any():
+            continue
+        piece = np.asarray(private_embeddings[start : start + len(mine)], dtype=np.float64)[mine]
+        piece = piece[np.isfinite(piece).all(axis=1)]
+        found += np.bincount(nearest(coordinates(piece, components, norm), points), minlength=len(points))
+    return found
+
+
+def public_norm(lengths: Floats) -> float:
+    """The length that nine in ten of public rows keep; 1, where they are all zero."""
+    length = float(np.quantile(lengths, SHARE_INSIDE))
+    return min(max(length, 1e-90), 1e90) if length > 0 else 1.0
+
+
+def _private_scores(scores: Any, embeddings: Any, width: int) -> Floats:
+    """As they are; NaN scores nothing. How many there are is public."""
+    what = "private records"
+    try:
+        own = np.array(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(f"scores of {what}", "they are not numbers", "Give one number a record") from None
+    if embeddings is None or own.ndim != 1 or shape_of(embeddings, f"embeddings of {what}") != (len(own), width):
+        raise BadInput(
+            what,
+            "there is not a score and an embedding, as long as a public one, for each",
+            "Give both in one order",
+        )
+    own[np.isnan(own)] = -np.inf
+    return own

@@ -1,0 +1,201 @@
+"""Ordinary training on public records, from weights that are private already: fine-tuning, and learning by rotations.
+
+Guarantee: reads a start model (private by its own promise) and public records with their labels, and nothing else. So
+what comes out is post-processing of the start model: it costs nothing, and carries the same promise. Chance (order,
+views, new heads) comes from a public seed: the same records and labels give the same model.
+
+`rotations` is pre-training without labels (Gidaris et al. 2018): the trunk learns by how many quarters a public picture
+was turned; DP-SGD then starts from its weights.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from discreet.errors import BadInput
+from discreet.models.split import has_seam
+from discreet.trainers.dp_sgd.augmentation import views_of
+from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords
+from discreet.trainers.dp_sgd.losses import loss_named
+from discreet.trainers.dp_sgd.optimizing import average_into, build_optimizer
+from discreet.trainers.dp_sgd.schedules import factor_at
+from discreet.trainers.dp_sgd.settings import Settings
+from discreet.trainers.tensors import tensor_of
+from discreet.trainers.torch_predictor import Task, TorchPredictor, device_named
+
+QUARTERS = 4
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuning:
+    """``settings``: as of DP-SGD; what is about noise and clipping is not read. ``seed``: public."""
+
+    settings: Settings
+    epochs: int
+    batch: int
+    task: Task = "multiclass"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch"):
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= 10**6:
+                raise BadInput(f"fine-tuning with {name}={value}", "it is not a whole number from 1", "Try 20")
+
+    def train(self, start: nn.Module, records: CohortRecords, *, progress: Progress | None = None) -> TorchPredictor:
+        """A copy of ``start``, trained on the records that have a label; without any, as it was."""
+        module = copy.deepcopy(start)
+        labelled = np.flatnonzero(_labelled(records.y))
+        if len(labelled):
+            loss = _of_a_batch(self.settings, self.task)
+            self._run(module, records, labelled, loss, progress)
+        return TorchPredictor(module, task=self.task, device=self.settings.device)
+
+    def _run(
+        self,
+        module: nn.Module,
+        records: CohortRecords,
+        labelled: Any,
+        loss: Callable[[Any, Any], Any],
+        progress: Progress | None,
+    ) -> None:
+        device, settings = device_named(self.settings.device), self.settings
+        module.to(device).train()
+        chance = np.random.default_rng(self.seed)
+        steps = self.epochs * -(-len(labelled) // self.batch)
+        weights = [one for one in module.parameters() if one.requires_grad]
+        optimizer = build_optimizer(
+            settings.optimizer, weights, settings.learning_rate, dict(settings.optimizer_options)
+        )
+        averages = {name: value.detach().clone() for name, value in module.named_parameters()} if settings.ema else {}
+        step = 0
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(self.seed)  # dropout
+            for _ in range(self.epochs):
+                order = chance.permutation(labelled)
+                for first in range(0, len(order), self.batch):
+                    some = order[first : first + self.batch]
+                    for group in optimizer.param_groups:
+                        group["lr"] = settings.learning_rate * factor_at(settings.schedule, step, steps)
+                    optimizer.zero_grad(set_to_none=True)
+                    rows = self._rows(records, some, step, device)
+                    loss(module(rows), torch.from_numpy(np.ascontiguousarray(records.y[some])).to(device)).backward()
+                    optimizer.step()
+                    step += 1
+                    if settings.ema is not None:
+                        average_into(averages, dict(module.named_parameters()), settings.ema, step)
+                    if progress is not None:
+                        progress(step, steps)
+        if averages:
+            module.load_state_dict({**module.state_dict(), **averages})
+        module.eval()
+
+    def _rows(self, records: CohortRecords, some: Any, step: int, device: torch.device) -> Any:
+        rows = records.rows(np.sort(some))
+        back = np.argsort(np.argsort(some))  # a file is read forwards
+        if isinstance(rows, dict):
+            return {name: tensor_of(part[back], device) for name, part in rows.items()}
+        whole = tensor_of(rows[back], device)
+        if not self.settings.augmentations:
+            return whole
+        return views_of(whole, self.settings.augmentations, 1, self.seed + step).squeeze(1)
+
+
+def _labelled(y: Any) -> Any:
+    return y != MISSING if y.ndim == 1 else ~np.isnan(y).all(axis=1)
+
+
+def _of_a_batch(settings: Settings, task: Task) -> Callable[[Any, Any], Any]:
+    """The mean loss of a batch. One of the user's is called for each record, as in private training."""
+    if settings.loss == "cross-entropy" and task == "multiclass":
+        return lambda outputs, target: functional.cross_entropy(outputs, target.long())
+    one = loss_named(settings.loss)
+
+    def mean(outputs: Any, target: Any) -> Any:
+        each = [one(outputs[row : row + 1], target[row]).mean() for row in range(len(target))]
+        return torch.stack(each).mean()
+
+    return mean
+
+
+def rotations(
+    start: nn.Module,
+    pictures: Any,
+    *,
+    settings: Settings,
+    epochs: int,
+    batch: int,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> nn.Module:
+    """``start`` with a trunk that learnt to tell turned public ``pictures`` (n, C, H, W) apart; its head is as it was.
+
+    Reads public records alone: the weights may be where a private training begins.
+    """
+    if not has_seam(start):
+        raise BadInput("learning by rotations", "the model has no features() and head()", "Use a model of build_model")
+    shape = tuple(pictures.shape)
+    if len(shape) != 4 or shape[2] != shape[3]:
+        raise BadInput("learning by rotations", "the records are not square pictures", "Give (n, C, H, H)")
+    module = copy.deepcopy(start)
+    free = [one.requires_grad for one in module.parameters()]
+    turning = _Turning(module, _width(module, shape[1:]), seed)
+    records = CohortRecords(x=_Turned(pictures), y=np.tile(np.arange(QUARTERS), shape[0]))
+    plan = FineTuning(settings=settings, epochs=epochs, batch=batch, seed=seed)
+    labelled = np.arange(len(records))
+    plan._run(turning, records, labelled, _of_a_batch(settings, "multiclass"), progress)
+    for one, before in zip(module.parameters(), free, strict=True):
+        one.requires_grad_(before)
+    return module.cpu()
+
+
+class _Turning(nn.Module):
+    """The trunk of a model under a new head of four."""
+
+    def __init__(self, module: Any, width: int, seed: int) -> None:
+        super().__init__()
+        self.trunk = module
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.quarters = nn.Linear(width, QUARTERS)
+        if isinstance(module.head, nn.Module):
+            for one in module.head.parameters():
+                one.requires_grad_(False)
+
+    def forward(self, rows: Any) -> Any:
+        """Four outputs a picture."""
+        return self.quarters(self.trunk.features(rows).flatten(1))
+
+
+class _Turned:
+    """Every picture four times, turned by 0, 1, 2, 3 quarters; made when it is asked for."""
+
+    def __init__(self, pictures: Any) -> None:
+        self._pictures = pictures
+        self.shape = (QUARTERS * pictures.shape[0], *pictures.shape[1:])
+        self.dtype, self.ndim = np.dtype(np.float32), len(self.shape)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, key: Any) -> Any:
+        places = np.arange(len(self))[key]
+        rows = np.asarray(self._pictures[places // QUARTERS], dtype=np.float32)
+        turns = places % QUARTERS
+        for quarter in range(1, QUARTERS):
+            rows[turns == quarter] = np.rot90(rows[turns == quarter], quarter, axes=(2, 3))
+        return rows
+
+
+def _width(module: Any, inputs: tuple[int, ...]) -> int:
+    with torch.no_grad():
+        return int(module.eval().features(torch.zeros((1, *inputs))).flatten(1).shape[1])
