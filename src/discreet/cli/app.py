@@ -20,6 +20,7 @@ from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
 from discreet.cli.pool import pool_app
 from discreet.cli.predict import predict_command
+from discreet.cli.price import price_command
 from discreet.cli.progress import InterruptedAfterCharge, InterruptedBetweenCases, InterruptedCampaign
 from discreet.cli.replan import replan_command
 from discreet.cli.report import report_command
@@ -63,6 +64,7 @@ app.command("predict")(predict_command)
 app.command("stream")(stream_command)
 app.command("plan")(plan_command)
 app.command("tune-price")(tune_price_command)
+app.command("price")(price_command)
 app.add_typer(ledger_app)
 app.command("select")(select_command)
 app.command("verify")(verify_command)
