@@ -35,7 +35,7 @@ class Aggregator(Protocol):
         """How many more questions may be asked. Follows from public things and released answers."""
 
     def answer(self, counts: Integers) -> Places:
-        """An answer for each row of ``counts``, at most `left` of them."""
+        """An answer for each row of ``counts``, at most `left` of them; fewer, if it must stop on the way."""
 
 
 class NoisyMaximum:
@@ -105,13 +105,12 @@ class StableAnswer:
         return 0 if self._unstable == self._price.unstable else self._price.answers - self._asked
 
     def answer(self, counts: Integers) -> Places:
-        """One after the other; those after the last unstable one have no answer, and are not asked."""
+        """One after the other, up to the last unstable one."""
         epochs = self._begun()
         found: Places = []
         for row, distance in zip(counts, distances(counts), strict=True):
             if not self.left:
-                found.append(None)
-                continue
+                break
             self._asked += 1
             unstable = epochs.above(-float(distance), -self._price.threshold)
             self._unstable += unstable

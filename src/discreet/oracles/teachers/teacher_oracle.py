@@ -66,9 +66,9 @@ class TeacherOracle:
         if new:
             rows = np.array([self._row[name] for name in new], dtype=np.int64)
             found = self._aggregator.answer(self._votes.counts[rows])
-            for name, place in zip(new, found, strict=True):
+            for name, place in zip(new, found, strict=False):  # what came after the last unstable one was not asked
                 self._answers[name] = None if place is None else self._votes.classes[place]
-        return [self._answers[name] for name in ids]
+        return [self._answers.get(name) for name in ids]
 
     def ask(self, questions: Sequence[Question]) -> None:
         """Answer questions about public records; all of them, or none."""

@@ -24,7 +24,8 @@ from discreet.trainers.teachers.fitting import seeded
 
 Integers = NDArray[np.int64]
 Ask = Callable[[Sequence[int]], Sequence[str | None]]
-"""Places of public records in, an answer each out: a class, or None. It charges before it draws."""
+"""Places of public records in, an answer each out: a class, or None. It charges before it draws. Fewer answers than places:
+no more may be asked."""
 Unstable = Literal["arbitrary", "dropped", "pseudo-label"]
 
 
@@ -72,12 +73,13 @@ class Pupil:
         self._code = {name: place for place, name in enumerate(self.classes)}
         self.rng = np.random.default_rng(self.seed)
 
-    def question(self, places: Sequence[int]) -> None:
-        """Ask about ``places``, and take the answers down."""
-        given = self.ask(list(places))
-        for place, answer in zip(places, given, strict=True):
+    def question(self, places: Sequence[int]) -> bool:
+        """Ask about ``places``, and take the answers down; whether all could be asked."""
+        given = self.ask(list(places)) if places else []
+        for place, answer in zip(places, given, strict=False):
             self.asked.append(int(place))
             self.heard.append(None if answer is None else self._code[answer])
+        return len(given) >= len(places)
 
     def lessons(self) -> tuple[Integers, Integers]:
         """Places and class numbers to learn from: answers, what unstable ones become, and what was inferred."""

@@ -55,8 +55,8 @@ def disagreement_student(
     cap = checked_cap(answers, len(x))
     order = pupil.rng.permutation(len(x))
     seen = min(first, cap)
-    pupil.question(order[:seen].tolist())
-    while seen < len(x) and len(pupil.asked) < cap:
+    more = pupil.question(order[:seen].tolist())
+    while more and seen < len(x) and len(pupil.asked) < cap:
         batch = order[seen : math.ceil(seen * growth)]
         seen += len(batch)
         model = pupil.model()
@@ -64,7 +64,7 @@ def disagreement_student(
         outside = batch[~region]
         if len(outside):
             pupil.inferred |= dict(zip(outside.tolist(), model.predict(x[outside]).tolist(), strict=True))
-        pupil.question(batch[region][: cap - len(pupil.asked)].tolist())
+        more = pupil.question(batch[region][: cap - len(pupil.asked)].tolist())
     return pupil.done(pupil.model())
 
 

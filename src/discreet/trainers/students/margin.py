@@ -35,15 +35,15 @@ def margin_student(
     pupil = Pupil(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
     cap = checked_cap(answers, len(x))
     order = pupil.rng.permutation(len(x))
-    pupil.question(order[: min(first, cap)].tolist())
+    more = pupil.question(order[: min(first, cap)].tolist())
     model = pupil.model()
-    while len(pupil.asked) < cap:
+    while more and len(pupil.asked) < cap:
         size = min(max(1, int(len(pupil.asked) * (growth - 1))), cap - len(pupil.asked))
         unasked = np.setdiff1d(order, pupil.asked)
         pupil.rng.shuffle(unasked)
         drawn = unasked[: int(size * random_share)]
         rest = unasked[len(drawn) :]
         torn = rest[np.argsort(margins(model, x[rest]), kind="stable")[: size - len(drawn)]]
-        pupil.question(np.concatenate([drawn, torn]).tolist())
+        more = pupil.question(np.concatenate([drawn, torn]).tolist())
         model = pupil.model()
     return pupil.done(with_pseudo_labels(pupil, model) if pseudo_labels else model)
