@@ -85,9 +85,9 @@ def test_confident_checks_keep_their_claim_and_half_the_noise_does_not():
 def stable_runs(epsilon, distances, runs, threshold):
     """In how many epochs all questions but the last are stable and the last is not."""
     ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(13))
+    receipt = ledger.charge(event=Pure(epsilon=epsilon), count=runs, who="private", why="attack")
     hits = 0
-    for _ in range(runs):
-        receipt = ledger.charge(event=Pure(epsilon=epsilon), who="private", why="attack")
+    for _ in range(runs):  # each begins an epoch of its own
         vector = SparseVector(receipt=receipt)
         first = next((place for place, d in enumerate(distances) if vector.above(-float(d), -threshold)), None)
         hits += first == len(distances) - 1

@@ -104,7 +104,7 @@ def _census(raw: Any, private: Any, public: Any, test: Any) -> tuple[Floats, Flo
         return np.concatenate([numbers, flags], axis=1)
 
     base = matrix(shown)
-    middle, spread = base[:, : len(_NUMBERS)].mean(axis=0), base[:, : len(_NUMBERS)].std(axis=0)
+    middle, spread = base[:, : len(_NUMBERS)].mean(axis=0), np.maximum(base[:, : len(_NUMBERS)].std(axis=0), 1e-9)
 
     def prepared(rows: Floats) -> Floats:
         rows[:, : len(_NUMBERS)] = np.clip((rows[:, : len(_NUMBERS)] - middle) / spread, -3, 3)

@@ -24,8 +24,10 @@ from discreet.trainers.teachers.fitting import seeded
 
 Integers = NDArray[np.int64]
 Ask = Callable[[Sequence[int]], Sequence[str | None]]
-"""Places of public records in, an answer each out: a class, or None. It charges before it draws. Fewer answers than places:
-no more may be asked."""
+"""Places of public records in, an answer each out: a class, or None. It charges before it draws.
+
+Fewer answers than places: no more may be asked.
+"""
 Unstable = Literal["arbitrary", "dropped", "pseudo-label"]
 
 
