@@ -125,4 +125,8 @@ def _pictures(raw: Any, private: Any, public: Any, test: Any) -> tuple[Floats, F
     middle = shown.mean(axis=0)
     _, _, turned = np.linalg.svd(shown - middle, full_matrices=False)
     axes = turned[:_COMPONENTS].T
-    return tuple((rows.reshape(len(rows), -1) / 255.0 - middle) @ axes for rows in (raw[private], raw[public], test))  # type: ignore[return-value]
+    return _turned(raw[private], middle, axes), _turned(raw[public], middle, axes), _turned(test, middle, axes)
+
+
+def _turned(pictures: Any, middle: Floats, axes: Floats) -> Floats:
+    return np.asarray((pictures.reshape(len(pictures), -1) / 255.0 - middle) @ axes)

@@ -131,7 +131,7 @@ def distances(counts: Integers) -> Integers:
     """How many teachers could change their vote without changing the winner: max(0, ceil(lead/2) - 1)."""
     ordered = np.sort(counts, axis=1)
     leads = ordered[:, -1] - ordered[:, -2]
-    return np.maximum(0, -(-leads // 2) - 1)
+    return np.asarray(np.maximum(0, -(-leads // 2) - 1), dtype=np.int64)
 
 
 def build_aggregator(price: VotePrice, ledger: Ledger, who: str) -> Aggregator:

@@ -110,7 +110,8 @@ def _active_excess(
     d = dimension
     of_teachers = (d * teachers * max(math.log(private / d), 1) + math.log(2 * teachers / gamma)) / private
     of_student = (d * max(math.log((public + private) / d), 1) + math.log(2 / gamma)) / public
-    return min(1.0, max(float(eta) ** (2 / (2 - tau)) * of_teachers ** (tau / (2 - tau)), of_student))
+    excess = math.pow(eta, 2 / (2 - tau)) * math.pow(of_teachers, tau / (2 - tau))
+    return min(1.0, max(excess, of_student))
 
 
 def _checked(private: int, public: int, dimension: int, tau: float, epsilon: float, delta: float, gamma: float) -> None:
