@@ -102,9 +102,9 @@ def _overlaps(rows: Sequence[Row]) -> Table:
             if row["student"] == "disagreement" and row["aggregator"] == "gaussian" and row.get("asked_places")
         }
         for row in [r for r in mine if r["aggregator"] == "sparse" and r["student"] == "passive"]:
-            unstable, asked = set(json.loads(row["places"])), active.get(row["seed"])
-            if asked and unstable:
-                both = len(unstable & asked) / len(unstable)
+            paid, asked = set(json.loads(row["places"])), active.get(row["seed"])
+            if asked and paid:
+                both = len(paid & asked) / len(paid)
                 lines.append((problem, row["epsilon"], row["unstable"], both, len(asked) / row["cap"]))
     told: dict[tuple[str, float, int], list[tuple[float, float]]] = {}
     for problem, epsilon, unstable, both, chance in lines:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from discreet.trainers.students.asking import Ask, Pupil, Student, Unstable, checked_cap
 from discreet.trainers.students.inferring import with_pseudo_labels
 
@@ -25,6 +27,7 @@ def passive_student(
 ) -> Student:
     """Ask about ``answers`` of the public records ``x``, drawn at random (all of them, if it is as many)."""
     pupil = Pupil(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
-    pupil.question(pupil.rng.permutation(len(x))[: checked_cap(answers, len(x))].tolist())
+    order = np.random.default_rng([seed, 2]).permutation(len(x))  # not the order in which active students look
+    pupil.question(order[: checked_cap(answers, len(x))].tolist())
     model = pupil.model()
     return pupil.done(with_pseudo_labels(pupil, model) if pseudo_labels else model)
