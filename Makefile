@@ -52,6 +52,8 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/campaign.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/teachers.py
+	$(BIN)/python benchmarks/teacher_noise.py
 	$(BIN)/python benchmarks/stream_service.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sketches.py $(DATA)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/streams.py $(DATA)

@@ -28,6 +28,7 @@ THOROUGH = (
     "noise/test_distributions.py",
     "noise/test_lazy_top.py",
     "noise/test_top.py",
+    "oracles/test_teacher_attack.py",
     "planning/test_plan_space.py",
     "privacy/certificate/test_verify.py",
     "privacy/ledger/test_exact_attack.py",

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from discreet.errors import BadInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Value = str | tuple[str, ...] | None
 """Of an answer: a class, several of them (or none: an empty tuple) for multi-label tasks, or None for a skip."""
@@ -132,3 +138,34 @@ class Exposure:
     kind: str
     audience: str
     at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Votes:
+    """How many of ``teachers`` teachers vote for each class, for each public record. Audience: owner, unpaid for.
+
+    ids       of the public records, the user's own
+    classes   the names of the columns
+    counts    (records, classes), whole numbers; each row sums to ``teachers``
+
+    One unit of the private data is with one teacher, and moves at most one vote a row. Once there are votes, the
+    private data is not needed any more.
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    counts: NDArray[np.int64] = field(repr=False)
+    teachers: int
+
+    def __post_init__(self) -> None:
+        shape = (len(self.ids), len(self.classes))
+        if self.counts.shape != shape or self.counts.dtype.kind not in "iu" or len(set(self.ids)) != len(self.ids):
+            raise BadInput("votes", f"they are not whole numbers of the shape {shape}, a row an id", "Count them again")
+        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
+            raise BadInput("votes", "there are fewer than two classes, or one of them twice", "Declare the classes")
+        if self.counts.size and ((self.counts < 0).any() or (self.counts.sum(axis=1) != self.teachers).any()):
+            raise BadInput("votes", "a row is not one vote a teacher", "Let every teacher vote on every record")
+
+    def __repr__(self) -> str:
+        """Public facts only."""
+        return f"Votes(records={len(self.ids)}, classes={len(self.classes)}, teachers={self.teachers})"

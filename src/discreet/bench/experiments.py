@@ -62,6 +62,9 @@ from discreet.bench.stream_grid import FIG_2, FIG_3, FIG_4, FIG_5
 from discreet.bench.stream_questions import QUESTIONS, SEEDS, questions_charts, questions_tables
 from discreet.bench.stream_sizes_and_slabs import fig_4_charts, fig_4_tables, fig_5_charts, fig_5_tables
 from discreet.bench.tables import Table
+from discreet.bench.teacher_cases import TeacherCase
+from discreet.bench.teacher_grid import TEACHERS_ADULT, TEACHERS_MNIST
+from discreet.bench.teacher_tables import teacher_charts, teacher_tables
 from discreet.errors import BadInput
 
 
@@ -302,6 +305,24 @@ EXPERIMENTS = {
             tables=checkpoint_tables,
             charts=checkpoint_charts,
             case=PublicCase,
+        ),
+        Experiment(
+            name="teachers-adult",
+            about="teachers on Adult: aggregators, students, numbers of teachers (PATE)",
+            blocks=TEACHERS_ADULT,
+            seeds=5,
+            tables=teacher_tables,
+            charts=teacher_charts,
+            case=TeacherCase,
+        ),
+        Experiment(
+            name="teachers-mnist",
+            about="teachers on MNIST: aggregators, students, numbers of teachers (PATE)",
+            blocks=TEACHERS_MNIST,
+            seeds=5,
+            tables=teacher_tables,
+            charts=teacher_charts,
+            case=TeacherCase,
         ),
     )
 }

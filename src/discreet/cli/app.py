@@ -22,6 +22,7 @@ from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
 from discreet.cli.pool import pool_app
 from discreet.cli.predict import predict_command
+from discreet.cli.price import price_command
 from discreet.cli.progress import InterruptedAfterCharge, InterruptedBetweenCases, InterruptedCampaign
 from discreet.cli.release import release_command
 from discreet.cli.replan import replan_command
@@ -68,6 +69,7 @@ app.command("predict")(predict_command)
 app.command("stream")(stream_command)
 app.command("plan")(plan_command)
 app.command("tune-price")(tune_price_command)
+app.command("price")(price_command)
 app.add_typer(ledger_app)
 app.command("select")(select_command)
 app.command("release")(release_command)

@@ -13,6 +13,7 @@ from discreet.noise.seeds import remembers_inputs, same_inputs, shared_secret, s
 from discreet.noise.sources import OperatingSystem, Recording, Replaying, Seeded, Source
 from discreet.noise.top import gaussian_top, laplace_top
 from discreet.noise.tuned import TunedRuns, tuned_runs
+from discreet.noise.votes import noisy_winner
 
 __all__ = [
     "EndlessCoins",
@@ -37,6 +38,7 @@ __all__ = [
     "highest",
     "laplace",
     "laplace_top",
+    "noisy_winner",
     "numerator",
     "poisson_mask",
     "random_coins",

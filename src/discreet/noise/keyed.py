@@ -10,6 +10,7 @@ Assumption: ids are unique, public and not derived from content; the master key 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -72,7 +73,8 @@ class SecretKey:
         """Which shard (from 0) each id falls into; ``shares`` sum to exactly 1."""
         if not shares or exact_sum(shares) != 1 or min(shares) <= 0:
             raise BadInput("cutting into shards", "the shares are not positive with sum 1", "Give shares that sum to 1")
-        ends = [numerator(exact_sum(shares[: i + 1]), up=False) for i in range(len(shares) - 1)]
+        sums = itertools.accumulate(shares[:-1], lambda total, share: exact_sum((total, share)))
+        ends = [numerator(total, up=False) for total in sums]
         words = self.words(ids, "shards") >> np.uint64(1)
         return np.asarray(np.searchsorted(np.array(ends, dtype=np.uint64), words, "right"))
 

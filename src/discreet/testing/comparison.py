@@ -99,6 +99,8 @@ def excess(left: Call, right: Call) -> str:
     if a.shape != b.shape:
         return "its inputs have another shape on the neighbour"
     gaps = np.abs(a - b).ravel()
+    if left.measure == "votes":
+        return _one_vote(gaps)
     if left.measure == "one-record":
         return _one_record(left, np.asarray(left.inputs), np.asarray(right.inputs))
     size = {"l1": gaps.sum(), "l2": float(np.sqrt((gaps**2).sum()))}.get(left.measure, gaps.max(initial=0.0))
@@ -106,6 +108,12 @@ def excess(left: Call, right: Call) -> str:
         return f"its inputs are {size / left.sensitivity:.6g} times the declared sensitivity apart"
     if left.measure == "linf-up" and (a > b).any() and (a < b).any():
         return "it was declared monotone, but a record raises some scores and lowers others"
+    return ""
+
+
+def _one_vote(gaps: Any) -> str:
+    if gaps.max(initial=0.0) > 1 or gaps.sum() > 2:
+        return "more than one vote moved with one unit"
     return ""
 
 

@@ -339,9 +339,10 @@ def test_a_response_cannot_hide_in_another_event(wrapped):
 def test_a_sum_a_hair_above_the_budget_is_refused():
     hair = Pure(epsilon="0.3000000000000000000001")
     choice = [Path(name="p", stays=(Stay(who="pool", choice="touched"),))]
-    for paths in (choice, [Path(name="p", stays=(Stay(who="pool"),))]):
+    composes = [Path(name="p", stays=(Stay(who="pool"),))]  # where a delta of 1e-6 would pay for the hair
+    for paths, delta in ((choice, "1e-6"), (choice, "1e-30"), (composes, "1e-30")):
         with pytest.raises(BudgetExceeded):
-            new(committed(Budget(epsilon="0.3", delta="1e-6"), [Line(who="pool", event=hair)], paths=paths))
+            new(committed(Budget(epsilon="0.3", delta=delta), [Line(who="pool", event=hair)], paths=paths))
 
 
 def test_what_may_decide_a_path_must_be_a_pure_loss():

@@ -274,7 +274,6 @@ def _gaussian(sigma: float, rate: float, interval: float, relation: Relation) ->
 
 
 def _pure_noise(event: Event, interval: float) -> LossPair:
-    from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     epsilon = event.pure_epsilon()
@@ -288,15 +287,14 @@ def _pure_noise(event: Event, interval: float) -> LossPair:
         return _both_directions(pld.identity(value_discretization_interval=interval))
     if isinstance(event, Laplace):
         made = pld.from_laplace_mechanism(1 / float_above(epsilon), value_discretization_interval=interval)
-    elif isinstance(event, DiscreteLaplace) and event.sensitivity <= MOST_SENSITIVITY:
+    elif isinstance(event, DiscreteLaplace) and 1 < event.sensitivity <= MOST_SENSITIVITY:
         made = pld.from_discrete_laplace_mechanism(
             float_above(epsilon) / event.sensitivity,
             sensitivity=event.sensitivity,
             value_discretization_interval=interval,
         )
     else:
-        promise = common.DifferentialPrivacyParameters(float_above(epsilon), 0)
-        made = pld.from_privacy_parameters(promise, value_discretization_interval=interval)
+        return _pure(float_above(epsilon), interval)
     return _both_directions(made)
 
 
@@ -307,6 +305,24 @@ def _stated(event: Stated, interval: float) -> LossPair:
 
     promise = common.DifferentialPrivacyParameters(float_above(event.epsilon), float_above(event.delta))
     return _both_directions(pld.from_privacy_parameters(promise, value_discretization_interval=interval))
+
+
+def _pure(epsilon: float, interval: float) -> LossPair:
+    """The pair that dominates every epsilon-DP mechanism, losses of -epsilon and epsilon, in either direction alike.
+
+    Its curve is read at the points of the grid and joined by chords, which costs the square of the interval; rounding
+    both losses up to the grid, as a pmf of atoms is made, would cost the interval itself at every step.
+    """
+    from dp_accounting.pld import pld_pmf
+
+    top = math.ceil(epsilon / interval) + 1
+    grid = np.arange(-top, top + 1, dtype=np.float64) * interval
+    inside = np.clip(grid, -epsilon, epsilon)
+    curve = -np.expm1(inside - epsilon) / (1 + math.exp(-epsilon))
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+        interval, -top, top, np.where(grid < -epsilon, -np.expm1(np.minimum(grid, 0.0)), curve)
+    )
+    return LossPair(pmf, pmf)
 
 
 def _bounded_range(epsilon: float, interval: float) -> LossPair:

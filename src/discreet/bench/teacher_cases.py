@@ -1,0 +1,234 @@
+"""One set, one number of teachers, one seed: votes once, then every aggregator, epsilon and student on them.
+
+A row is one student: what was asked and answered, its accuracy on the test set, and how often answers were the plain
+majority's. Beside them, at no price and not private: a student of the plain majority, one of the true labels, and the
+model of all private data. Everything is a simulation on public sets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.bench.teacher_sets import TeacherData, TeacherSet, teacher_set
+from discreet.errors import InfeasiblePlan
+from discreet.noise import SecretKey, Seeded
+from discreet.oracles.teachers import TeacherOracle
+from discreet.planning.teachers import VotePrice, price_answers
+from discreet.privacy.budget import Budget
+from discreet.privacy.ledger import Ledger, MemorySink
+from discreet.records import Votes
+from discreet.trainers.students import disagreement_student, margin_student, passive_student, voting_student
+from discreet.trainers.students.asking import Student
+
+DELTA = "1e-6"
+Ask = Callable[[Any], list[str | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherProblem:
+    """``answers``: caps that are tried at each epsilon, fixed beforehand; ``unstable``: T for the sparse vector."""
+
+    name: str
+    data: TeacherData
+    teachers: int
+    answers: tuple[int, ...]
+    unstable: tuple[int, ...]
+    strength: float = 1.0
+
+    def settings(self) -> dict[str, Any]:
+        """All that distinguishes it from another."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherMethod:
+    """Which aggregators and epsilons are tried on one problem's votes, and with which students."""
+
+    name: str
+    aggregators: tuple[str, ...]
+    epsilons: tuple[str, ...]
+    students: tuple[str, ...]
+
+    def settings(self) -> dict[str, Any]:
+        """All that distinguishes it from another."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherCase:
+    """A cell of the grid."""
+
+    problem: TeacherProblem
+    method: TeacherMethod
+    seed: int
+
+    @property
+    def digest(self) -> str:
+        """Names the case: another setting anywhere is another case."""
+        told = {"teachers": self.problem.settings(), "method": self.method.settings(), "seed": self.seed}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+    def names(self) -> dict[str, Any]:
+        """Of the problem and the method, and the seed."""
+        return {"problem": self.problem.name, "method": self.method.name, "seed": self.seed}
+
+    def plan_name(self) -> str | None:
+        """Nothing is made beforehand."""
+        return None
+
+    def make_plan(self, data: Path | None, plans: Path) -> None:
+        """Nothing to make."""
+
+    def gradients(self, data: Path | None, plans: Path) -> int:
+        """Records that are learnt from: all teachers' once, and each student's."""
+        students = len(self.method.aggregators) * len(self.method.epsilons) * len(self.method.students)
+        return 50_000 + students * sum(self.problem.answers)
+
+    def run(self, data: Path | None, plans: Path | None = None) -> list[dict[str, Any]]:
+        """Rows of free baselines, then of every price."""
+        whole = teacher_set(self.problem.data, data, self.seed)
+        votes = _votes(self.problem, data, self.seed)
+        common = {"made_of": whole.made_of, "teachers": self.problem.teachers}
+        return [row | common for row in (*_free(whole, votes, self.problem), *self._paid(whole, votes))]
+
+    def _paid(self, whole: TeacherSet, votes: Votes) -> Iterator[dict[str, Any]]:
+        majority = votes.counts.argmax(axis=1)
+        for aggregator in self.method.aggregators:
+            for epsilon in self.method.epsilons:
+                for price in _prices(self.problem, aggregator, epsilon, len(whole.public_ids), len(whole.classes)):
+                    about = {"aggregator": aggregator, "epsilon": float(epsilon)}
+                    if isinstance(price, InfeasiblePlan):
+                        yield about | {"student": "refused", "needed": int(price.nearest["teachers"])}
+                        continue
+                    about |= {"cap": price.answers, "unstable": getattr(price, "unstable", None)}
+                    for student in self.method.students:
+                        yield about | _asked(whole, votes, price, student, self.seed, majority)
+
+    def __str__(self) -> str:
+        return f"{self.problem.name}, {self.method.name}, seed {self.seed}"
+
+
+@lru_cache(maxsize=1)
+def _votes(problem: TeacherProblem, data: Path | None, seed: int) -> Votes:
+    from sklearn.linear_model import LogisticRegression
+
+    from discreet.trainers.teachers import train_teachers
+
+    whole = teacher_set(problem.data, data, seed)
+    return train_teachers(
+        whole.x,
+        [whole.classes[code] for code in whole.y],
+        units=whole.units,
+        public=whole.public_x,
+        public_ids=whole.public_ids,
+        classes=whole.classes,
+        teachers=problem.teachers,
+        estimator=LogisticRegression(C=problem.strength),
+        key=SecretKey(hashlib.sha256(f"bench {seed}".encode()).digest()),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _price(aggregator: str, epsilon: str, teachers: int, classes: int, answers: int, unstable: int) -> VotePrice:
+    budget = Budget(epsilon=epsilon, delta=DELTA)
+    return price_answers(
+        aggregator, budget=budget, teachers=teachers, classes=classes, answers=answers, unstable=unstable
+    )
+
+
+def _prices(
+    problem: TeacherProblem, aggregator: str, epsilon: str, public: int, classes: int
+) -> Iterator[VotePrice | InfeasiblePlan]:
+    """Of a noisy maximum one for each cap; of a sparse vector, whose questions are nearly free, one for each T."""
+    sparse = aggregator.startswith("sparse")
+    for number in problem.unstable if sparse else problem.answers:
+        answers, unstable = (public, min(number, public)) if sparse else (min(number, public), 1)
+        try:
+            yield _price(aggregator, epsilon, problem.teachers, classes, answers, unstable)
+        except InfeasiblePlan as refused:
+            yield refused
+
+
+def _asked(
+    whole: TeacherSet, votes: Votes, price: VotePrice, student: str, seed: int, majority: NDArray[np.int64]
+) -> dict[str, Any]:
+    ledger = Ledger.create(MemorySink(), price.terms(), source=Seeded(seed))
+    oracle = TeacherOracle(votes, price=price, ledger=ledger)
+
+    def ask(places: Any) -> list[str | None]:
+        """As far as questions are left."""
+        ids = [votes.ids[place] for place in places][: oracle.left]
+        oracle.answer(ids)
+        known = oracle.answers
+        return [known[name] for name in ids if name in known]
+
+    made = taught(student, whole, ask, price.answers, seed)
+    places, known = np.array(made.asked, dtype=np.int64), oracle.answers
+    answers = [known[votes.ids[place]] for place in places]
+    heard = np.array([answer is not None for answer in answers], dtype=bool)
+    codes = np.array([votes.classes.index(answer) for answer in answers if answer is not None], dtype=np.int64)
+    return {
+        "student": student,
+        "accuracy": float((made.predict(whole.test_x) == whole.test_y).mean()),
+        "asked": len(places),
+        "answered": int(heard.sum()),
+        "as_majority": float((codes == majority[places[heard]]).mean()) if heard.any() else None,
+        "right": float((codes == whole.public_y[places[heard]]).mean()) if heard.any() else None,
+        "inferred": made.inferred,
+        "asked_places": json.dumps(sorted(map(int, places))) if student == "disagreement" else None,
+        "places": json.dumps(sorted(int(place) for place, known in zip(places, heard, strict=True) if not known)),
+    }
+
+
+def taught(student: str, whole: TeacherSet, ask: Ask, answers: int, seed: int) -> Student:
+    """The student called so: a way of asking, and what its name adds."""
+    from sklearn.linear_model import LogisticRegression
+
+    shape: dict[str, Any] = {"classes": whole.classes, "answers": answers, "seed": seed}
+    linear = LogisticRegression(C=0.1, max_iter=300)
+    way, _, more = student.partition(", ")
+    if way == "passive":
+        estimator = voting_student(rounds=100) if more == "voting" else linear
+        unstable = more if more in ("arbitrary", "pseudo-label") else "dropped"
+        return passive_student(
+            whole.public_x,
+            ask,
+            **shape,
+            estimator=estimator,
+            unstable=unstable,  # type: ignore[arg-type]
+            pseudo_labels=more == "pseudo-labels",
+        )
+    if way == "margin":
+        return margin_student(whole.public_x, ask, **shape, estimator=linear, pseudo_labels=more == "pseudo-labels")
+    return disagreement_student(whole.public_x, ask, **shape, estimator=linear)
+
+
+def _free(whole: TeacherSet, votes: Votes, problem: TeacherProblem) -> Iterator[dict[str, Any]]:
+    """Nothing of this is private."""
+    from sklearn.linear_model import LogisticRegression
+
+    majority = votes.counts.argmax(axis=1)
+    right = float((majority == whole.public_y).mean())
+    for student, x, y in (
+        ("all private data", whole.x, whole.y),
+        ("true labels", whole.public_x, whole.public_y),
+        ("plain majority", whole.public_x, majority),
+    ):
+        model = LogisticRegression(C=0.1 if student == "plain majority" else 1.0, max_iter=1000)
+        known = np.unique(y)
+        says = model.fit(x, y).predict(whole.test_x) if len(known) > 1 else np.full(len(whole.test_y), known[0])
+        accuracy = float((says == whole.test_y).mean())
+        yield {"aggregator": "not private", "student": student, "accuracy": accuracy, "right": right}
+    from discreet.planning.teachers.margins import approximate_margin
+
+    for margin, nu, bound in approximate_margin(votes.counts, np.arange(0.0, 0.5, 0.025)):
+        yield {"aggregator": "margin", "student": "none", "margin": margin, "nu": nu, "nu_bound": bound}

@@ -1,0 +1,145 @@
+"""Active student queries (ASQ, the paper's Algorithm 4): ask only where hypotheses that fit the answers still disagree.
+
+Disagreement-based active learning (Hanneke 2014) over the public records in random order, in batches that grow, so
+that a model is trained O(log m) times and not at every record. Records outside the region of disagreement are labelled
+by the model, for free, and learnt from. ``answers`` is a cap fixed beforehand.
+
+Whether hypotheses disagree on a record is asked of an ERM oracle (what it costs the training fit to say otherwise
+there):
+
+    quadratic   linear students of two classes: the least rise of the logistic loss that flips a record with margin z is
+                z^2 / (2 x' H^-1 x) to second order, H the loss's Hessian. One factorisation serves all records
+    committee   any student (trees, networks): models of resampled answers, which fit nearly as well; a record is in the
+                region if one of them disagrees. From inside: what no member sees is missed
+    refit       any student, exact and slow: the model is trained again with the record's label turned and held
+
+The rise that is allowed is ``caution`` (log n + sqrt(n err log n)), n what was learnt from and err its training error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import BadInput
+from discreet.trainers.students.asking import Ask, Integers, Pupil, Student, Unstable, checked_cap
+
+Oracle = Literal["quadratic", "committee", "refit"]
+Bools = NDArray[np.bool_]
+FIRST, GROWTH, CAUTION, MEMBERS = 50, 2.0, 0.1, 8
+_HELD = 1e3
+"""The weight of a record whose label is held: more than all others can outvote in practice."""
+
+
+def disagreement_student(
+    x: Any,
+    ask: Ask,
+    *,
+    classes: Sequence[str],
+    estimator: Any,
+    answers: int,
+    seed: int = 0,
+    unstable: Unstable = "dropped",
+    oracle: Oracle | None = None,
+    first: int = FIRST,
+    growth: float = GROWTH,
+    caution: float = CAUTION,
+) -> Student:
+    """Ask about at most ``answers`` of the public records ``x``. ``oracle``: by default the one that suits."""
+    pupil = Pupil(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
+    disagrees = _oracle(oracle or _suited(estimator, len(classes)), caution)
+    cap = checked_cap(answers, len(x))
+    order = pupil.rng.permutation(len(x))
+    seen = min(first, cap)
+    more = pupil.question(order[:seen].tolist())
+    while more and seen < len(x) and len(pupil.asked) < cap:
+        batch = order[seen : math.ceil(seen * growth)]
+        seen += len(batch)
+        model = pupil.model()
+        region = disagrees(pupil, model, batch)
+        outside = batch[~region]
+        if len(outside):
+            pupil.inferred |= dict(zip(outside.tolist(), model.predict(x[outside]).tolist(), strict=True))
+        more = pupil.question(batch[region][: cap - len(pupil.asked)].tolist())
+    return pupil.done(pupil.model())
+
+
+def _suited(estimator: Any, classes: int) -> Oracle:
+    from sklearn.linear_model import LogisticRegression
+
+    return "quadratic" if classes == 2 and isinstance(estimator, LogisticRegression) else "committee"
+
+
+def _oracle(name: str, caution: float) -> Callable[[Pupil, Any, Integers], Bools]:
+    ways = {"quadratic": _quadratic, "committee": _committee, "refit": _refit}
+    if name not in ways or not 0 < caution < math.inf:
+        raise BadInput(
+            f"the oracle {name}", "there is none, or its caution is not positive", f"Choose {', '.join(ways)}"
+        )
+
+    def asked(pupil: Pupil, model: Any, batch: Integers) -> Bools:
+        if len(getattr(model, "classes_", ())) < 2:  # nothing was learnt yet: everything is open
+            return np.ones(len(batch), dtype=bool)
+        return ways[name](pupil, model, batch, caution)
+
+    return asked
+
+
+def allowed_rise(places: Integers, codes: Integers, pupil: Pupil, model: Any, caution: float) -> float:
+    """How much worse, in records, a hypothesis may fit and still be thought of."""
+    n = len(places)
+    error = float((model.predict(pupil.x[places]) != codes).mean())
+    log = math.log(n + 1)
+    return caution * (log + math.sqrt(n * error * log))
+
+
+def _quadratic(pupil: Pupil, model: Any, batch: Integers, caution: float) -> Bools:
+    places, codes = pupil.lessons()
+    rows = _with_one(pupil.x[places])
+    weights = np.append(model.coef_[0], model.intercept_[0])
+    p = 1 / (1 + np.exp(-np.clip(rows @ weights, -30, 30)))
+    hessian = (rows * (p * (1 - p))[:, None]).T @ rows
+    ridge = 1 / float(getattr(model, "C", 1.0))
+    hessian[np.diag_indices_from(hessian)] += np.append(np.full(len(weights) - 1, ridge), 1e-9)
+    asked = _with_one(pupil.x[batch])
+    reach = np.einsum("ij,ji->i", asked, np.linalg.solve(hessian, asked.T))
+    rise = (asked @ weights) ** 2 / (2 * np.maximum(reach, 1e-300))
+    return np.asarray(rise <= allowed_rise(places, codes, pupil, model, caution))
+
+
+def _with_one(x: Any) -> NDArray[np.float64]:
+    rows = np.asarray(x, dtype=np.float64)
+    return np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+
+
+def _committee(pupil: Pupil, model: Any, batch: Integers, caution: float) -> Bools:
+    places, codes = pupil.lessons()
+    said, region = model.predict(pupil.x[batch]), np.zeros(len(batch), dtype=bool)
+    for _ in range(MEMBERS):
+        drawn = pupil.rng.integers(len(places), size=len(places))
+        region |= pupil.fitted(places[drawn], codes[drawn]).predict(pupil.x[batch]) != said
+    return region
+
+
+def _refit(pupil: Pupil, model: Any, batch: Integers, caution: float) -> Bools:
+    from discreet.trainers.students.inferring import probabilities
+    from discreet.trainers.teachers.fitting import seeded
+
+    places, codes = pupil.lessons()
+    allowed = allowed_rise(places, codes, pupil, model, caution)
+    wrong = int((model.predict(pupil.x[places]) != codes).sum())
+    ordered = np.asarray(model.classes_)[np.argsort(probabilities(model, pupil.x[batch]), axis=1)]
+    region = np.zeros(len(batch), dtype=bool)
+    for number, (place, second) in enumerate(zip(batch, ordered[:, -2], strict=True)):
+        held = np.append(places, place)
+        pupil.fits += 1
+        other = seeded(pupil.estimator, pupil.seed).fit(
+            pupil.x[held], np.append(codes, second), sample_weight=np.append(np.ones(len(places)), _HELD)
+        )
+        rise = int((other.predict(pupil.x[places]) != codes).sum()) - wrong
+        region[number] = rise <= allowed
+    return region

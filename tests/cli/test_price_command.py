@@ -1,0 +1,44 @@
+"""`discreet price`."""
+
+import json
+
+import pytest
+
+from discreet.cli.app import run
+
+ASKED = ["price", "--epsilon", "1", "--delta", "1e-6", "--teachers", "250", "--answers", "200"]
+
+
+def test_it_states_prices_and_names_the_least_number_of_teachers(capsys):
+    assert run([*ASKED, "--classes", "10", "--lead", "0.5"]) == 0
+    text = capsys.readouterr().out
+    assert "zero-out" in text
+    assert "gaussian-paper" in text
+    assert "Train at least" in text
+    assert "a lead of 0.5 buys" in text
+    assert run([*ASKED, "--json"]) == 0
+    form = json.loads(capsys.readouterr().out)
+    assert form["format"] == "discreet.answers-prices/1"
+    assert form["simulation"] is False
+    assert {price["aggregator"] for price in form["prices"]} >= {"gaussian", "laplace", "confident"}
+    assert int(form["refused"]["sparse"]["nearest"]["teachers"]) > 250
+    assert form["refused"]["sparse-paper"]["nearest"] != form["refused"]["sparse"]["nearest"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--answers", "0"],
+        ["--delta", "0"],
+        ["--epsilon", "-1"],
+        ["--classes", "1"],
+        ["--unstable", "201"],
+        ["--lead", "2"],
+    ],
+)
+def test_nonsense_is_one_line_and_exit_code_2(wrong, capsys):
+    assert run([*ASKED, *wrong]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("discreet: ")
+    assert shown.err.count("\n") == 1

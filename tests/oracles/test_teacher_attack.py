@@ -1,0 +1,115 @@
+"""Every aggregator attacked at its claim, both directions, from its answers; and with half its noise, which shows.
+
+Twins of small promises with a large delta, so that an attack can win: the chances of an answer under votes and under
+votes with one vote moved are estimated from thousands of answers, bounded from the safe side, and compared with the
+claim.
+"""
+
+import math
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from discreet import Budget
+from discreet.noise import Seeded, SparseVector, gaussian, noisy_winner
+from discreet.planning.teachers import price_answers
+from discreet.privacy.events import DiscreteLaplace, Gaussian, Pure
+from discreet.privacy.ledger import Ledger, MemorySink, adaptive
+
+AMPLE = Budget(epsilon=10**6, delta="1e-9")
+DRAWS = 1500
+BUDGET = Budget(epsilon="0.5", delta="0.05")
+
+
+def drawn(event, draw):
+    """The share of draws that say yes, with a bound on either side (99.95% each)."""
+    ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(11))
+    draws = 2 if isinstance(event, DiscreteLaplace) else 1
+    receipt = ledger.charge(event=event, count=draws * DRAWS, who="private", why="attack")
+    hits = sum(draw(receipt) for _ in range(DRAWS))
+    return beta.ppf(5e-4, hits, DRAWS - hits + 1), beta.ppf(1 - 5e-4, hits + 1, DRAWS - hits)
+
+
+def proven(some, others, epsilon=0.5):
+    """A lower bound on the divergence of two coins at e^epsilon: yes and no, both directions."""
+    gaps = []
+    for (low, high), (other_low, other_high) in ((some, others), (others, some)):
+        gaps += [low - math.exp(epsilon) * other_high, (1 - high) - math.exp(epsilon) * (1 - other_low)]
+    return max(gaps)
+
+
+def noise_halved(event):
+    if isinstance(event, DiscreteLaplace):
+        return DiscreteLaplace(epsilon=2 * event.epsilon)
+    return Gaussian(noise_multiplier=event.noise_multiplier / 2)
+
+
+@pytest.mark.parametrize("aggregator", ["gaussian", "laplace"])
+def test_noisy_maxima_keep_their_claim_and_half_the_noise_does_not(aggregator):
+    """One answer, at leads where one vote tells most: there the answer alone is as good as the noisy counts."""
+    event = price_answers(aggregator, budget=BUDGET, teachers=100, answers=1).charges[0][0]
+    best = {}
+    for name, used in (("claimed", event), ("halved", noise_halved(event))):
+        found = []
+        for first in (51, 53):
+            rows = np.array([first, 100 - first]), np.array([first - 1, 101 - first])
+            shares = [drawn(used, lambda receipt, row=row: noisy_winner(row, receipt=receipt) == 1) for row in rows]
+            found.append(proven(*shares))
+        best[name] = max(found)
+    assert best["claimed"] <= 0.05
+    assert best["halved"] > 0.05
+
+
+def test_confident_checks_keep_their_claim_and_half_the_noise_does_not():
+    """The check alone is attacked, on questions near its threshold."""
+    price = price_answers(
+        "confident", budget=BUDGET, teachers=100, answers=1, checks=1, check_share=0.95, confident_share=0.5
+    )
+    best = {}
+    for name, used in (("claimed", price.charges[0][0]), ("halved", noise_halved(price.charges[0][0]))):
+        found = []
+        for top in (49.0, 48.0):
+            shares = [
+                drawn(used, lambda receipt, at=at: gaussian(at, sensitivity=1.0, receipt=receipt) >= price.least)
+                for at in (top, top + 1)
+            ]
+            found.append(proven(*shares))
+        best[name] = max(found)
+    assert best["claimed"] <= 0.05
+    assert best["halved"] > 0.05
+
+
+def stable_runs(epsilon, distances, runs, threshold):
+    """In how many epochs all questions but the last are stable and the last is not, bounded (99.5% each side)."""
+    ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(13))
+    receipt = ledger.charge(event=Pure(epsilon=epsilon), count=runs, who="private", why="attack")
+    hits = 0
+    for _ in range(runs):  # each begins an epoch of its own
+        vector = SparseVector(receipt=receipt)
+        first = next((place for place, d in enumerate(distances) if vector.above(-float(d), -threshold)), None)
+        hits += first == len(distances) - 1
+    return beta.ppf(5e-3, hits, runs - hits + 1), beta.ppf(1 - 5e-3, hits + 1, runs - hits)
+
+
+def test_sparse_vector_keeps_its_claim_and_half_the_noise_does_not():
+    """One epoch: three questions below the threshold that one unit makes safer, and one that it makes worse."""
+    threshold, epsilon = 20.0, Decimal(2)
+    left, right = [19, 19, 19, 20], [20, 20, 20, 19]
+    for used, breaks in ((epsilon, False), (2 * epsilon, True)):
+        some, others = (stable_runs(used, row, 4000, threshold) for row in (left, right))
+        loss = max(math.log(others[0] / some[1]), math.log(some[0] / others[1]))
+        assert (loss > float(epsilon)) is breaks
+
+
+def test_the_price_of_a_planted_half_is_above_the_budget():
+    """The accountant sees it, too: a ledger committed to half the noise is refused."""
+    from discreet.errors import BudgetExceeded
+
+    for aggregator in ("gaussian", "laplace"):
+        price = price_answers(aggregator, budget=BUDGET, teachers=100, answers=20)
+        half = replace(price, charges=tuple((noise_halved(event), count) for event, count in price.charges))
+        with pytest.raises(BudgetExceeded):
+            Ledger.create(MemorySink(), half.terms())
