@@ -11,15 +11,16 @@ Assumptions: the pool is public, and so are its labels; the checkpoint's promise
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.campaign.recipe import Chosen, Desk, Trained
+from discreet.campaign.recipe import Chosen, Desk, Labels, Trained
 from discreet.campaign.replanning import Continuation, Wish
+from discreet.campaign.told import labels_of
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.noise import charge_once
+from discreet.noise import SecretKey, charge_once
 from discreet.pools import Pool
 from discreet.privacy.ledger import Ledger, Terms, Why
 from discreet.privacy.ledger.requests import request
@@ -27,7 +28,7 @@ from discreet.recipes import learning, measuring, public_choice
 from discreet.recipes.model_records import inputs_of, made_up_rows
 from discreet.recipes.public_plan import PRIVATE, PublicPlan, checkpoint_bytes
 from discreet.recipes.selecting import scorer_of
-from discreet.records import Value
+from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores
 
@@ -57,6 +58,11 @@ class PublicData:
         """Whether an answer is a set of classes."""
         return self.config.task.kind == "multilabel"
 
+    @property
+    def released(self) -> bool:
+        """Never: nothing came through a gate, public records may leave as they came."""
+        return False
+
     def labels_planned(self, phase: int) -> int:
         """Public records that are asked in a phase; none in phase 0."""
         return self.config.plan.queries[phase - 1] if phase else 0
@@ -68,6 +74,10 @@ class PublicData:
     def known_labels(self) -> Mapping[str, Value]:
         """None: phase 0 asks nobody."""
         return {}
+
+    def labels(self, questions: Sequence[Question], answers: Sequence[Answer], *, key: SecretKey) -> Labels:
+        """The majority of a record's own answers."""
+        return Labels(values=labels_of(questions, answers, key))
 
     def check(self, pool: Pool) -> None:
         """Everything that could be refused later is refused before a campaign begins."""

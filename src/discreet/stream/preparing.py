@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.components import leading
 from discreet.config import StreamConfig
 from discreet.config.stream_tables import PreparationConfig
 from discreet.errors import BadInput, InvalidStore, LedgerUnavailable
@@ -26,13 +27,11 @@ from discreet.noise import SealedPhase
 from discreet.noise.key_files import destroy
 from discreet.privacy.ledger import Ledger
 from discreet.storage.stream_store import StreamStore
-from discreet.stream.ball import Floats
 from discreet.stream.declaring import line_form
 from discreet.stream.journal_key import JournalKey
 from discreet.stream.lines import Arrival, LineForm, Malformed
-from discreet.stream.preparation import Preparation
+from discreet.stream.preparation import Floats, Preparation
 from discreet.stream.private_components import private_components, second_moment_event
-from discreet.stream.public_sample import leading
 from discreet.stream.reading import LineReader
 from discreet.stream.taking import inputs_of
 from discreet.stream.terms import PREPARATION, charge_preparation
