@@ -40,7 +40,7 @@ from discreet.noise.unit_words import Codes, UnitWords
 if TYPE_CHECKING:
     from discreet.gates.gate import CrowdGate
 
-DEFAULT_MEMORY = 768 << 20
+DEFAULT_MEMORY = 1 << 30
 _DEPTH = 4
 
 

@@ -44,7 +44,7 @@ class UnitValues:
     def __init__(self, *, words: UnitWords, values: int, coin: int, memory: int, directory: Path | None = None) -> None:
         self._words, self._values, self._coin, self._memory = words, values, coin, memory
         self._pairs = Spill(words=4, by=1, memory=memory // 4, directory=directory)
-        self._first = SmallestValues(memory // 2) if values == 1 else None
+        self._first = SmallestValues(memory * 3 // 4) if values == 1 else None
         self._directory = directory
 
     def add(self, units: Codes, values: Codes) -> None:
