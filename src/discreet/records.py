@@ -107,3 +107,28 @@ class Answer:
     value: Value = field(repr=False)
     annotator: str = ""
     at: datetime | None = None
+
+
+PERSON, HANDED_OUT, PROGRAM = "annotator", "hand-out", "program"
+"""Kinds of audience: a named annotator; a file or list that was handed to people who are not known here; a function."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """That a question is about to be shown. ``audience``: the annotator's name, the file's, the function's."""
+
+    question_id: str
+    audience: str
+    kind: str = PERSON
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """That a record was shown to somebody, and when first. Audience: owner, and an auditor."""
+
+    question_id: str
+    record: str
+    phase: int
+    kind: str
+    audience: str
+    at: datetime

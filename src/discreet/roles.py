@@ -73,6 +73,16 @@ class Selector(Protocol):
         """
 
 
+class Gate(Protocol):
+    """What may leave the house: of private rows, values that may be shown to anybody."""
+
+    def price(self) -> Event:
+        """What one release costs."""
+
+    def release(self, rows: Any, *, receipt: Receipt) -> Any:
+        """The values that pass, charged for: `discreet.gates.Released`."""
+
+
 class Oracle(Protocol):
     """Who answers. Asking is handing over; answers come when they come, in any order, some never."""
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from discreet.campaign import Campaign, Chosen, Trained
-from discreet.campaign.recipe import unwatched
+from discreet.campaign.recipe import Labels, unwatched
+from discreet.campaign.told import labels_of
 from discreet.noise import charge_once, laplace
 from discreet.pools import ArrayPool
 from discreet.privacy.budget import Budget
@@ -42,6 +43,8 @@ class Counting:
     stops: set = field(default_factory=set)
     drawn: list = field(default_factory=list)
 
+    released = False
+
     def labels_planned(self, phase):
         return 2 if phase else 4
 
@@ -53,6 +56,9 @@ class Counting:
 
     def known_labels(self):
         return {}
+
+    def labels(self, questions, answers, *, key):
+        return Labels(values=labels_of(questions, answers, key))
 
     def choose(self, desk):
         left = [name for name in desk.pool.ids if name not in desk.asked]

@@ -33,9 +33,10 @@ from discreet.privacy.events import Gaussian, Laplace
 from discreet.privacy.ledger import Ledger, MemorySink, Why, adaptive
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.testing.neighbours import AMPLE
+from discreet.trainers.accuracy import Evaluation
 from discreet.trainers.charging import charge_training
 from discreet.trainers.dp_sgd import CohortRecords
-from discreet.trainers.evaluation import Evaluation, evaluate_paid, evaluate_public, evaluation_event
+from discreet.trainers.evaluation import evaluate_paid, evaluate_public, evaluation_event
 
 
 def measured(accuracy, half=0.0, kind="public", simulation=False):

@@ -52,7 +52,7 @@ def manifest_code(marked, record):
 def test_no_byte_is_left_of_a_record_that_was_asked_answered_and_corrected(marked, capsys):
     record = asked_in(marked, 0)[3]
     code = manifest_code(marked, record)
-    before = marked.found(record, code=code)
+    before = marked.found(record, code=code, people=True)
     assert {("id", ".db"), ("annotator", ".db"), ("code", ".db"), ("id", ".csv"), ("another", ".csv")} <= before
     assert ("id", "") in before, "labels that phase 0 was trained on, in a file named by its hash"
     assert ("text", ".csv") in before
@@ -64,6 +64,11 @@ def test_no_byte_is_left_of_a_record_that_was_asked_answered_and_corrected(marke
     assert (said["withdrawn"], said["withdrawn_before"], said["waiting"]) == (1, 0, 0)
     assert record not in json.dumps(said)
     assert marked.found(record, code=code) == set()
+    assert marked.found(record, code=code, people=True) <= {("annotator", ".db"), ("another", ".db")}
+    with open_storage(marked.place / "marked.db") as storage:
+        seen = {one.record for one in storage.load("marked").exposures(marked.annotator(record, "ida"))}
+    assert len(seen) == 1
+    assert seen.pop().startswith("withdrawn-"), "who saw it is known, and nothing names it"
     with open_storage(marked.place / "marked.db") as storage:
         lines = b"".join(storage.load("marked").sink().read())
     assert not any(one.encode() in lines for one in marked.ids), "the ledger names no record"

@@ -108,15 +108,17 @@ class Marked:
             "another": self.annotator(record, "bo").encode(),
         }
 
-    def found(self, record, *, code=None):
-        """Which traces are in which files beside the store, the owner's own pool left out."""
+    def found(self, record, *, code=None, people=False):
+        """Which traces are in which files beside the store, the owner's own pool left out. Names of annotators stay in
+        the store, with ``people``: who was shown a record is not forgotten, under its code.
+        """
         wanted = self.traces(record) | ({} if code is None else {"code": code})
         hits = set()
         for path in self.place.rglob("*"):
             if path.is_file() and path.name not in ("pool.parquet", "c.toml"):
                 content = path.read_bytes()
                 hits |= {(name, path.suffix) for name, trace in wanted.items() if trace in content}
-        return hits
+        return hits if people else hits - {("annotator", ".db"), ("another", ".db")}
 
 
 def read(path):

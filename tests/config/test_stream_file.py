@@ -47,8 +47,9 @@ def test_the_example_is_valid_and_explains_every_key():
 
 
 def test_commented_parts_of_the_example_are_valid_too():
-    text = re.sub(r"(?m)^# (\[|epsilon|window|records|seed)", r"\1", EXAMPLE)
-    config = stream_config_from(text)
+    text = re.sub(r"(?m)^# (\[|epsilon|window|records|seed|path|components|noise_multiplier)", r"\1", EXAMPLE)
+    config = stream_config_from(text.replace('delta = "0"', 'delta = "1e-6"'))
+    assert (config.preparation.components, config.preparation.records) == (2, "held-out")
     assert (config.drift.window, config.redis.records, config.simulation.seed) == (200, "payments", 0)
 
 
@@ -63,6 +64,13 @@ choices = { c = ["x", "y"], d = ["1", "2", "3"] }
 radius = 2.0
 id = "key"
 label = "truth"
+[preparation]
+path = "month.jsonl"
+records = "arriving"
+components = 4
+norm = 2.0
+noise_multiplier = 8.0
+delta = "4e-8"
 [task]
 classes = ["a", "b", "c"]
 [budget]
@@ -115,7 +123,11 @@ seed = 3
 """
 
 
-@pytest.mark.parametrize("text", [EXAMPLE, FULL], ids=["example", "full"])
+PERSONS = EXAMPLE.replace("[records]   ", '[records]\nperson = "customer" ')
+PERSONS = PERSONS.replace("[budget]   ", '[budget]\nunit = "person"\nrecords = 5 ')
+
+
+@pytest.mark.parametrize("text", [EXAMPLE, FULL, PERSONS], ids=["example", "full", "persons"])
 def test_stored_and_written_forms_read_back_equal(text):
     config = stream_config_from(text)
     stored = json.dumps(config.to_json())
@@ -129,6 +141,9 @@ def test_the_full_file_has_every_key_of_the_schema():
     form = stream_config_from(FULL).to_json()
     optional = {("asking", "asked"), ("asking", "low"), ("slab", "power"), ("slab", "least"), ("window", "asked")}
     optional |= {("noise", "epsilon"), ("records", "preparation")}
+    persons = stream_config_from(PERSONS).to_json()  # who are not prepared for
+    assert (persons["records"]["person"], persons["budget"]["records"]) == ("customer", 5)
+    optional |= {("records", "person"), ("budget", "records")}
     for table in STREAM.tables:
         for key in STREAM.keys_of(table):
             assert key in form[table] or (table, key) in optional, (table, key)

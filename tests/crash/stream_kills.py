@@ -1,4 +1,4 @@
-"""What test_stream_kills.py runs, `SCENARIO DIRECTORY KILLS BATCH PLANTED`, in a process that has everything imported.
+"""What test_stream_kills.py runs, `SCENARIO DIRECTORY KILLS BATCH PLANTED KIND`, in a process that imported all.
 
 Forked children run a small stream over the same lines and are killed: before the n-th write for every n, or at a random
 moment. Another child goes on. Whatever was shown must be what is in the journal; nothing is decided twice or otherwise,
@@ -20,10 +20,12 @@ from pathlib import Path
 from sqlalchemy import Engine, event
 
 from discreet.config import example, stream_config_from
+from discreet.noise.key_files import read_secret
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import read_lines
 from discreet.storage.sqlite import WRITES
 from discreet.storage.stream_store import StreamStore
+from discreet.stream.journal_key import JournalKey
 from discreet.stream.outlets import FileOutlet, PipeOutlet
 from discreet.stream.reading import LineReader
 from discreet.stream.running import run_lines
@@ -32,6 +34,8 @@ from discreet.stream.verifying import verify_stream
 
 RECORDS, CHAIN = 150, 6
 BATCH = [80]
+KIND = ["plain"]
+"""Or with a paid preparation, or for persons."""
 WRITERS = ("fsync", "link", "mkdir", "replace", "unlink", "pwrite", "ftruncate", "write")
 
 
@@ -42,6 +46,7 @@ def lines_in(place):
     for number in range(RECORDS):
         fraud = chance.random() < 0.4
         record = {"id": f"p{number}", "amount": chance.gauss(150 if fraud else 10, 40), "hour": 12, "country": "de"}
+        record["customer"] = f"c{number % 40}"
         label = {"id": f"p{number}", "label": "fraud" if fraud else "ok"}
         if number % 29 == 7:
             lines.append(json.dumps(label))
@@ -52,11 +57,21 @@ def lines_in(place):
             lines.append(later.pop(0))
     lines += [lines[0], lines[-1], *later]
     place.mkdir(parents=True)
+    month = [{"id": f"m{number}", "amount": chance.gauss(60, 60), "hour": 3 + number % 9} for number in range(50)]
+    (place / "last-month.jsonl").write_text("".join(json.dumps(line) + "\n" for line in month))
     (place / "lines.jsonl").write_text("\n".join(lines) + "\n")
 
 
 def config_in(place, seed):
     text = example("stream").replace("low = 0.02", "low = 0.3").replace("asked = 10 ", "asked = 3 ")
+    if KIND[0] == "prepared":
+        table = '[preparation]\npath = "../last-month.jsonl"\ncomponents = 3\nnoise_multiplier = 4.0\n\n[task]'
+        text = text.replace("[task]", table).replace('delta = "0"', 'delta = "1e-6"')
+    elif KIND[0] == "persons":
+        text = text.replace("[budget]   ", '[budget]\nunit = "person"\nrecords = 2 ').replace(
+            'asked = "1"', 'asked = "0.5"'
+        )
+        text = text.replace("[records]   ", '[records]\nperson = "customer" ')
     text = text.replace("[service]", f"[service]\nbatch = {BATCH[0]}")
     if seed is not None:
         text = text.replace("# [simulation]", "[simulation]").replace("# seed = 0", f"seed = {seed}")
@@ -90,6 +105,8 @@ def state_of(place, seed):
         state |= {
             "decisions": decisions,
             "questions": store.open_questions(),
+            "persons": persons_in(store, config),
+            "preparation": store.note("preparation"),
             "early": list(store.labels_before([f"p{number}" for number in range(RECORDS)])),
             "state": hashlib.sha256(json.dumps(body, sort_keys=True).encode() + arrays).hexdigest(),
             "model": json.loads((config.models / "latest.json").read_text())["model"]["weights"],
@@ -97,6 +114,13 @@ def state_of(place, seed):
         }
     store.close()
     return state
+
+
+def persons_in(store, config):
+    (key,) = (config.directory / "keys").glob("journal-*.key")
+    known = JournalKey(read_secret(key, "journal")["key"])
+    counts = store.persons(known.person(f"c{number}") for number in range(40))
+    return [counts.get(known.person(f"c{number}")) for number in range(40)]
 
 
 def written(place):
@@ -272,9 +296,9 @@ def plant(mistake):
         StreamStore.commit = {"state-later": state_later, "write-behind": write_behind}[mistake]
 
 
-def main(scenario, directory, kills, batch, planted):
+def main(scenario, directory, kills, batch, planted, kind):
     data = directory / "data"
-    BATCH[0] = batch
+    BATCH[0], KIND[0] = batch, kind
     plant(planted)
     lines_in(data)
     (data / "warm").mkdir()
@@ -287,4 +311,4 @@ def main(scenario, directory, kills, batch, planted):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5], sys.argv[6])

@@ -13,11 +13,12 @@ MEMORY = "/dev/shm"
 """Where it is there: what a killed process wrote is the same in memory, and nobody waits for a busy disk."""
 
 
-def killed(scenario, kills=0, *, batch=80, planted="nothing"):
+def killed(scenario, kills=0, *, batch=80, planted="nothing", kind="plain"):
     """In a process of its own, which forks its children warm."""
     place = MEMORY if os.access(MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=place) as directory:
-        command = [sys.executable, "-W", "error", str(SCENARIOS), scenario, directory, str(kills), str(batch), planted]
+        given = [scenario, directory, str(kills), str(batch), planted, kind]
+        command = [sys.executable, "-W", "error", str(SCENARIOS), *given]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -28,6 +29,11 @@ def count(done):
 
 def test_before_every_write():
     assert count(killed("writes")) >= 60
+
+
+@pytest.mark.parametrize("kind", ["prepared", "persons"])
+def test_before_every_write_of_other_kinds(kind):
+    assert count(killed("writes", kind=kind)) >= 60
 
 
 def test_at_random_moments():

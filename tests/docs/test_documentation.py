@@ -22,6 +22,7 @@ STORIES = [
     ROOT / "docs/howto/run-a-campaign.md",
     ROOT / "docs/howto/re-plan-a-campaign.md",
     ROOT / "docs/howto/run-a-stream.md",
+    ROOT / "docs/howto/ask-a-crowd.md",
 ]
 BLOCK = re.compile(r"^( *)```(\w+)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 

@@ -12,7 +12,7 @@ import pytest
 from redis_server import Server
 
 from discreet.config import example, stream_config_from
-from discreet.errors import InvalidStore, StoreUnavailable
+from discreet.errors import BadInput, InvalidStore, StoreUnavailable
 from discreet.storage.stream_store import StreamStore
 from discreet.stream.redis_streams import Names, RedisStreams
 from discreet.stream.running import catch_up, run_redis
@@ -312,3 +312,25 @@ def test_a_server_that_is_not_there_is_said_without_its_address(tmp_path, capsys
     for url in ("redis://:SECRET@localhost:1/0", "SECRET"):
         assert run(["stream", str(tmp_path / "pay.toml"), "--redis", url]) == 2
         assert "SECRET" not in capsys.readouterr().err
+    assert not (tmp_path / "payments.stream").exists()  # and nothing was charged
+
+
+def test_decisions_of_another_stream_are_left_alone(tmp_path, server):
+    client = server.client()
+    send(client, range(20))
+    run_to_the_end(tmp_path, server)
+    there = client.xrange("payments:decisions")
+    with StreamService(stream_config_from(SEEDED, directory=tmp_path / "other")) as service:
+        service.take([service.form.read(json.dumps(record(number)[0]).encode()) for number in range(50, 90)])
+        streams = RedisStreams(server.url, NAMES, most_waiting=100)
+        with pytest.raises(BadInput, match="not the one of this stream"):
+            catch_up(service, streams)
+    assert client.xrange("payments:decisions") == there
+
+
+def test_a_giant_entry_is_set_aside(tmp_path, server):
+    client = server.client()
+    client.xadd("payments", {"json": json.dumps(record(1)[0] | {"x": "y" * (1 << 20)})})
+    send(client, [2])
+    passed, _ = run_to_the_end(tmp_path, server)
+    assert (passed.records, passed.malformed) == (1, 1)

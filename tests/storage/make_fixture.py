@@ -12,7 +12,7 @@ from pathlib import Path
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Laplace
 from discreet.privacy.ledger import Ledger, adaptive
-from discreet.records import Answer, Question
+from discreet.records import HANDED_OUT, Answer, Question, Shown
 from discreet.storage import open_storage
 from discreet.storage.migrations import MIGRATIONS
 
@@ -32,6 +32,8 @@ def fill(storage):
     store.tell(
         [Answer(question_id="q1", value="limpet", annotator="ann"), Answer(question_id="q0", value=None)], at=LATE
     )
+    store.show([Shown(question_id="q1", audience="ann"), Shown(question_id="q0", audience="ann")], at=EARLY)
+    store.show([Shown(question_id="q1", audience="questions-0001.csv", kind=HANDED_OUT)], at=LATE)
     store.keep_file("model", phase=0, data=b"made-up weights")
     with Ledger.create(store.sink(), adaptive(Budget(epsilon=1, delta="1e-6"))) as ledger:
         ledger.charge(event=Laplace(epsilon="0.5"), who="pool", why="count")

@@ -51,6 +51,10 @@ def test_every_schema_has_a_fixture():
 def test_a_released_store_is_opened_with_all_it_holds(fixture, tmp_path):
     with open_storage(copied(fixture, tmp_path)) as storage:
         check_content(storage)
+        seen = [(one.question_id, one.kind, one.audience, one.at) for one in storage.load("shells").exposures()]
+        shown = [("q0", "annotator", "ann", EARLY), ("q1", "annotator", "ann", EARLY)]
+        shown.append(("q1", "hand-out", "questions-0001.csv", LATE))
+        assert seen == ([] if fixture.stem == "m001_first_tables" else shown)
 
 
 def shape(engine):
@@ -79,13 +83,13 @@ def test_the_steps_come_to_the_tables_that_are_used(tmp_path):
     declared.dispose()
 
 
-def m002_planted(connection):
+def m003_planted(connection):
     """What a later schema may do: a column, and rows that are rewritten."""
     connection.execute(text("alter table answers add column confidence integer"))
     connection.execute(text("update answers set confidence = 3"))
 
 
-def m003_failing(connection):
+def m004_failing(connection):
     connection.execute(text("alter table answers add column another integer"))
     connection.execute(text("update answers set nonsense = 3"))
 
@@ -99,27 +103,27 @@ def rows(place, statement):
 
 
 def planted(monkeypatch, *steps):
-    monkeypatch.setattr(migrations, "MIGRATIONS", (migrations.m001_first_tables, *steps))
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, *steps))
 
 
 def test_an_older_store_is_upgraded_and_then_refused_by_an_older_program(tmp_path, monkeypatch):
     place = copied(FIXTURES / "m001_first_tables.sqlite", tmp_path)
     with monkeypatch.context() as later:
-        planted(later, m002_planted)
+        planted(later, m003_planted)
         with open_storage(place) as storage:
             check_content(storage)
         assert rows(place, "select distinct confidence from answers") == [(3,)]
-        assert len(rows(place, "select * from migrations")) == 2
+        assert len(rows(place, "select * from migrations")) == 3
     with pytest.raises(InvalidStore, match="newer") as caught:
         open_storage(place)
-    assert "2 steps, 1 known here" in str(caught.value)
+    assert "3 steps, 2 known here" in str(caught.value)
     assert rows(place, "select distinct confidence from answers") == [(3,)]
 
 
 def test_an_upgrade_that_fails_leaves_the_older_store(tmp_path, monkeypatch):
     place = copied(FIXTURES / "m001_first_tables.sqlite", tmp_path)
     with monkeypatch.context() as later:
-        planted(later, m002_planted, m003_failing)
+        planted(later, m003_planted, m004_failing)
         with pytest.raises(InvalidStore):
             open_storage(place)
     assert rows(place, "select name from migrations") == [("m001_first_tables",)]
@@ -128,13 +132,14 @@ def test_an_upgrade_that_fails_leaves_the_older_store(tmp_path, monkeypatch):
 
 
 def test_a_new_store_takes_every_step(tmp_path, monkeypatch):
-    planted(monkeypatch, m002_planted)
+    planted(monkeypatch, m003_planted)
     with open_storage(tmp_path / "new.db") as storage:
         fill(storage)
         check_content(storage)
     assert [name for (name,) in rows(tmp_path / "new.db", "select name from migrations")] == [
         "m001_first_tables",
-        "m002_planted",
+        "m002_exposures",
+        "m003_planted",
     ]
 
 

@@ -225,13 +225,17 @@ def passed(kind, asking, noise, record, seed):
         ball=0.5,
         step=ConstantStep(1e-3),
     )
-    sums, hide = [], made._noise.hide
+    sums, hide, hide_parts = [], made._noise.hide, made._noise.hide_parts
+
+    def seen_parts(number, parts, out):
+        hide_parts(number, parts, out)
+        sums.append(float(out[0]) * made._noise.step)
 
     def seen(number, values):
         sums.append(float(hide(number, values)[0]))
         return np.array(sums[-1:])
 
-    made._noise.hide = seen
+    made._noise.hide, made._noise.hide_parts = seen, seen_parts
     made.ask_and_learn_many(np.full((RUNS, 1), record), np.ones(RUNS, dtype=np.int64))
     made.update()
     return np.array(sums)

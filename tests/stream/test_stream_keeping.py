@@ -50,7 +50,7 @@ def test_a_preparation_that_does_not_fit_is_refused_at_its_line(tmp_path):
     refused(tmp_path, InvalidConfig, "cannot be read", text)
     refused(tmp_path, InvalidConfig, "no declared columns", stored(tmp_path, Preparation(inputs=5)))
     named = Preparation(schema=Schema(columns=(NumberColumn(name="label"),)))
-    refused(tmp_path, InvalidConfig, "name of the id or the label", stored(tmp_path, named))
+    refused(tmp_path, InvalidConfig, "name of the id, the label or the person", stored(tmp_path, named))
 
 
 def test_the_charge_is_durable_before_the_first_decision_and_stays_one(tmp_path):
@@ -90,7 +90,7 @@ def test_a_moved_ledger_is_refused(tmp_path):
 
 def test_a_lost_key_or_journal_is_refused(tmp_path):
     place = begun(tmp_path)
-    for path in (place / "keys").iterdir():
+    for path in (place / "keys").glob("phase-*"):
         path.rename(tmp_path / path.name)
     refused(tmp_path, LedgerUnavailable, "key of its coins and noise is missing")
     for path in tmp_path.glob("phase-*"):
@@ -111,7 +111,7 @@ def test_an_old_copy_of_the_journal_is_refused(tmp_path):
 
 def test_a_key_half_written_by_a_killed_process_is_removed_and_the_key_itself_stays(tmp_path):
     place = begun(tmp_path)
-    (key,) = (place / "keys").glob("*.key")
+    (key,) = (place / "keys").glob("phase-*.key")
     (place / "keys" / ".a.part").write_text("half a key")
     (place / "keys" / ".b.part").hardlink_to(key)
     StreamService(config_in(tmp_path, TEXT)).close()
@@ -201,3 +201,17 @@ def test_gaussian_noise_is_found_for_the_budget_once(tmp_path, monkeypatch):
     with StreamService(config) as service:
         assert taken(service, mixed(20)) == first
     assert verify_stream(config).ok
+
+
+def test_a_lost_or_strange_key_of_the_journal_is_refused(tmp_path):
+    place = begun(tmp_path)
+    (key,) = (place / "keys").glob("journal-*.key")
+    assert key.stat().st_mode & 0o077 == 0
+    key.rename(tmp_path / "kept")
+    refused(tmp_path, LedgerUnavailable, "key of its journal is missing")
+    begun(tmp_path / "other")
+    (other,) = (tmp_path / "other" / "payments.stream" / "keys").glob("journal-*.key")
+    shutil.copy(other, key)
+    refused(tmp_path, LedgerUnavailable, "that of another one")
+    (tmp_path / "kept").replace(key)
+    StreamService(config_in(tmp_path, TEXT)).close()

@@ -35,7 +35,8 @@ def test_a_record_without_any_feature_is_a_null_and_no_error():
 
 
 @pytest.mark.parametrize(
-    "content", ["NaN", "null", '"x"', "[1]", "{}", "1e999", "true", "-Infinity", "123456789012345678901234567890"]
+    "content",
+    ["NaN", "null", '"x"', "[1]", "{}", "1e999", "true", "-Infinity", "9" * 30, pytest.param("9" * 5000, id="long")],
 )
 def test_what_a_feature_holds_is_no_error(content):
     assert type(read(f'{{"id": "a", "amount": {content}}}')) is Arrival
@@ -44,7 +45,7 @@ def test_what_a_feature_holds_is_no_error(content):
 BAD = ["", "x", "[]", "3", '"a"', "{", '{"id": 3, "amount": 1}', '{"amount": 1}', '{"id": "", "amount": 1}', "{}{}"]
 BAD += ['{"id": "a\\u0000", "amount": 1}', f'{{"id": "{"x" * 1001}", "amount": 1}}', '{"id": "\\ud800", "amount": 1}']
 BAD += ['{"id": "a", "label": "SECRET"}', '{"id": "a", "label": 1}', '{"id": "a", "amount": 1, "label": "SECRET"}']
-BAD += ['{"id": "a", "amount": ' + "9" * 5000 + "}", "[" * 100_000, '{"id": "SECRET", "amount": }', "nul"]
+BAD += ["[" * 100_000, '{"id": "SECRET", "amount": }', "nul"]
 
 
 @pytest.mark.parametrize("text", BAD, ids=[one[:30] for one in BAD])

@@ -9,6 +9,10 @@ from typing import Any
 from discreet.bench.accuracy_kept import ACCURACY_BLOCKS, accuracy_charts, accuracy_tables
 from discreet.bench.cases import Case, GridCase
 from discreet.bench.charts import Chart
+from discreet.bench.crowd_cases import CrowdCase
+from discreet.bench.crowd_charts import asking_charts, gate_charts
+from discreet.bench.crowd_methods import GATE, ORDERS
+from discreet.bench.crowd_tables import asking_tables, gate_tables
 from discreet.bench.methods import Method
 from discreet.bench.paper_tables import (
     FIG_7,
@@ -221,6 +225,24 @@ EXPERIMENTS = {
             tables=questions_tables,
             charts=questions_charts,
             case=StreamCase,
+        ),
+        Experiment(
+            name="crowd-gate",
+            about="what a crowd may see: k people, coins of beta, a heavy-tailed log (Crowd, Figs. 1 to 4, Table 1)",
+            blocks=GATE,
+            seeds=5,
+            tables=gate_tables,
+            charts=gate_charts,
+            case=CrowdCase,
+        ),
+        Experiment(
+            name="crowd-asking",
+            about="what a crowd is asked first: scores beside random asking, orders of training, one label of three",
+            blocks=ORDERS,
+            seeds=5,
+            tables=asking_tables,
+            charts=asking_charts,
+            case=CrowdCase,
         ),
     )
 }

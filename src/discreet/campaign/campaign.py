@@ -10,9 +10,10 @@ Two processes are serialised: only one at a time asks a new query or trains. Ans
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from discreet.campaign.journal import Asked, Trained, TrainingBegun
@@ -37,6 +38,8 @@ from discreet.campaign.told import (
     as_answers,
     labels_from_bytes,
     labels_to_bytes,
+    trust_from_bytes,
+    trust_to_bytes,
 )
 from discreet.campaign.view import MODEL, CampaignView
 from discreet.campaign.withdrawing import (
@@ -55,29 +58,45 @@ from discreet.noise import SealedPhase
 from discreet.oracles import check_answers
 from discreet.pools import macs_at
 from discreet.privacy.ledger import Ledger
-from discreet.records import Answer, Question
+from discreet.records import HANDED_OUT, Answer, Question, Shown
 from discreet.roles import Predictor
 from discreet.storage import Told
 
-_WORK = "working"
+_WORK, TRUST = "working", "trust"
+HOLD = timedelta(hours=24)
+"""How long somebody who was shown a question keeps a place among those who answer it."""
 
 
 class Campaign(CampaignView):
     """One campaign of a store, with its pool and recipe. Made by `create_campaign` and `load_campaign`.
 
-    ``per_question``: how many people answer a question before it is closed. ``seed``: of a simulation. ``folder``: of
+    ``per_question``: how many people answer a question before it is closed. ``per_annotator``: the most questions that
+    one of them is shown. ``seed``: of a simulation. ``folder``: of
     files with questions, for rows about withdrawn records to be removed from them.
     """
 
     # -- the verbs
 
-    def ask(self, n: int | None = None) -> list[Question]:
+    def ask(self, n: int | None = None, *, annotator: str | None = None, to: str = "") -> list[Question]:
         """The open questions, oldest phase first, in the random order they are shown in; at most ``n`` of them.
 
         Asks the next query first, if it is time for it: it is charged, drawn and published before this returns. The
         same questions come again until they are answered. Empty: everything asked is answered. A question about a
         record that changed is not shown (`PoolChanged`) until the record is restored. Audience: annotator.
+
+        annotator   only what this person may see and has not answered: as many people as answer a question get it
+        to          of questions for people who are not known here: what they are handed out as, such as a file's name
+
+        Who is shown what is on the disk before this returns (`exposures`).
         """
+        if annotator is not None:
+            return self._hand_out(annotator, n)
+        found = self.due(n)
+        self.show([Shown(question_id=one.id, audience=to, kind=HANDED_OUT) for one in found])
+        return found
+
+    def due(self, n: int | None = None) -> list[Question]:
+        """As `ask`, for whoever says by `show` who sees them, before they do."""
         if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
             raise BadInput(f"asking for {n} questions", "it is not a whole number from 1", "Leave it out for all")
         if self.standing.step == "ask":
@@ -96,6 +115,19 @@ class Campaign(CampaignView):
         self._check_records(question.record for question in shown)
         return shown
 
+    def show(self, shown: Sequence[Shown]) -> None:
+        """Record who is about to be shown which question; durable when it returns. Nobody is shown more than is
+        allowed them: `NotNow`, and nothing is recorded.
+        """
+        self.store.show(shown, most=self._per_annotator)
+
+    def _hand_out(self, annotator: str, n: int | None) -> list[Question]:
+        questions = {one.id: one for one in self.due(None)}
+        mine = self.store.assign(
+            annotator, list(questions), places=self._per_question, n=n, most=self._per_annotator, hold=HOLD
+        )
+        return [questions[name] for name in mine]
+
     def tell(self, answers: Given, *, annotator: str = "", at: datetime | None = None) -> Told:
         """Record answers: `Answer`s, or labels by the id of the question or of the record; None is a skip.
 
@@ -111,7 +143,11 @@ class Campaign(CampaignView):
         checked = check_answers(
             given, questions=questions, classes=self.recipe.classes, multilabel=self.recipe.multilabel
         )
-        return self.store.tell(list(checked.valid), at=at)
+        valid = list(checked.valid)
+        named = {(one.question_id, one.annotator) for one in valid if one.annotator not in ("", IMPORTED)}
+        # who answers has seen it, whoever handed it to them
+        self.store.show([Shown(question_id=question, audience=person) for question, person in sorted(named)], at=at)
+        return self.store.tell(valid, at=at)
 
     def train(self, *, partial: bool = False) -> Predictor:
         """Train the phase whose questions are answered; after a crash, go on where it was.
@@ -171,6 +207,12 @@ class Campaign(CampaignView):
         A query or training that was begun with them is finished first, as it was begun; with ``later`` they are only
         marked then, and erased when somebody has finished it. While another process works: the same.
         """
+        if self.recipe.released:
+            raise NotNow(
+                f"withdrawing from {self.name}",
+                "its texts were released, which cannot be taken back, and nothing reads the log any more",
+                "Remove the rows from your log: the next campaign will not count them",
+            )
         before = withdrawn_of(self.store, persons) if (persons := list(persons)) else {}
         named = [*ids, *(records_of(self.pool, persons, before) if persons else ())]
         new, known = mark(self.store, named) if named or not persons else (0, 0)
@@ -228,7 +270,10 @@ class Campaign(CampaignView):
 
     def _fix_labels(self, phase: int) -> None:
         """From here on the phase is trained on these labels: equal noise on other ones would show their difference."""
-        self.store.keep_file(LABELS, phase=phase, data=labels_to_bytes(self.labels()), replace=True)
+        found = self._labelled()
+        self.store.keep_file(LABELS, phase=phase, data=labels_to_bytes(found.values), replace=True)
+        if found.trust:
+            self.store.keep_file(TRUST, phase=phase, data=trust_to_bytes(found.trust), replace=True)
         self.store.record(TRAINING, phase=phase)
 
     def _train(self, phase: int) -> None:
@@ -236,7 +281,7 @@ class Campaign(CampaignView):
         forget(self.store)
         self.journal(TrainingBegun(phase=phase))
         with charging(self.store, phase, TRAIN, self._source()) as charges:
-            desk = self._desk(phase, charges)
+            desk = replace(self._desk(phase, charges), trust=self._trust(phase))
             with naming_checkpoints(self.store):
                 made = self.recipe.train(desk, labels)
             name = self.store.keep_file(MODEL, phase=phase, data=made.content, replace=True)
@@ -244,6 +289,11 @@ class Campaign(CampaignView):
             self.store.record(TRAINED, phase=phase, facts={"model": name, "evaluation": evaluation})
         self.journal(Trained.of(phase, name, evaluation))
         forget(self.store)
+
+    def _trust(self, phase: int) -> dict[str, float]:
+        """How far the labels of the phase are trusted, as it was fixed with them."""
+        kept = TRUST in self.store.kinds(phase)
+        return trust_from_bytes(self.store.file(TRUST, phase).read_bytes()) if kept else {}
 
     def _desk(self, phase: int, charges: Ledger | SealedPhase) -> Desk:
         return Desk(

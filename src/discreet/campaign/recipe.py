@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from discreet.noise import SealedPhase, Source
+from discreet.noise import SealedPhase, SecretKey, Source
 from discreet.pools import Pool
 from discreet.privacy.ledger import Ledger, Terms
-from discreet.records import Value
+from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
 
 if TYPE_CHECKING:
     from discreet.campaign.replanning import Continuation, Wish
-    from discreet.trainers.evaluation import Evaluation
+    from discreet.trainers.accuracy import Evaluation
 
 Watch = Callable[[str, int, int], None]
 """What is being done, how much of it is done, and of how much: all public."""
@@ -38,6 +38,7 @@ class Desk:
     members     records asked so far, by the label of their cohort, in the order in which they were asked
     model       of the phase before; None in phase 0
     directory   for keys and checkpoints, for the owner alone
+    trust       how far labels are trusted, in [0, 1], by record, where the recipe says so; fixed with the labels
     """
 
     phase: int
@@ -48,6 +49,7 @@ class Desk:
     model: Predictor | None
     directory: Path
     watch: Watch = unwatched
+    trust: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def asked(self) -> frozenset[str]:
@@ -74,6 +76,14 @@ class Trained:
     evaluation: Evaluation | None = None
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Labels:
+    """What annotators say, by record, and how far that is trusted (1 where nothing is said). Audience: owner."""
+
+    values: Mapping[str, Value]
+    trust: Mapping[str, float] = field(default_factory=dict)
+
+
 class Recipe(Protocol):
     """One of the ways of wiring the loop. Everything it holds is public."""
 
@@ -89,6 +99,10 @@ class Recipe(Protocol):
     def multilabel(self) -> bool:
         """Whether an answer is a set of classes."""
 
+    @property
+    def released(self) -> bool:
+        """Whether its pool is what a gate let out: free from then on, and not to be taken back."""
+
     def labels_planned(self, phase: int) -> int:
         """How many are asked in a phase, at most."""
 
@@ -100,6 +114,9 @@ class Recipe(Protocol):
 
     def known_labels(self) -> Mapping[str, Value]:
         """Labels of phase 0 that were there before the campaign, by record; nobody is asked for them."""
+
+    def labels(self, questions: Sequence[Question], answers: Sequence[Answer], *, key: SecretKey) -> Labels:
+        """One label a record from what its annotators say. Of private records: of their own answers alone."""
 
     def choose(self, desk: Desk) -> Chosen:
         """Charge the query of the phase, then draw who is asked."""

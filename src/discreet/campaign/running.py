@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from discreet.campaign.campaign import Campaign
 from discreet.campaign.standing import Standing
+from discreet.records import PROGRAM, Question, Shown
 from discreet.roles import Oracle
 
 
@@ -30,8 +32,9 @@ def run(campaign: Campaign, oracle: Oracle, *, partial: bool = False) -> Ran:
     while True:
         if campaign.standing.step == "done":
             return Ran(standing=campaign.standing, waiting=0)
-        questions = campaign.ask()
+        questions = campaign.due()
         if questions:
+            campaign.show(audience_of(oracle, questions))
             oracle.ask(questions)
         told = _tell(campaign, oracle)
         now = campaign.standing
@@ -41,6 +44,14 @@ def run(campaign: Campaign, oracle: Oracle, *, partial: bool = False) -> Ran:
         if left and not partial:
             return Ran(standing=now, waiting=len(left))
         campaign.train(partial=partial)
+
+
+def audience_of(oracle: Oracle, questions: Sequence[Question]) -> list[Shown]:
+    """Whom an oracle will show questions to: as it says itself (``shown_to``), or else the program that it is."""
+    says = getattr(oracle, "shown_to", None)
+    if says is not None:
+        return list(says(questions))
+    return [Shown(question_id=one.id, audience=type(oracle).__name__, kind=PROGRAM) for one in questions]
 
 
 def _tell(campaign: Campaign, oracle: Oracle) -> bool:

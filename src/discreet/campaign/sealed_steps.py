@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from discreet.campaign.standing import PUBLISHED, TRAINED, Standing
+from discreet.campaign.standing import PUBLISHED, RELEASED, TRAINED, Standing
 from discreet.errors import BudgetExceeded, InvalidCheckpoint, InvalidStore
 from discreet.noise import SealedPhase, Source
 from discreet.noise.key_files import destroy
@@ -20,7 +20,7 @@ from discreet.privacy.ledger import Ledger
 from discreet.storage import CampaignStore
 from discreet.storage.disk import disk_refusals, make_private
 
-ASK, TRAIN = "asking", "training"
+ASK, TRAIN, RELEASE = "asking", "training", "releasing"
 CHECKPOINTS = "checkpoints"
 
 
@@ -64,14 +64,21 @@ def _lost_key(ledger: Ledger, phase: int, part: str, place: Path) -> bool:
     return charged and not any(place.glob(f"phase-{phase}-*.key"))
 
 
+_PARTS = {"training": TRAIN, "evaluation": TRAIN, "release": RELEASE}
+"""By the first word of a charge's purpose; all others are of asking."""
+
+
 def _part(words: str) -> str:
-    return TRAIN if words.split(maxsplit=1)[0] in ("training", "evaluation") else ASK
+    return _PARTS.get(words.split(maxsplit=1)[0], ASK)
 
 
 def query_begun(store: CampaignStore, phase: int) -> bool:
     """Whether something of a phase that asked nobody yet was charged: a query that was cut off, and will be redone."""
     with ledger_of(store) as ledger:
-        return any(entry.why.phase == phase and entry.charges for entry in ledger.entries)
+        return any(
+            entry.why.phase == phase and entry.charges and _part(entry.why.purpose) != RELEASE
+            for entry in ledger.entries
+        )
 
 
 def step_begun(store: CampaignStore, now: Standing) -> bool:
@@ -83,12 +90,12 @@ def leftovers(store: CampaignStore) -> list[Path]:
     """What processes that died left of steps that are over: keys, checkpoints, files half written."""
     found: list[Path] = []
     for one in store.transitions():
-        for kind, part in ((PUBLISHED, ASK), (TRAINED, TRAIN)):
+        for kind, part in ((PUBLISHED, ASK), (TRAINED, TRAIN), (RELEASED, RELEASE)):
             if one.kind == kind:
                 found += (store.directory / _keys(part)).glob(f"phase-{one.phase}-*")
         if one.kind == TRAINED:
             found += (store.directory / CHECKPOINTS).glob(f"phase-{one.phase}[.-]*")
-    for name in (CHECKPOINTS, _keys(ASK), _keys(TRAIN)):
+    for name in (CHECKPOINTS, _keys(ASK), _keys(TRAIN), _keys(RELEASE)):
         found += (store.directory / name).glob(".*")  # the names of whole files have no dot before them
     return found
 

@@ -17,6 +17,8 @@ from discreet.storage import Transition
 
 Step = Literal["ask", "answer", "train", "done"]
 CREATED, PUBLISHED, TRAINING, TRAINED = "created", "published", "training", "trained"
+RELEASED = "released"
+"""Of recipes whose gate lets a closed batch out before anybody is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ from discreet.errors import BadInput
 from discreet.privacy.exact import Number, exact_decimal, json_number
 
 if TYPE_CHECKING:
-    from discreet.trainers.evaluation import Evaluation
+    from discreet.trainers.accuracy import Evaluation
 
 MOST_PARTS = 100
 

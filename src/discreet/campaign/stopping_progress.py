@@ -17,7 +17,7 @@ from discreet.errors import BadInput
 from discreet.privacy.exact import exact_decimal
 
 if TYPE_CHECKING:
-    from discreet.trainers.evaluation import Evaluation
+    from discreet.trainers.accuracy import Evaluation
 
 MOST = 10**15
 
@@ -68,7 +68,7 @@ def checked_count(value: Any, name: str, *, least: int) -> None:
 
 def _paid_for(found: Any, *, simulation: bool) -> None:
     """An accuracy is read from an evaluation that says how it came to be, or not at all."""
-    from discreet.trainers.evaluation import Evaluation
+    from discreet.trainers.accuracy import Evaluation
 
     if type(found) is not Evaluation or found.kind not in ("public", "paid"):
         raise BadInput(

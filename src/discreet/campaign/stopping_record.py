@@ -23,7 +23,7 @@ from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger.terms import Mode
 
 if TYPE_CHECKING:
-    from discreet.trainers.evaluation import Evaluation
+    from discreet.trainers.accuracy import Evaluation
 
 FORMAT = "discreet.stop/1"
 

@@ -82,3 +82,16 @@ def labels_from_bytes(content: bytes) -> dict[str, Value]:
         return {name: tuple(value) if isinstance(value, list) else str(value) for name, value in form.items()}
     except (ValueError, AttributeError, TypeError):
         raise InvalidStore("reading the labels of a phase", "they are not in their form", "Restore the file") from None
+
+
+def trust_to_bytes(trust: Mapping[str, float]) -> bytes:
+    """A stored form of how far labels are trusted."""
+    return json.dumps({name: trust[name] for name in sorted(trust)}, ensure_ascii=False).encode()
+
+
+def trust_from_bytes(content: bytes) -> dict[str, float]:
+    """What `trust_to_bytes` made."""
+    try:
+        return {str(name): float(value) for name, value in json.loads(content).items()}
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidStore("reading how far labels are trusted", "it is not in its form", "Restore the file") from None

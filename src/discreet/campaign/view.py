@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from discreet.campaign.journal import Journal, unlogged
-from discreet.campaign.recipe import Recipe, Watch, unwatched
+from discreet.campaign.recipe import Labels, Recipe, Watch, unwatched
 from discreet.campaign.replanning import replannings
 from discreet.campaign.sealed_steps import ledger_of
 from discreet.campaign.secret_keys import secret_key
 from discreet.campaign.standing import TRAINED, Standing, standing
-from discreet.campaign.told import labels_of, open_questions
+from discreet.campaign.told import open_questions
 from discreet.campaign.withdrawing import questions_of
 from discreet.errors import BadInput, NotNow
 from discreet.noise import OperatingSystem, SecretKey, Seeded, Source
 from discreet.pools import Pool
 from discreet.privacy.ledger.terms import Mode
-from discreet.records import Question, Value
+from discreet.records import Exposure, Question, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, Transition
 
@@ -55,6 +55,7 @@ class CampaignView:
         seed: int | None = None,
         watch: Watch = unwatched,
         folder: Path | None = None,
+        per_annotator: int | None = None,
     ) -> None:
         if store.simulation != (seed is not None):
             raise BadInput(
@@ -64,6 +65,7 @@ class CampaignView:
             )
         self.store, self.recipe, self.pool, self.watch = store, recipe, pool, watch
         self._per_question, self._seed, self._folder = per_question, seed, folder
+        self._per_annotator = per_annotator
         self.journal: Journal = unlogged
         self._replanned = len(replannings(store.transitions()))
 
@@ -145,7 +147,14 @@ class CampaignView:
 
     def labels(self) -> dict[str, Value]:
         """What the annotators say, by record: the vote, where several answered. Audience: owner."""
-        return labels_of(self.store.questions(), self.store.answers(), self._votes())
+        return dict(self._labelled().values)
+
+    def exposures(self, audience: str | None = None) -> list[Exposure]:
+        """Who was shown which record, and when first, oldest first. Audience: owner, and an auditor."""
+        return self.store.exposures(audience)
+
+    def _labelled(self) -> Labels:
+        return self.recipe.labels(self.store.questions(), self.store.answers(), key=self._votes())
 
     def _source(self) -> Source:
         return OperatingSystem() if self._seed is None else Seeded(self._seed)

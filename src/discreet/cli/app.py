@@ -15,6 +15,7 @@ from discreet._version import __version__
 from discreet.cli.ask import ask_command
 from discreet.cli.bench import bench_app
 from discreet.cli.export import export_command
+from discreet.cli.exposure import exposure_command
 from discreet.cli.init import init_command
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
@@ -59,6 +60,7 @@ app.command("report")(report_command)
 app.command("replan")(replan_command)
 app.add_typer(pool_app)
 app.command("withdraw")(withdraw_command)
+app.command("exposure")(exposure_command)
 app.command("export")(export_command)
 app.command("predict")(predict_command)
 app.command("stream")(stream_command)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, where
+from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, shown_texts, where
 from discreet.cli.log_json import LogOption, logged
 from discreet.cli.progress import going_on
 from discreet.errors import BadInput
@@ -19,13 +19,17 @@ def ask_command(
     config: ConfigArgument,
     n: Annotated[int | None, typer.Option("--n", help="At most so many.", min=1)] = None,
     out: Annotated[Path | None, typer.Option(help="Write them into a CSV or JSONL file with a column to fill.")] = None,
+    annotator: Annotated[
+        str | None, typer.Option(help="Only for this person: what they may see and have not answered.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace that file, and what people wrote into it.")] = False,
     log_json: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the open questions, one a line: id of the question, a tab, id of the record. Audience: annotator.
 
-    Charged before anybody is drawn; the same questions come again until they are answered.
+    Charged before anybody is drawn; the same questions come again until they are answered. Who is shown what is
+    recorded first (discreet exposure). Of a crowd campaign the released text stands in the place of the record's id.
 
     Example: discreet ask scans.toml --out questions.csv
     """
@@ -34,9 +38,10 @@ def ask_command(
     with logged(log_json, "ask") as log, opened(config, log) as campaign, going_on():
         if out is not None:
             _check_out(out, new=campaign.standing.step == "ask" and not overwrite)
-        questions = campaign.ask(n)
+        questions = campaign.ask(n, annotator=annotator, to="terminal" if out is None else out.name)
+        texts = shown_texts(campaign)
     if out is not None:
-        write_questions(out, questions, overwrite=overwrite)
+        write_questions(out, questions, extra={"text": texts} if texts else None, overwrite=overwrite)
     form = {
         "format": FORMAT,
         "simulation": campaign.simulation,
@@ -45,12 +50,14 @@ def ask_command(
         "step": campaign.standing.step,
         "file": None if out is None else out.name,
         "questions": [
-            {"id": one.id, "record": one.record, "phase": one.phase, "place": one.place} for one in questions
+            {"id": one.id, "record": one.record, "phase": one.phase, "place": one.place}
+            | ({"text": texts[one.record]} if texts else {})
+            for one in questions
         ],
     }
-    lines = (
-        [f"{len(questions)} open questions are in {out.name}"] if out else [f"{q.id}\t{q.record}" for q in questions]
-    )
+    lines = [f"{len(questions)} open questions are in {out.name}"] if out else []
+    if out is None:
+        lines = [f"{one.id}\t{texts.get(one.record, one.record)}" for one in questions]
     show(form, "\n".join(lines or ["no open questions"]), as_json=as_json)
     if not as_json:
         typer.echo(where(campaign), err=True)

@@ -15,7 +15,8 @@ from discreet.cli.progress import watching
 if TYPE_CHECKING:
     from discreet.campaign import Campaign
     from discreet.cli.log_json import Log
-    from discreet.config import CampaignConfig
+    from discreet.config import AnyCampaign, CrowdConfig
+    from discreet.records import Question, Value
     from discreet.roles import Oracle
 
 ConfigArgument = Annotated[Path, typer.Argument(help="The campaign's TOML file.", show_default=False)]
@@ -43,19 +44,19 @@ def lines_of(path: Path) -> list[bytes]:
         from discreet.stream.keeping import ledger_path
 
         return read_lines(ledger_path(read_stream_config(path)))
-    from discreet.config import read_config
+    from discreet.config import read_campaign
     from discreet.recipes.verifying import ledger_lines
 
-    return ledger_lines(read_config(path))
+    return ledger_lines(read_campaign(path))
 
 
 @contextmanager
 def opened(path: Path, log: Log | None = None) -> Iterator[Campaign]:
     """The campaign of a file, with progress where somebody watches, and a log for those who keep one."""
-    from discreet.config import read_config
+    from discreet.config import read_campaign
     from discreet.recipes.opening import load
 
-    config = read_config(path)
+    config = read_campaign(path)
     with watching() as watch:
         campaign = load(config, watch=watch if log is None else log.beside(watch))
         if log is not None:
@@ -63,35 +64,85 @@ def opened(path: Path, log: Log | None = None) -> Iterator[Campaign]:
         yield campaign
 
 
-def oracle_of(config: CampaignConfig, campaign: Campaign) -> Oracle:
+def oracle_of(config: AnyCampaign, campaign: Campaign) -> Oracle:
     """Who answers, as the file says."""
+    from discreet.config import CrowdConfig
     from discreet.oracles import build_oracle, read_labels
     from discreet.recipes.opening import question_folder
 
     table, several = config.oracle, config.task.kind == "multilabel"
-    words = answer_words(config)
+    words, texts = answer_words(config), shown_texts(campaign)
     options: dict[str, Any] = {"classes": config.task.classes, "multilabel": several}
     with config.pointing("oracle"):
         if table.name == "simulated":
             assert table.path is not None  # checked with the file
             assert config.simulation is not None
-            labels = read_labels(config.resolve(table.path), multilabel=several, words=words)
-            given = {"annotators": table.annotators, "label_noise": table.label_noise, "skip": table.skip}
+            if isinstance(config, CrowdConfig):
+                labels = true_labels(config, campaign)
+            else:
+                labels = read_labels(config.resolve(table.path), multilabel=several, words=words)
+            given: dict[str, Any] = {
+                "accuracy": table.accuracy,
+                "annotators": table.annotators,
+                "label_noise": table.label_noise,
+                "skip": table.skip,
+            }
             given |= {"late": table.late, "per_question": table.per_question}
             options |= {name: value for name, value in given.items() if value is not None}
             options["annotators"] = max(options.get("annotators", 1), table.per_question)
             return build_oracle("simulated", labels=labels, seed=config.simulation.seed, **options)
         if table.name == "callable":
-            return build_oracle("callable", function=table.function, **options)
+            function: Any = table.function
+            if texts:
+                function = _of_texts(str(table.function), texts)
+            return build_oracle("callable", function=function, **options)
         if table.name == "files":
             folder = question_folder(config)
             assert folder is not None
             folder.mkdir(mode=0o700, exist_ok=True)
-            return build_oracle("files", folder=folder, words=words, **options)
+            extra = {"text": texts} if texts else None
+            return build_oracle("files", folder=folder, words=words, extra=extra, **options)
         return build_oracle(table.name)
 
 
-def answer_words(config: CampaignConfig) -> Any:
+def shown_texts(campaign: Campaign) -> dict[str, str]:
+    """Of a crowd campaign: the released texts, which annotators are shown, by record. Else nothing."""
+    from discreet.recipes.crowd import Crowd
+
+    if not isinstance(campaign.recipe, Crowd):
+        return {}
+    return dict(zip(campaign.pool.ids, map(str, campaign.pool.rows(slice(None))), strict=True))
+
+
+def true_labels(config: CrowdConfig, campaign: Campaign) -> dict[str, Value]:
+    """What a simulated crowd knows: labels of released texts, from a file of labelled ones."""
+    from discreet.recipes.labelled_texts import labelled_texts
+
+    assert config.oracle.path is not None  # checked with the file
+    known = labelled_texts(config, config.oracle.path, "oracle.path")
+    labels = dict(zip(known.texts, known.labels, strict=True))
+    return {record: labels[text] for record, text in shown_texts(campaign).items() if text in labels}
+
+
+def _of_texts(name: str, texts: dict[str, str]) -> Any:
+    """A user's function of a text, as one of a question about it."""
+    import pkgutil
+
+    from discreet.errors import BadInput
+
+    try:
+        own = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError):
+        raise BadInput(f"the function {name}", "it cannot be imported", "Put its module on PYTHONPATH") from None
+
+    def answer(question: Question) -> Any:
+        return own(texts[question.record])
+
+    answer.__name__ = name
+    return answer
+
+
+def answer_words(config: AnyCampaign) -> Any:
     """How cells of answers are read."""
     from discreet.recipes.known_labels import answer_words as words
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,18 +11,24 @@ from discreet.cli.campaign_files import ConfigArgument, JsonOption, show, where
 from discreet.cli.log_json import LogOption, logged
 from discreet.errors import BadInput
 
+if TYPE_CHECKING:
+    from discreet.campaign import Campaign
+    from discreet.config import AnyCampaign
+
 FORMAT = "discreet.created/1"
 
 
 def init_command(
     config: ConfigArgument,
     example: Annotated[
-        str | None, typer.Option(help="Write a commented file of this recipe (private-pool, stream) instead.")
+        str | None, typer.Option(help="Write a commented file of this recipe (private-pool, crowd, stream) instead.")
     ] = None,
     log_json: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan, enrol the pool and open the ledger. Nothing is charged. Doing it again finds the campaign there.
+
+    Of a crowd campaign: the gate is charged and drawn, once, and what it released is the pool.
 
     Example: discreet init scans.toml
     """
@@ -33,10 +39,10 @@ def init_command(
         show(form, f"{config.name} is a {kind}'s file. Change the lines marked CHANGE.", as_json=as_json)
         return
     from discreet.cli.progress import watching, working
-    from discreet.config import read_config
+    from discreet.config import read_campaign
     from discreet.recipes.opening import create
 
-    read = read_config(config)
+    read = read_campaign(config)
     with logged(log_json, "init") as log, working("planning"), watching() as watch:
         campaign = create(read, watch=log.beside(watch))
         log.follow(campaign)
@@ -55,7 +61,27 @@ def init_command(
         f"{campaign.name}: {campaign.recipe.phases} trainings, {labels} labels, epsilon {gauge.epsilon} at delta "
         f"{gauge.delta} per {read.budget.unit}\n{where(campaign)}"
     )
-    show(form, text, as_json=as_json)
+    told = gate_facts(campaign, read)
+    form |= {"released": told[0]} if told else {}
+    show(form, "\n".join([text, *told[1]]) if told else text, as_json=as_json)
+
+
+def gate_facts(campaign: Campaign, config: AnyCampaign) -> tuple[dict[str, Any], list[str]] | None:
+    """Of a crowd campaign: how many texts its gate released, which was paid for, and whom it does not protect."""
+    from discreet.config import CrowdConfig
+
+    if not isinstance(config, CrowdConfig):
+        return None
+    from discreet.gates.gate import NOT_PROMISED
+
+    gate, count = config.gate, len(campaign.pool)
+    lines = [
+        f"the gate released {count} texts that {gate.k} or more {config.budget.unit}s kept, by coins of {gate.beta:g}"
+    ]
+    if config.log.person is None:
+        lines.append(NOT_PROMISED)
+    promised = config.log.person is not None
+    return {"values": count, "k": gate.k, "beta": gate.beta, "persons": promised}, lines
 
 
 def _write(path: Path, name: str) -> None:

@@ -26,9 +26,9 @@ def run_command(
     """
     from discreet.campaign.running import run
     from discreet.campaign.view import evaluations_of
-    from discreet.config import read_config
+    from discreet.config import read_campaign
 
-    read = read_config(config)
+    read = read_campaign(config)
     with logged(log_json, "run") as log, opened(config, log) as campaign, going_on():
         ran = run(campaign, oracle_of(read, campaign), partial=partial)
         found = evaluations_of(campaign.store.transitions())

@@ -10,6 +10,7 @@ from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show
 from discreet.cli.train import accuracy
 
 if TYPE_CHECKING:
+    from discreet.campaign import Campaign
     from discreet.campaign.status import Status
 
 
@@ -28,7 +29,25 @@ def status_command(
 
     with opened(config) as campaign:
         found = status_of(campaign, audience)  # type: ignore[arg-type]
-    show(found.to_json(), "\n".join([*_lines(found), where(campaign)]), as_json=as_json)
+        log = _log(campaign) if found.audience == "owner" else None
+    form, lines = found.to_json(), _lines(found)
+    if log is not None:
+        form["log"] = log
+        lines.append("log       " + ", ".join(f"{count} {name}" for name, count in log.items() if count is not None))
+    show(form, "\n".join([*lines, where(campaign)]), as_json=as_json)
+
+
+def _log(campaign: Campaign) -> dict[str, int | None] | None:
+    """Of a crowd campaign: how many rows its log had, and how many of them were broken. Audience: owner."""
+    import json
+
+    from discreet.recipes.crowd import Crowd
+    from discreet.recipes.crowd_opening import FIGURES
+
+    if not isinstance(campaign.recipe, Crowd):
+        return None
+    found: dict[str, int | None] = json.loads(campaign.store.file(FIGURES, 0).read_bytes())
+    return found
 
 
 def _lines(found: Status) -> list[str]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -20,7 +20,8 @@ from discreet.errors import BadInput
 if TYPE_CHECKING:
     from discreet.config import StreamConfig
     from discreet.stream.outlets import Outlet
-    from discreet.stream.reading import LineReader
+    from discreet.stream.reading import GrowingFile, LineReader
+    from discreet.stream.redis_streams import RedisStreams
     from discreet.stream.running import Passed
     from discreet.stream.service import StreamService
 
@@ -71,14 +72,17 @@ def stream_command(
     if redis is not None and (records, decisions, labels) != (None, None, None):
         raise BadInput("--redis with files", "records, labels and decisions are in Redis then", "Give one or the other")
     read = read_stream_config(config)
-    with logged(log_json, "stream") as log, going_on():
+    with logged(log_json, "stream") as log, going_on(), ExitStack() as open_files:
+        # what cannot be read or written is refused before anything is charged
+        ways = None if redis is not None else _ways(open_files, records, decisions, labels)
+        streams = None if redis is None else _connected(open_files, redis, read)
         log(StreamOpened(stream=read.name, simulation=read.simulation is not None))
         told: Callable[[int, str], None] = lambda version, model: log(Published(version=version, model=model))  # noqa: E731
         with StreamService(read, forget_lost=forget_lost, told=told) as service, _watching(live) as watch:
-            if redis is None:
-                passed = _run_lines(service, records, decisions, labels, idle, watch)
+            if ways is not None:
+                passed = _run_lines(service, *ways, decisions, idle, watch)
             else:
-                passed = _run_redis(service, redis, idle, watch)
+                passed = _run_redis(service, streams, idle, watch)
             if end:
                 service.end()
             form = _summary(service, passed)
@@ -99,32 +103,48 @@ def _watching(live: bool) -> Iterator[Callable[[StreamService], None]]:
         yield watch
 
 
+def _ways(
+    open_files: ExitStack, records: Path | None, decisions: Path | None, labels: Path | None
+) -> tuple[LineReader, GrowingFile | None]:
+    """Where lines and labels come from. Where decisions go is looked at: the file itself is opened by whoever has the
+    stream's lock, because opening it mends it.
+    """
+    from discreet.stream.outlets import FileOutlet
+    from discreet.stream.reading import GrowingFile, LineReader
+
+    reader = LineReader(_handle(sys.stdin, "input"), "standard input") if records is None else LineReader.of(records)
+    open_files.callback(reader.close)
+    growing = None if labels is None else GrowingFile(labels)
+    if growing is not None:
+        open_files.callback(growing.close)
+    if decisions is not None:
+        FileOutlet.check(decisions)
+    else:
+        _handle(sys.stdout, "output")
+    return reader, growing
+
+
+def _handle(stream: TextIO | None, what: str) -> int:
+    if stream is None:
+        raise BadInput(f"a stream by standard {what}", "it is closed", "Name a file, or connect it")
+    return stream.fileno()
+
+
 def _run_lines(
     service: StreamService,
-    records: Path | None,
+    reader: LineReader,
+    labels: GrowingFile | None,
     decisions: Path | None,
-    labels: Path | None,
     idle: float | None,
     watch: Callable[[StreamService], None],
 ) -> Passed:
-    from discreet.stream.reading import GrowingFile
     from discreet.stream.running import run_lines
 
-    with ExitStack() as open_files:
-        reader = _reader(records)
-        open_files.callback(reader.close)
-        outlet = _outlet(decisions)
-        open_files.callback(outlet.close)
-        growing = None if labels is None else GrowingFile(labels)
-        if growing is not None:
-            open_files.callback(growing.close)
-        return run_lines(service, reader, outlet, labels=growing, idle=idle or 0.0, watch=watch)
-
-
-def _reader(path: Path | None) -> LineReader:
-    from discreet.stream.reading import LineReader
-
-    return LineReader(sys.stdin.fileno(), "standard input") if path is None else LineReader.of(path)
+    outlet = _outlet(decisions)
+    try:
+        return run_lines(service, reader, outlet, labels=labels, idle=idle or 0.0, watch=watch)
+    finally:
+        outlet.close()
 
 
 def _outlet(path: Path | None) -> Outlet:
@@ -133,18 +153,25 @@ def _outlet(path: Path | None) -> Outlet:
     if path is not None:
         return FileOutlet(path)
     sys.stdout.flush()
-    return PipeOutlet(sys.stdout.fileno())
+    return PipeOutlet(_handle(sys.stdout, "output"))
 
 
-def _run_redis(service: StreamService, url: str, idle: float | None, watch: Callable[[StreamService], None]) -> Passed:
+def _connected(open_files: ExitStack, url: str, config: StreamConfig) -> RedisStreams:
     from discreet.stream.redis_streams import RedisStreams
+
+    streams = RedisStreams(url, names_of(config), most_waiting=config.redis.most_waiting)
+    open_files.callback(streams.close)
+    return streams
+
+
+def _run_redis(
+    service: StreamService, streams: RedisStreams | None, idle: float | None, watch: Callable[[StreamService], None]
+) -> Passed:
     from discreet.stream.running import run_redis
 
-    streams = RedisStreams(url, names_of(service.config), most_waiting=service.config.redis.most_waiting)
-    try:
-        return run_redis(service, streams, idle=idle, watch=watch)
-    finally:
-        streams.close()
+    assert streams is not None  # it is one way or the other
+    streams.recover()  # by now the lock is ours, and what is there stays
+    return run_redis(service, streams, idle=idle, watch=watch)
 
 
 def names_of(config: StreamConfig) -> Any:
@@ -194,7 +221,8 @@ def _words(form: dict[str, Any]) -> str:
         f"records   {form['arrived']:,} arrived, {form['asked']:,} asked; {run['records']:,} now",
         f"labels    {form['labelled']:,} came{error}; {form['waiting']:,} are waited for",
         f"model     {form['model']:,}; {form['published']:,} is published in {form['models']}",
-        f"spent     epsilon {spent['epsilon']} of {spent['budget']} at delta {spent['delta']} a record, however long",
+        f"spent     epsilon {spent['epsilon']} of {spent['budget']} at delta {spent['delta']} a {spent['unit']}, "
+        "however long",
         f"ledger    discreet verify {form['ledger']}",
     ]
     if form["simulation"]:

@@ -27,10 +27,10 @@ def tell_command(
     """
     from dataclasses import replace
 
-    from discreet.config import read_config
+    from discreet.config import read_campaign
     from discreet.oracles import about, check_answers, read_answer_rows
 
-    read = read_config(config)
+    read = read_campaign(config)
     several = read.task.kind == "multilabel"
     with opened(config) as campaign:
         questions = campaign.store.questions()

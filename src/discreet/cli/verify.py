@@ -55,7 +55,7 @@ def _verdict(file: Path, ledger: Path | None, public_key: Path | None) -> Verdic
     from discreet.privacy.certificate import verify
 
     if is_campaign(file):
-        from discreet.config import read_config, read_stream_config
+        from discreet.config import read_campaign, read_stream_config
         from discreet.recipes.verifying import verify_campaign
 
         if ledger is not None or public_key is not None:
@@ -64,7 +64,7 @@ def _verdict(file: Path, ledger: Path | None, public_key: Path | None) -> Verdic
             from discreet.stream.verifying import verify_stream
 
             return verify_stream(read_stream_config(file))
-        return verify_campaign(read_config(file))
+        return verify_campaign(read_campaign(file))
     if file.is_dir():
         from discreet.exports.verifying import verify_export
 

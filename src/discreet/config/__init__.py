@@ -5,6 +5,7 @@ raise config.error("scorer.name", "there is no such score", "Choose entropy")   
 """
 
 from discreet.config.campaign import FORMAT, CampaignConfig
+from discreet.config.crowd import CrowdConfig, crowd_config_from
 from discreet.config.data_tables import (
     EvaluationConfig,
     InitialConfig,
@@ -27,14 +28,17 @@ from discreet.config.learning_tables import (
     TrainerConfig,
 )
 from discreet.config.reading import config_from, config_from_json, read_config
+from discreet.config.recipes import AnyCampaign, campaign_from_json, read_campaign
 from discreet.config.stream import StreamConfig, read_stream_config, stream_config_from, stream_config_from_json
 
 __all__ = [
     "EXAMPLES",
     "FORMAT",
+    "AnyCampaign",
     "AugmentConfig",
     "BudgetConfig",
     "CampaignConfig",
+    "CrowdConfig",
     "EvaluationConfig",
     "InitialConfig",
     "ModelConfig",
@@ -50,9 +54,12 @@ __all__ = [
     "StreamConfig",
     "TaskConfig",
     "TrainerConfig",
+    "campaign_from_json",
     "config_from",
     "config_from_json",
+    "crowd_config_from",
     "example",
+    "read_campaign",
     "read_config",
     "read_stream_config",
     "stream_config_from",

@@ -35,8 +35,22 @@ FORMAT = "discreet.campaign/1"
 _SQLITE = "sqlite:///"
 
 
+class CampaignFile(Declared):
+    """What files of all recipes have: a place where state is kept."""
+
+    storage: StorageConfig
+
+    def storage_url(self) -> str:
+        """Where state is kept: as declared, with a SQLite file (also a bare path) seen from the file's folder."""
+        url = self.storage.url or f"{self.name}.db"
+        file = url.removeprefix(_SQLITE)
+        if "://" in file or file in ("", ":memory:"):
+            return url
+        return f"{_SQLITE}{self.resolve(file)}"
+
+
 @dataclass(frozen=True, kw_only=True)
-class CampaignConfig(Declared):
+class CampaignConfig(CampaignFile):
     """All that a campaign's file says. Made by `read_config`, `config_from` and `from_json`, which check it."""
 
     FORMAT: ClassVar[str] = FORMAT
@@ -56,14 +70,6 @@ class CampaignConfig(Declared):
     initial: InitialConfig | None = None
     simulation: SimulationConfig | None = None
     source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
-
-    def storage_url(self) -> str:
-        """Where state is kept: as declared, with a SQLite file (also a bare path) seen from the file's folder."""
-        url = self.storage.url or f"{self.name}.db"
-        file = url.removeprefix(_SQLITE)
-        if "://" in file or file in ("", ":memory:"):
-            return url
-        return f"{_SQLITE}{self.resolve(file)}"
 
     @classmethod
     def from_json(cls, form: Any, *, directory: pathlib.Path | None = None) -> CampaignConfig:

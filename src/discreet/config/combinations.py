@@ -31,7 +31,9 @@ from discreet.config.table_reading import Problem
 
 Problems = Iterator[Problem]
 _TABULAR = ("parquet", "arrow", "csv")
-_OF_SIMULATED = ("annotators", "label_noise", "skip", "late")
+_OF_SIMULATED = ("annotators", "label_noise", "skip", "late", "accuracy")
+_NAMED = ("files", "web", "label-studio")
+"""Oracles that know whom they show a question to, one by one."""
 _OF_SELECTORS: dict[str, tuple[str, ...]] = {
     "threshold-response": ("threshold_epsilon", "threshold", "share_above", "bins"),
     "clipped-laplace": ("clip",),
@@ -142,6 +144,10 @@ def _oracle(oracle: OracleConfig, simulation: SimulationConfig | None) -> Proble
     for name in _OF_SIMULATED:
         if not simulated and getattr(oracle, name) is not None:
             yield at(f"oracle.{name}", f"{oracle.name} has no such option", "Remove it; it is for simulated")
+    if oracle.accuracy is not None and oracle.label_noise is not None:
+        yield at("oracle.accuracy", "it and label_noise both say how often people are wrong", "Keep one of them")
+    if oracle.per_annotator is not None and oracle.name not in _NAMED:
+        yield at("oracle.per_annotator", f"{oracle.name} does not ask people by name", "Remove it")
     if simulated and oracle.per_question > (oracle.annotators or oracle.per_question):
         yield at("oracle.per_question", f"there are only {oracle.annotators} annotators", "Ask fewer, or add some")
     if (oracle.name == "callable") != (oracle.function is not None):
@@ -211,3 +217,18 @@ RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (
     *PLAN_RULES,
 )
 """What each rule reads; a name with a question mark may be left out of a file."""
+
+
+def task_rules() -> tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...]:
+    """Of [task], for files of other recipes."""
+    return ((("task",), _task),)
+
+
+def oracle_rules() -> tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...]:
+    """Of [oracle], likewise."""
+    return ((("oracle", "simulation?"), _oracle),)
+
+
+def storage_rules() -> tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...]:
+    """Of [storage], likewise."""
+    return ((("storage",), _storage),)

@@ -87,8 +87,11 @@ class OracleConfig:
     path            of true labels (``simulated``), or of a folder for questions and answers
     function        ``module:callable``, for ``callable``
     separator       what stands between several labels in a cell of a file
+    per_annotator   the most questions that one named annotator is shown in the whole campaign
     annotators, label_noise, skip, late     of ``simulated``: how many people; shares of answers that are wrong, that
                     are skips, that come late
+    accuracy        of ``simulated``, instead of label_noise: mean and standard deviation of people's own shares of
+                    right answers
     """
 
     name: str = key(choice(*ORACLES), add="name = 'files'")
@@ -100,6 +103,10 @@ class OracleConfig:
     label_noise: float | None = key(number(0, 1, such_as="0.05"), None)
     skip: float | None = key(number(0, 1, such_as="0.05"), None)
     late: float | None = key(number(0, 1, such_as="0.05"), None)
+    accuracy: tuple[float, ...] | None = key(
+        listed(number(0, 1, such_as="0.65"), least=2, most=2, such_as="[0.65, 0.01]"), None
+    )
+    per_annotator: int | None = key(whole(), None)
 
 
 @dataclass(frozen=True, kw_only=True)

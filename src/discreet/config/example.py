@@ -7,7 +7,7 @@ from importlib import resources
 from discreet.config.values import nearest
 from discreet.errors import BadInput
 
-EXAMPLES = ("private-pool", "stream")
+EXAMPLES = ("private-pool", "crowd", "stream")
 
 
 def example(name: str = "private-pool") -> str:

@@ -80,7 +80,7 @@ def keys_of(table: str) -> list[str]:
     return CAMPAIGN.keys_of(table)
 
 
-def _spread_queries(table: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+def spread_queries(table: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
     """``queries = 500`` with ``phases = 4`` is a list of four."""
     size, phases = table.get("queries"), table.get("phases")
     rest = {key: value for key, value in table.items() if key != "phases"}
@@ -108,6 +108,7 @@ CAMPAIGN = Schema(
     rules=RULES,
     optional=("initial", "simulation"),
     extra=EXTRA_KEYS,
-    rewrite={"plan": _spread_queries},
+    rewrite={"plan": spread_queries},
     elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
+    recipes={"crowd": ("this verb is of private-pool campaigns", "See docs/howto/ask-a-crowd.md for those of a crowd")},
 )

@@ -39,6 +39,7 @@ class Schema:
     optional     tables that are None when they are left out
     extra        keys of a table that are turned into others while it is read, by ``rewrite``
     elsewhere    other formats of ours, and what to do with such a file
+    recipes      other recipes of the same format, alike
     such_as      a name, as an example
     """
 
@@ -51,6 +52,7 @@ class Schema:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rewrite: Mapping[str, Callable[[Table, list[Problem]], Table]] = field(default_factory=dict)
     elsewhere: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    recipes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def keys_of(self, table: str) -> list[str]:
         """The keys that a file may have in ``table``."""
@@ -90,6 +92,11 @@ class Schema:
         if isinstance(found, str) and found in self.elsewhere:
             fact, remedy = self.elsewhere[found]
             raise source.error(Problem(path=("format",), fact=fact, remedy=remedy))
+        recipe = data.get("recipe")
+        named = recipe.get("name") if isinstance(recipe, dict) else None
+        if isinstance(named, str) and named in self.recipes:
+            fact, remedy = self.recipes[named]
+            raise source.error(Problem(path=("recipe", "name"), fact=fact, remedy=remedy))
 
     def _top(self, data: Table, problems: list[Problem]) -> Table:
         found = {}
@@ -181,10 +188,17 @@ def text_of(path: pathlib.Path | str, what: str) -> str:
 
 def format_of(path: pathlib.Path | str) -> str | None:
     """The format that a TOML file names, if it can be read at all."""
+    return word_at(path, "format")
+
+
+def word_at(path: pathlib.Path | str, *keys: str) -> str | None:
+    """The text that a TOML file has at ``keys``, if it can be read at all."""
     try:
-        found = _parsed(text_of(path, "campaign").removeprefix("\ufeff"), str(path)).get("format")
+        found: Any = _parsed(text_of(path, "campaign").removeprefix("\ufeff"), str(path))
     except InvalidConfig:
         return None
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
     return found if isinstance(found, str) else None
 
 

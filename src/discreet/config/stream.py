@@ -19,6 +19,7 @@ from discreet.config.stream_tables import (
     DriftConfig,
     LearningConfig,
     NoiseConfig,
+    PreparationConfig,
     PublishConfig,
     RecordsConfig,
     RedisConfig,
@@ -49,6 +50,7 @@ class StreamConfig(Declared):
     publish: PublishConfig = field(default_factory=PublishConfig)
     service: ServiceConfig = field(default_factory=ServiceConfig)
     redis: RedisConfig = field(default_factory=RedisConfig)
+    preparation: PreparationConfig | None = None
     drift: DriftConfig | None = None
     simulation: SimulationConfig | None = None
     source: Source = field(default=Source(name="the stream"), compare=False, repr=False)
@@ -90,6 +92,7 @@ STREAM = Schema(
     such_as="payments",
     tables={
         "records": RecordsConfig,
+        "preparation": PreparationConfig,
         "task": StreamTaskConfig,
         "budget": StreamBudgetConfig,
         "asking": AskingConfig,
@@ -104,6 +107,6 @@ STREAM = Schema(
         "simulation": SimulationConfig,
     },
     rules=RULES,
-    optional=("window", "drift", "simulation"),
+    optional=("preparation", "window", "drift", "simulation"),
     elsewhere={"discreet.campaign/1": ("this is a campaign's file", "Use discreet run, or another verb of campaigns")},
 )

@@ -11,6 +11,7 @@ from discreet.config.stream_tables import (
     AskingConfig,
     LearningConfig,
     NoiseConfig,
+    PreparationConfig,
     RecordsConfig,
     RedisConfig,
     SlabConfig,
@@ -57,11 +58,41 @@ def _records(records: RecordsConfig) -> Problems:
     both = [name for name in records.choices if name in records.columns]
     if both:
         yield at("records.choices", "a column is declared twice", "Declare it as numbers, or by its words")
-    for name in ("id", "label"):
+    for name in ("id", "label", "person"):
         if getattr(records, name) in (*records.columns, *records.choices):
             yield at(f"records.{name}", "a feature has this name", "Call it otherwise in your lines")
     if records.id == records.label:
         yield at("records.label", "the id has this name", "Call it otherwise in your lines")
+    if records.person in (records.id, records.label):
+        yield at("records.person", "the id or the label has this name", "Call it otherwise in your lines")
+
+
+def _unit(records: RecordsConfig, budget: StreamBudgetConfig) -> Problems:
+    if budget.unit == "record":
+        if budget.records is not None:
+            yield at("budget.records", "it is for the unit person", "Leave it out, or write unit = 'person'")
+        if records.person is not None:
+            fact = "records are protected, and a person with many would lose as many times as much"
+            yield at("records.person", fact, "Leave it out, or write [budget] unit = 'person' and records = 5")
+        return
+    if budget.records is None:
+        yield at(
+            "budget.records", "it is missing: a person's price grows with each of their records", "Add records = 5"
+        )
+    if records.person is None:
+        yield at("records.person", "nothing says whose a record is", "Name the field: person = 'customer'")
+
+
+def _preparation(preparation: PreparationConfig, budget: StreamBudgetConfig) -> Problems:
+    if budget.unit == "person":
+        fact = "a person's records could be on both sides of it, and their number in it is not bounded"
+        yield at("preparation.path", fact, "Use public or declared constants to protect persons")
+    if budget.delta == 0:
+        yield at("budget.delta", "a paid preparation has no promise at delta 0", "Write delta = '1e-6'")
+    elif preparation.delta is not None and preparation.delta >= budget.delta:
+        yield at("preparation.delta", f"it is not below [budget] delta, {budget.delta}", "Write about half of that")
+    if preparation.delta is not None and preparation.records == "held-out":
+        yield at("preparation.delta", "held-out records may use all of it", "Leave it out")
 
 
 def _asking(asking: AskingConfig) -> Problems:
@@ -107,6 +138,8 @@ def _redis(redis: RedisConfig) -> Problems:
 
 RULES: tuple[Rule, ...] = (
     (("records",), _records),
+    (("records", "budget"), _unit),
+    (("preparation", "budget"), _preparation),
     (("asking",), _asking),
     (("slab", "task"), _slab),
     (("window",), _window),

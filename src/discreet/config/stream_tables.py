@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal, get_args
 
 from discreet.config.keys import key
 from discreet.config.values import Wrong, choice, either, exact, listed, number, shown, text, truth, whole
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, Unit
 
 ASKING = ("one-sided", "bernoulli", "exponential", "everything")
 SLABS = ("fixed", "shrinking", "balanced")
@@ -23,7 +23,8 @@ LOSSES = ("hinge", "logistic", "softmax", "multiclass-hinge")
 STEPS = ("square-root", "inverse", "constant")
 NOISES = ("gamma", "gaussian")
 FILES = ("json", "safetensors")
-MOST_BATCH = 1 << 16
+MOST_BATCH = MOST_EACH = 1 << 16
+PreparedWord = Literal["held-out", "arriving"]
 _PATH = text(what="a path")
 _WORD = text(what="a word", most=200)
 _WORDS = listed(_WORD, least=1, distinct=True, such_as="['amount', 'hour']")
@@ -58,6 +59,7 @@ class RecordsConfig:
     preparation     instead of all these: a file that `Preparation.to_json` wrote (constants or components of a public
                     sample)
     id, label       what they are called in a line
+    person          the same of the person whose record it is, where persons are protected
     """
 
     columns: tuple[str, ...] = key(_WORDS, ())
@@ -68,6 +70,7 @@ class RecordsConfig:
     preparation: str | None = key(_PATH, None)
     id: str = key(_WORD, "id")
     label: str = key(_WORD, "label")
+    person: str | None = key(_WORD, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +85,40 @@ class StreamTaskConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamBudgetConfig:
-    """What one record may lose, however long the stream runs."""
+    """What one record, or one person, may lose, however long the stream runs.
+
+    unit       ``record`` or ``person``
+    records    of a person: how many of their records are looked at; later ones are nulls
+    """
 
     epsilon: Decimal = key(exact(zero=False, such_as="'2'"), add="epsilon = '2'")
     delta: Decimal = key(exact(zero=True, below=1, such_as="'1e-6'"), Decimal(0))
+    unit: Unit = key(choice(*get_args(Unit)), "record")
+    records: int | None = key(whole(most=MOST_EACH), None)
 
     def budget(self) -> Budget:
         """As the ledger takes it."""
-        return Budget(epsilon=self.epsilon, delta=self.delta)
+        return Budget(epsilon=self.epsilon, delta=self.delta, unit=self.unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparationConfig:
+    """Principal components of private records, paid for before the first record arrives.
+
+    path               lines of records, as they arrive; read once
+    records            whom they are: ``held-out`` ones never arrive (who does is a null), ``arriving`` ones may
+    components         how many
+    norm               C: records, after center and scale, are cut to this length
+    noise_multiplier   of C^2
+    delta              arriving: the part of the budget's that pays for it; half, if nothing is said
+    """
+
+    path: str = key(_PATH, add="path = 'last-month.jsonl'")
+    records: PreparedWord = key(choice(*get_args(PreparedWord)), "held-out")
+    components: int = key(whole(most=1 << 12), add="components = 10")
+    norm: float = key(_POSITIVE, 1.0)
+    noise_multiplier: float = key(number(1e-6, 1e9), add="noise_multiplier = 4.0")
+    delta: Decimal | None = key(exact(zero=False, below=1, such_as="'5e-7'"), None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,11 @@ ASSUMPTIONS = (
     "Scaling, classes and settings were declared or come from public data; nothing was fitted to records unpaid.",
     "Keys and noise stayed secret; the noise came from the operating system.",
 )
+OF_CROWD = (
+    "Strangers saw texts that passed a gate (k people, coins), and no others; the gate is the whole price.",
+    "Labels and weights were made of released texts, answers about them and public labelled texts, without noise.",
+    "The log was released once, as a closed batch; the coins' keys stayed secret and came from the operating system.",
+)
 _WORDS = {"text": "text-classification", "images": "image-classification"}
 
 
@@ -25,7 +30,7 @@ def card(form: dict[str, Any], certificate: dict[str, Any], *, onnx: str | None)
 
 def _front(form: dict[str, Any]) -> str:
     read = form["preprocessing"]
-    kind = "text" if "encoder" in read else read["kind"]
+    kind = "text" if {"encoder", "normalisation"} & set(read) else read["kind"]
     lines = [
         "---",
         "library_name: discreet",
@@ -40,6 +45,7 @@ def _front(form: dict[str, Any]) -> str:
 
 def _summary(form: dict[str, Any]) -> str:
     several = form["task"] == "multilabel"
+    records = f"records of shape {form['inputs']}" if form["inputs"] else "texts"
     classes = ", ".join(f"`{name}`" for name in form["classes"])
     lines = [
         f"# {form['name']}",
@@ -49,7 +55,7 @@ def _summary(form: dict[str, Any]) -> str:
         "",
         "| | |",
         "|---|---|",
-        f"| model | `{form['model']['name']}`, records of shape {form['inputs']} |",
+        f"| model | `{form['model']['name']}`, {records} |",
         f"| trained by | discreet {form['discreet']}: private active learning |",
         f"| state | after phase {form['phase']} of {form['phases'] - 1} |",
     ]
@@ -79,7 +85,7 @@ def _privacy(form: dict[str, Any], certificate: dict[str, Any]) -> str:
         "It is the claim of the whole campaign: of all its models and released selections together, also if it was "
         "stopped early. It rests on:",
         "",
-        *(f"- {line}" for line in ASSUMPTIONS),
+        *(f"- {line}" for line in (OF_CROWD if form.get("recipe") == "crowd" else ASSUMPTIONS)),
     ]
     if "not_released" in certificate:
         lines += ["", f"It holds for models and thresholds: {certificate['not_released']['what']}, and must not be."]
@@ -112,8 +118,9 @@ def _use(form: dict[str, Any], onnx: str | None) -> str:
         "## Limits",
         "",
         "What the model says of private records is private: predictions are not covered by the claim. It was trained "
-        "with noise on few labels, chosen where an earlier model was unsure: rare classes may be learnt badly. "
-        "Records unlike those of its pool are outside of what was measured.",
+        f"{'on labels of strangers' if form.get('recipe') == 'crowd' else 'with noise on few labels'}, chosen where an "
+        "earlier model was unsure: rare classes may be learnt badly. Records unlike those of its pool are outside of "
+        "what was measured.",
     ]
     if form["task"] == "multilabel":
         lines.insert(7, f"A label is given above {form['threshold']}, unless `--threshold` says otherwise.")

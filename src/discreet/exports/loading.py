@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
+from discreet.exports.model_form import CLASSIFIER, ENCODER, WEIGHTS, check_files, read_form
 from discreet.pools.rows import Scaling
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Labels = list[str] | list[tuple[str, ...]]
 class ExportedModel:
     """Predicts as the campaign does that it came from. Made by `load_model`. ``form``: all of its model.json."""
 
-    def __init__(self, predictor: TorchPredictor, form: dict[str, Any]) -> None:
+    def __init__(self, predictor: Any, form: dict[str, Any]) -> None:
         self._predictor, self.form = predictor, form
         self.classes: tuple[str, ...] = tuple(form["classes"])
         self.task: str = form["task"]
@@ -39,7 +39,7 @@ class ExportedModel:
     @property
     def reads_text(self) -> bool:
         """Whether records are texts."""
-        return "encoder" in self.form["preprocessing"]
+        return bool({"encoder", "normalisation"} & set(self.form["preprocessing"]))
 
     def predict_proba(self, x: Any, *, raw: bool = False) -> NDArray[np.float32]:
         """(n, C): of each class, or of each label. Texts: a list of strings. ``raw``: scale numbers first, as declared.
@@ -47,14 +47,25 @@ class ExportedModel:
         What it says of private records is private.
         """
         if self.reads_text:
-            return self._predictor.predict_proba([x] if isinstance(x, str) else x)
+            texts = [x] if isinstance(x, str) else x
+            return np.asarray(self._predictor.predict_proba(self._normalised(texts)), dtype=np.float32)
         values = self.scaled(x) if raw else np.asarray(x)
         inputs = tuple(self.form["inputs"])
         if values.shape[1:] != inputs or values.dtype.kind not in "biuf":
             raise BadInput(
                 "records to predict", f"a record of this model is numbers of shape {inputs}", "Give a row a record"
             )
-        return self._predictor.predict_proba(values)
+        return np.asarray(self._predictor.predict_proba(values), dtype=np.float32)
+
+    def _normalised(self, texts: Any) -> Any:
+        """As the gate did it whose released texts the model learnt from; others are taken as they are."""
+        steps = self.form["preprocessing"].get("normalisation")
+        if steps is None:
+            return texts
+        from discreet.gates.normalising import Normaliser
+
+        normal = Normaliser(steps)
+        return [normal.one(str(text)) or "" for text in texts]
 
     def predict(self, x: Any, *, raw: bool = False, threshold: float | Mapping[str, float] | None = None) -> Labels:
         """The likeliest class of each record; of several labels, those above ``threshold`` (one, or one a label)."""
@@ -105,6 +116,12 @@ def load_model(
     place = Path(directory)
     form = read_form(place)
     check_files(place, form)
+    if form.get("weights") == CLASSIFIER:
+        from discreet.trainers.text_classifier import TextClassifier
+
+        if encoder is not None or model is not None:
+            raise BadInput("loading a model of texts", "it has no encoder, and no code of its own", "Leave it out")
+        return ExportedModel(TextClassifier.from_bytes((place / CLASSIFIER).read_bytes()), form)
     try:
         read, own = form["preprocessing"], form["model"]
         name, inputs, classes = own["name"], tuple(form["inputs"]), len(form["classes"])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet._version import __version__
-from discreet.config import CampaignConfig
+from discreet.config import CampaignConfig, CrowdConfig
 from discreet.errors import InvalidCertificate, InvalidCheckpoint
 from discreet.privacy.certificate.statement import digest_of, read_certificate
 from discreet.recipes.learning import task_of
@@ -28,6 +28,8 @@ MODEL, WEIGHTS, ONNX, CARD, CERTIFICATE, ENCODER = (
     "certificate.json",
     "encoder",
 )
+CLASSIFIER = "classifier.npz"
+"""Weights of a model of texts that came from a crowd; named by ``weights`` in its form."""
 THRESHOLD = 0.5
 _LOCAL = ("path", "weights")
 """Options of models that are places on a disk; the weights they brought are in the exported ones."""
@@ -66,6 +68,37 @@ def form_of(
         "evaluation": evaluation,
     }
     return form | ({"threshold": THRESHOLD} if form["task"] == "multilabel" else {})
+
+
+def crowd_form_of(
+    config: CrowdConfig,
+    *,
+    phase: int,
+    phases: int,
+    private: bool,
+    claim: dict[str, Any],
+    evaluation: Any,
+) -> dict[str, Any]:
+    """The same of a crowd campaign: a model of texts as its gate normalised them."""
+    return {
+        "format": FORMAT,
+        "simulation": config.simulation is not None,
+        "audience": "world",
+        "private": private,
+        "recipe": config.recipe.name,
+        "name": config.name,
+        "discreet": __version__,
+        "phase": phase,
+        "phases": phases,
+        "task": "classes",
+        "classes": list(config.task.classes),
+        "model": {"name": config.model.name, "options": {}, "dropout": config.model.dropout},
+        "inputs": [],
+        "weights": CLASSIFIER,
+        "preprocessing": {"kind": "parquet", "text": config.log.text, "normalisation": config.gate.normalisation},
+        "claim": claim,
+        "evaluation": evaluation,
+    }
 
 
 def _preprocessing(config: CampaignConfig) -> dict[str, Any]:
@@ -131,7 +164,7 @@ def changed_files(directory: Path, form: dict[str, Any]) -> list[str]:
         wrong = [name for name, kept in form["files"].items() if not _same(directory, name, kept["sha256"])]
     except (KeyError, TypeError, ValueError):
         raise _broken(directory) from None
-    return sorted({*wrong, *({WEIGHTS, CERTIFICATE, CARD} - set(form["files"]))})
+    return sorted({*wrong, *({form.get("weights", WEIGHTS), CERTIFICATE, CARD} - set(form["files"]))})
 
 
 def sealed(form: dict[str, Any]) -> dict[str, Any]:

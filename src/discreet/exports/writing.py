@@ -30,6 +30,7 @@ from discreet.exports.model_form import (
     ONNX,
     WEIGHTS,
     claim_of,
+    crowd_form_of,
     files_in,
     form_of,
     read_form,
@@ -39,6 +40,7 @@ from discreet.exports.onnx_files import write_onnx
 from discreet.privacy.certificate.statement import write_certificate
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.recipes.crowd import Crowd
 from discreet.recipes.model_records import made_up_rows
 from discreet.recipes.private_pool import PrivatePool
 
@@ -74,37 +76,50 @@ def export_model(
     encoder   of texts: copy the public encoder, so that the directory is enough to predict
     sign      an Ed25519 key (PEM) that signs the certificate, and model.json with the hashes of all files
     """
-    recipe, place = campaign.recipe, Path(directory)
-    if not isinstance(recipe, PrivatePool):
-        raise BadInput("exporting a model", "this recipe's models cannot be", "Store predictor().module yourself")
+    place = Path(directory)
     number = _phase(campaign, phase)
     _check_place(place, force=force)
     certificate = _signed(campaign.certificate(), sign)
-    form = form_of(
-        recipe.config,
-        inputs=recipe.inputs,
-        phase=number,
-        phases=recipe.phases,
-        private=all(one.facts.get("private", True) for one in campaign.store.transitions() if one.kind == PUBLISHED),
-        claim=claim_of(certificate),
-        evaluation=evaluations_of(campaign.store.transitions()).get(number),
-    )
+    form = _described(campaign, number, claim_of(certificate))
+    weights = form.get("weights", WEIGHTS)
     with _whole(place) as scratch:
-        content = campaign.store.file(STORED, number).read_bytes()
-        write_whole(scratch / WEIGHTS, content)
+        write_whole(scratch / weights, campaign.store.file(STORED, number).read_bytes())
         write_certificate(certificate, scratch / CERTIFICATE)
-        if encoder and recipe.config.model.encoder is not None:
-            _copy_encoder(recipe.config.resolve(recipe.config.model.encoder), scratch / ENCODER)
-        reason: str | None = "it was not asked for"
-        if onnx:
-            rows = made_up_rows(recipe.config, recipe.inputs, _ROWS)
-            reason = write_onnx(campaign.predictor(number), rows, scratch / ONNX)
+        reason = _beside(campaign, number, scratch, onnx=onnx, encoder=encoder)
         write_whole(scratch / CARD, card(form, certificate, onnx=reason))
         form["files"] = files_in(scratch)
-        form["sha256"] = form["files"][WEIGHTS]["sha256"]
+        form["sha256"] = form["files"][weights]["sha256"]
         form = _signed(sealed(form), sign)
         write_whole(scratch / MODEL, json.dumps(form, indent=1, ensure_ascii=False) + "\n")
     return Exported(directory=place, phase=number, files=(*form["files"], MODEL), no_onnx=reason, form=form)
+
+
+def _described(campaign: Campaign, number: int, claim: dict[str, Any]) -> dict[str, Any]:
+    recipe, steps = campaign.recipe, campaign.store.transitions()
+    facts: dict[str, Any] = {
+        "phase": number,
+        "phases": recipe.phases,
+        "private": all(one.facts.get("private", True) for one in steps if one.kind == PUBLISHED),
+        "claim": claim,
+        "evaluation": evaluations_of(steps).get(number),
+    }
+    if isinstance(recipe, Crowd):
+        return crowd_form_of(recipe.config, **facts)
+    if not isinstance(recipe, PrivatePool):
+        raise BadInput("exporting a model", "this recipe's models cannot be", "Store predictor().module yourself")
+    return form_of(recipe.config, inputs=recipe.inputs, **facts)
+
+
+def _beside(campaign: Campaign, number: int, scratch: Path, *, onnx: bool, encoder: bool) -> str | None:
+    """A copy of the encoder and an ONNX file, where there may be some; why there is no ONNX file."""
+    recipe = campaign.recipe
+    if not isinstance(recipe, PrivatePool):
+        return "it reads texts by a hash of their words"
+    if encoder and recipe.config.model.encoder is not None:
+        _copy_encoder(recipe.config.resolve(recipe.config.model.encoder), scratch / ENCODER)
+    if not onnx:
+        return "it was not asked for"
+    return write_onnx(campaign.predictor(number), made_up_rows(recipe.config, recipe.inputs, _ROWS), scratch / ONNX)
 
 
 def _signed(form: dict[str, Any], key: Path | str | None) -> dict[str, Any]:

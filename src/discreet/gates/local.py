@@ -198,19 +198,19 @@ class LocalWork:
     ) -> None:
         """Every batch of the log, in several threads; ends early when ``done``."""
         pieces = list(self.log.pieces())
-        whole, so_far = sum(piece.weight for piece in pieces), [0]
+        whole, so_far, stop = sum(piece.weight for piece in pieces), [0], threading.Event()
 
         def one(piece: Piece) -> None:
             coder = Coder(self.words, self.normaliser)
             for rows in () if done() else piece.read():
                 work(coder, piece, rows)
-                if done():
+                if done() or stop.is_set():
                     return
             with self._lock:
                 so_far[0] += piece.weight
                 self.told(what, so_far[0], whole)
 
-        in_threads(one, pieces, self.threads)
+        in_threads(one, pieces, self.threads, stop=stop)
 
 
 def make_sketch(memory: int, key: SecretKey) -> Any:

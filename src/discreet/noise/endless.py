@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -210,6 +211,7 @@ class EndlessNoise:
         self._watched, self._finer = self._draw.watched, 1.0 / self._lattice.step  # a power of two
         self._rows = max(1, _ROW_WORDS // size)
         self._block, self._noise = -1, np.empty((0, size), dtype=np.int64)
+        self._listed: list[Floats] = []
 
     def hide(self, number: int, values: Floats) -> Floats:
         """``values`` with noise number ``number``."""
@@ -229,10 +231,43 @@ class EndlessNoise:
         )
         return found
 
+    @property
+    def step(self) -> float:
+        """Of the lattice, a power of two."""
+        return self._lattice.step
+
+    @property
+    def most_steps(self) -> float:
+        """How far from 0 noise is expected to be at most, in steps of the lattice: forty times its scale, and of Gamma
+        length as many times as a sum has numbers.
+        """
+        return 40.0 * self._steps * (1 if isinstance(self.event, Gaussian) else self._size)
+
+    def check(self) -> None:
+        """Refuse a receipt that may not be used here and now; `hide_parts` does not look again."""
+        self._draw.receipt.check()
+
+    def hide_parts(self, number: int, parts: Sequence[tuple[bool, Floats]], out: Floats) -> None:
+        """The same for a sum of a few parts, each added or (False) taken away, in whole steps of the lattice, into
+        ``out``, in steps, too. As whole numbers below 2^52 they and the noise add up exactly, in any order.
+
+        Not where uses are `watched`. The caller has called `check`.
+        """
+        block, row = divmod(number, self._rows)
+        if block != self._block or not self._listed:
+            self._noise, self._block = self._made(block, None), block
+            self._listed = list(self._noise.astype(np.float64))
+        found = self._listed[row]
+        if not parts:
+            out[:] = found
+        for added, part in parts:
+            (np.add if added else np.subtract)(found, part, out)
+            found = out
+
     def _hidden(self, number: int, values: Floats, streams: Streams | None = None) -> Floats:
         block, row = divmod(number, self._rows)
         if streams is not None or block != self._block:
-            self._noise, self._block = self._made(block, streams), block
+            self._noise, self._block, self._listed = self._made(block, streams), block, []
         steps = np.floor(np.minimum(np.maximum(values * self._finer, -_MOST_STEPS), _MOST_STEPS))
         return np.asarray((steps.astype(np.int64) + self._noise[row]) * self._lattice.step)
 

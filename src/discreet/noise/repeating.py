@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from discreet.errors import BadInput
 from discreet.noise.sealed import SealedPhase
 from discreet.privacy.ledger import Entry, Ledger, Receipt, Request
 
@@ -20,22 +19,11 @@ def charge_once(where: Ledger | SealedPhase, wanted: Sequence[Request]) -> list[
     All requests or none, but for a sealed phase, which makes them one after the other and goes on where it was.
     """
     if isinstance(where, SealedPhase):
-        return [_sealed(where, one) for one in wanted]
+        return [where.charge_requested(one) for one in wanted]
     earlier = [_earlier(where, one) for one in wanted]
     missing = [one for one, found in zip(wanted, earlier, strict=True) if found is None]
     fresh = iter(where.charge_all(missing) if missing else [])
     return [where.reissue(found, source=where.source) if found and where.source else next(fresh) for found in earlier]
-
-
-def _sealed(where: SealedPhase, one: Request) -> Receipt:
-    if where.phase != one.why.phase:
-        raise BadInput(
-            f"charging phase {one.why.phase}", f"the sealed phase is number {where.phase}", "Seal the phase you charge"
-        )
-    counts = {charge.count for charge in one.charges}
-    assert len(counts) == 1  # `request` gives all groups one count
-    events = {charge.who: charge.event for charge in one.charges}
-    return where.charge_together(events, count=counts.pop(), purpose=one.why.purpose)
 
 
 def _earlier(ledger: Ledger, wanted: Request) -> Entry | None:

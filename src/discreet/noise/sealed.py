@@ -26,10 +26,11 @@ from discreet.errors import BadInput, LedgerUnavailable
 from discreet.noise.key_files import destroy, read_secret, was_destroyed, write_secret
 from discreet.noise.sources import Call, Source, Streams, label_of
 from discreet.noise.stream import Floats, Stream, Words
+from discreet.privacy.budget import Unit
 from discreet.privacy.events import Event
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Entry, Ledger, Receipt, Why
-from discreet.privacy.ledger.requests import request
+from discreet.privacy.ledger.requests import Request, request
 
 T = TypeVar("T")
 
@@ -186,6 +187,11 @@ class SealedPhase:
         self._next = 0
 
     @property
+    def unit(self) -> Unit:
+        """Whom its ledger protects."""
+        return self._ledger.terms.budget.unit
+
+    @property
     def redoing(self) -> bool:
         """Whether the next charge is one that was made before a restart."""
         return self._next < len(self._earlier)
@@ -197,13 +203,22 @@ class SealedPhase:
 
     def charge_together(self, events: Mapping[str, Event], *, count: int = 1, purpose: str) -> Receipt:
         """As `Ledger.charge_together`, or the receipt of the same charge made before a restart."""
-        wanted = request(events, count=count, why=Why(phase=self.phase, purpose=purpose))
+        return self.charge_requested(request(events, count=count, why=Why(phase=self.phase, purpose=purpose)))
+
+    def charge_requested(self, wanted: Request) -> Receipt:
+        """The same for a request in which groups may be charged different numbers of times."""
+        if wanted.why.phase != self.phase:
+            raise BadInput(
+                f"charging phase {wanted.why.phase}",
+                f"the sealed phase is number {self.phase}",
+                "Seal the one you charge",
+            )
         if not self.redoing:
             return self._ledger.charge_all([wanted], source=self.key)[0]
         entry = self._earlier[self._next]
         if entry.public != (wanted.why, wanted.charges):
             raise LedgerUnavailable(
-                f"repeating {purpose} in phase {self.phase}",
+                f"repeating {wanted.why.purpose} in phase {self.phase}",
                 f"before the restart, charge {self._next + 1} of this phase was another one",
                 "Run the same code and plan again, or end the phase and charge anew",
             )

@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.errors import BadInput
 from discreet.oracles.values import checked_classes, fits, in_order
-from discreet.records import Answer, Question, Value
+from discreet.records import PERSON, PROGRAM, Answer, Question, Shown, Value
 
 NOT_A_LABEL, OUTSIDE, WRONG_COUNT = "not a label", "outside the classes", "not one value a question"
 
@@ -43,6 +43,7 @@ class CallableOracle:
             raise BadInput("a function that answers", f"it is a {type(function).__name__}", "Give a callable")
         self._classes = None if classes is None else checked_classes(classes, multilabel=multilabel)
         self._multilabel, self._batch, self._annotator = multilabel, batch, annotator
+        self.name = function if isinstance(function, str) else getattr(function, "__name__", type(function).__name__)
         self._open: dict[str, Question] = {}
         self._asked: set[str] = set()
         self._ready: list[Answer] = []
@@ -64,6 +65,11 @@ class CallableOracle:
             if question.id not in self._asked:
                 self._asked.add(question.id)
                 self._open[question.id] = question
+
+    def shown_to(self, questions: Sequence[Question]) -> list[Shown]:
+        """The function, by its name; or the annotator that it speaks for."""
+        who, kind = (self._annotator, PERSON) if self._annotator else (self.name, PROGRAM)
+        return [Shown(question_id=one.id, audience=who, kind=kind) for one in questions]
 
     def collect(self) -> list[Answer]:
         """Call the function for what is open. An interrupt loses no answer: the next collect gives it."""

@@ -10,6 +10,14 @@ can know which it is, so the caller declares it.
     M   M_a[c, l]  ~  smoothing + sum of P(c | q) over the questions to which a answered l;  prior(c) likewise
 
 It climbs log-likelihood + smoothing * (sum log M + sum log prior), which never falls from one round to the next.
+
+With few answers a person EM believes in people who were lucky, and does worse than counting votes. ``believed`` and
+``accuracy`` say what is thought of everybody beforehand: that of ``believed`` answers a share ``accuracy`` would be
+right, the others wrong alike. They are added to the counts of M like smoothing (a Dirichlet prior), and the same law
+holds. They are declared, or come from public gold questions.
+
+``even`` holds the prior at alike. Whoever trains a classifier on the labels wants that: it learns how common classes
+are from the texts, and a prior in every single label would count it twice, and turn rare classes into common ones.
 Reference: Dawid and Skene, Applied Statistics 28 (1979) 20-28; there smoothing is 0.
 """
 
@@ -70,8 +78,14 @@ def dawid_skene(
     smoothing: float = 0.01,
     rounds: int = 500,
     tolerance: float = 1e-9,
+    believed: float = 0.0,
+    accuracy: float = 0.7,
+    even: bool = False,
 ) -> DawidSkene:
     """EM over all questions that got an answer.
+
+    ``believed`` answers of everybody, a share ``accuracy`` of them right, are thought of beforehand. ``even``: classes
+    are held to be equally common.
 
     ``records_released=True`` declares that what the annotators saw had been released, and paid for, before. Labels of
     records that are still private must not be made this way, and anything else than True is refused.
@@ -93,7 +107,13 @@ def dawid_skene(
     places = tuple({name: place for place, name in enumerate(part)} for part in (questions, people, names))
     table = np.array([[places[axis][vote[axis]] for axis in range(3)] for vote in votes], dtype=np.intp)
     posterior, prior, matrices, objective, converged = climb(
-        table, len(names), smoothing=smoothing, rounds=rounds, tolerance=tolerance
+        table,
+        len(names),
+        smoothing=smoothing,
+        rounds=rounds,
+        tolerance=tolerance,
+        thought=thought_of(len(names), believed, accuracy),
+        even=even,
     )
     pooled = np.bincount(table[:, 1]) @ matrices.reshape(len(people), -1) / len(votes)
     return DawidSkene(
@@ -109,27 +129,55 @@ def dawid_skene(
     )
 
 
+def thought_of(classes: int, believed: float, accuracy: float) -> Floats:
+    """Answers by true class that are thought of beforehand, for each true class as many."""
+    if not believed >= 0 or not 0 < accuracy < 1:
+        raise BadInput(f"believed={believed}, accuracy={accuracy}", "below 0, or no share", "Give 10 and 0.7, or 0")
+    wrong = (1 - accuracy) / (classes - 1)
+    found: Floats = believed / classes * np.where(np.eye(classes, dtype=bool), accuracy, wrong)
+    return found
+
+
+def trust_in(posterior: Floats) -> Floats:
+    """How far the likeliest class of each row is to be trusted: 1 if it is sure, 0 if all are alike."""
+    size = posterior.shape[1]
+    found: Floats = np.clip((posterior.max(axis=1) - 1 / size) / (1 - 1 / size), 0, 1)
+    return found
+
+
 def climb(
-    votes: Whole, classes: int, *, smoothing: float, rounds: int, tolerance: float
+    votes: Whole,
+    classes: int,
+    *,
+    smoothing: float,
+    rounds: int,
+    tolerance: float,
+    thought: Floats | None = None,
+    even: bool = False,
 ) -> tuple[Floats, Floats, Floats, list[float], bool]:
-    """EM from the shares of votes. ``votes``: rows of (question, annotator, class), numbered from 0 without gaps."""
+    """EM from the shares of votes. ``votes``: rows of (question, annotator, class), numbered from 0 without gaps.
+
+    ``thought``: of `thought_of`, added to everybody's counts.
+    """
+    cells = np.full((classes, classes), float(smoothing)) + (0.0 if thought is None else thought)
     posterior = np.zeros((votes[:, 0].max() + 1, classes))
     np.add.at(posterior, (votes[:, 0], votes[:, 2]), 1.0)
     posterior /= posterior.sum(axis=1, keepdims=True)
     objective: list[float] = []
     while True:
-        prior, matrices = _most_likely(votes, posterior, smoothing)
-        posterior, height = _expected(votes, prior, matrices, smoothing)
+        prior, matrices = _most_likely(votes, posterior, smoothing, cells)
+        prior = np.full(classes, 1 / classes) if even else prior
+        posterior, height = _expected(votes, prior, matrices, smoothing, cells)
         objective.append(height)
         still = len(objective) > 1 and height - objective[-2] <= tolerance * max(1.0, abs(height))
         if still or len(objective) == rounds:
             return posterior, prior, matrices, objective, still
 
 
-def _most_likely(votes: Whole, posterior: Floats, smoothing: float) -> tuple[Floats, Floats]:
+def _most_likely(votes: Whole, posterior: Floats, smoothing: float, cells: Floats) -> tuple[Floats, Floats]:
     """The M step: the prior, and matrices (annotators, true class, answered class)."""
     size = posterior.shape[1]
-    counts = np.full((votes[:, 1].max() + 1, size, size), float(smoothing))
+    counts = np.tile(cells, (votes[:, 1].max() + 1, 1, 1))
     np.add.at(counts.swapaxes(1, 2), (votes[:, 1], votes[:, 2]), posterior[votes[:, 0]])
     rows = counts.sum(axis=2, keepdims=True)
     matrices = np.divide(counts, rows, out=np.full_like(counts, 1 / size), where=rows > 0)
@@ -137,7 +185,7 @@ def _most_likely(votes: Whole, posterior: Floats, smoothing: float) -> tuple[Flo
     return prior / prior.sum(), matrices
 
 
-def _expected(votes: Whole, prior: Floats, matrices: Floats, smoothing: float) -> tuple[Floats, float]:
+def _expected(votes: Whole, prior: Floats, matrices: Floats, smoothing: float, cells: Floats) -> tuple[Floats, float]:
     """The E step, and how high the parameters stand."""
     with np.errstate(divide="ignore"):  # log 0 = -inf is meant: never, and no class loses its last answer to it
         log_prior, log_matrices = np.log(prior), np.log(matrices)
@@ -148,5 +196,7 @@ def _expected(votes: Whole, prior: Floats, matrices: Floats, smoothing: float) -
     total = shares.sum(axis=1, keepdims=True)
     height = float((top + np.log(total)).sum())
     if smoothing:
-        height += smoothing * float(log_matrices.sum() + log_prior.sum())
+        height += smoothing * float(log_prior.sum())
+    if cells.any():
+        height += float((cells * log_matrices)[:, cells > 0].sum())
     return shares / total, height

@@ -20,7 +20,7 @@ from discreet.oracles.checking import check_answers
 from discreet.oracles.files_in import read_answer_rows, refused, rows_of
 from discreet.oracles.files_out import CSV, JSONL, write_questions
 from discreet.oracles.values import checked_classes
-from discreet.records import Answer, Question
+from discreet.records import HANDED_OUT, Answer, Question, Shown
 
 _NUMBER = re.compile(r"questions-([0-9]{1,9})\.")
 Said = dict[tuple[str, str], Answer]
@@ -62,13 +62,26 @@ class FileOracle:
 
     def ask(self, questions: Sequence[Question]) -> None:
         """Write the questions that stand in no file yet into a new one."""
+        new, fresh, written = self._new(questions)
+        if fresh:
+            self._write(fresh, self._next(written))
+        self._asked.update(new)
+
+    def shown_to(self, questions: Sequence[Question]) -> list[Shown]:
+        """The file that those will stand in which stand in none yet: who opens it is not known here."""
+        _, fresh, written = self._new(questions)
+        return [Shown(question_id=one.id, audience=self._next(written).name, kind=HANDED_OUT) for one in fresh]
+
+    def _new(self, questions: Sequence[Question]) -> tuple[dict[str, Question], list[Question], list[Path]]:
+        """Those that are new to this process; of these, those that stand in no file; and the files."""
         new = {question.id: question for question in questions if question.id not in self._asked}
         written = self._question_files()
         handed = {cells.get("question_id") for path in written for _, cells in rows_of(path)} if new else set()
-        fresh = [question for question in new.values() if question.id not in handed]
-        if fresh:
-            self._write(fresh, written)
-        self._asked.update(new)
+        return new, [question for question in new.values() if question.id not in handed], written
+
+    def _next(self, written: list[Path]) -> Path:
+        numbers = [int(found[1]) for path in written if (found := _NUMBER.match(path.name))]
+        return self.folder / f"questions-{max(numbers, default=0) + 1:04d}.{self._kind}"
 
     def collect(self) -> list[Answer]:
         """Answers that are new or changed since the last time. ``unknown`` counts those to nothing that was asked."""
@@ -102,9 +115,7 @@ class FileOracle:
                 )
             said[place] = answer
 
-    def _write(self, fresh: list[Question], written: list[Path]) -> None:
-        numbers = [int(found[1]) for path in written if (found := _NUMBER.match(path.name))]
-        path = self.folder / f"questions-{max(numbers, default=0) + 1:04d}.{self._kind}"
+    def _write(self, fresh: list[Question], path: Path) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.oracles.fair_coins import chance, seeded_key
 from discreet.oracles.values import checked_classes, fits, in_order
-from discreet.records import Answer, Question, Value
+from discreet.records import Answer, Question, Shown, Value
 
 
 class SimulatedOracle:
@@ -24,7 +24,9 @@ class SimulatedOracle:
 
     annotators    how many there are; ``per_question`` of them answer a question, drawn by the record's id
     label_noise   the chance of a wrong class, all wrong ones alike; for several labels, of flipping each of them
-    confusion     instead of it: a matrix for each annotator, rows the true class, columns the answered one
+    accuracy      instead of it: mean and standard deviation of a Gaussian that every annotator draws their own chance
+                  of being right from, clipped to [0, 1]; wrong classes all alike
+    confusion     or: a matrix for each annotator, rows the true class, columns the answered one
     skip          the chance that an annotator skips
     late          the share of answers that come only with the collect after the next
     """
@@ -44,6 +46,7 @@ class SimulatedOracle:
         late: float = 0.0,
         multilabel: bool = False,
         confusion: Sequence[Any] | None = None,
+        accuracy: Sequence[float] | None = None,
     ) -> None:
         self._classes = checked_classes(classes, multilabel=multilabel)
         self._multilabel, self._key, self._labels = multilabel, seeded_key(seed), labels
@@ -51,7 +54,10 @@ class SimulatedOracle:
         self.per_question = per_question
         self._noise, self._skip = _share("label_noise", label_noise), _share("skip", skip)
         self._late = _share("late", late)
-        self._confusion = None if confusion is None else self._matrices(confusion)
+        if accuracy is not None and confusion is not None:
+            raise BadInput("simulated annotators", "they have an accuracy and confusion matrices", "Drop one")
+        own: Any = confusion if accuracy is None else self._drawn(accuracy)
+        self._confusion = None if own is None else self._matrices(own)
         self._asked: dict[str, str] = {}
         self._now: list[Answer] = []
         self._later: list[Answer] = []
@@ -111,6 +117,21 @@ class SimulatedOracle:
     def _several(self, value: tuple[str, ...], record: str, annotator: str) -> Value:
         flipped = {name for name in self._classes if self._happens(self._noise, "flip", record, annotator, name)}
         return in_order(tuple(flipped ^ set(value)), self._classes)
+
+    def shown_to(self, questions: Sequence[Question]) -> list[Shown]:
+        """Who will see which of them."""
+        return [Shown(question_id=one.id, audience=name) for one in questions for name in self._who(one.record)]
+
+    def _drawn(self, accuracy: Sequence[float]) -> NDArray[np.float64]:
+        """A matrix for each annotator, by a draw of their own."""
+        from scipy import special
+
+        mean, spread = (_share(f"accuracy[{place}]", value) for place, value in enumerate(accuracy))
+        chances = np.array([chance(self._key, "accuracy", name) for name in self.annotators])
+        right = np.clip(mean + spread * special.ndtri(np.clip(chances, 1e-12, 1 - 1e-12)), 0, 1)
+        size = len(self._classes)
+        wrong = (1 - right) / max(size - 1, 1)
+        return np.asarray(np.where(np.eye(size, dtype=bool), right[:, None, None], wrong[:, None, None]))
 
     def _matrices(self, confusion: Sequence[Any]) -> NDArray[np.float64]:
         found = np.asarray(confusion, dtype=np.float64)

@@ -7,7 +7,7 @@ anything is charged, with counts alone.
 
 from __future__ import annotations
 
-from discreet.config import CampaignConfig
+from discreet.config import AnyCampaign, CampaignConfig
 from discreet.oracles import AnswerWords, read_labels
 from discreet.pools import Pool
 from discreet.recipes.units import Units
@@ -16,7 +16,7 @@ from discreet.records import Value
 MECHANISM = "imported"
 
 
-def answer_words(config: CampaignConfig) -> AnswerWords:
+def answer_words(config: AnyCampaign) -> AnswerWords:
     """How cells of answers and labels are written."""
     return AnswerWords() if config.oracle.separator is None else AnswerWords(separator=config.oracle.separator)
 

@@ -19,8 +19,8 @@ from discreet.recipes.known_labels import labels_in
 from discreet.recipes.learning import cohort_of
 
 if TYPE_CHECKING:
+    from discreet.trainers.accuracy import Evaluation
     from discreet.trainers.dp_sgd import CohortRecords
-    from discreet.trainers.evaluation import Evaluation
 
 
 def price_of(config: CampaignConfig) -> Event | None:

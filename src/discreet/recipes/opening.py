@@ -19,7 +19,7 @@ from discreet.campaign.replanning import replannings
 from discreet.campaign.secret_keys import make_keys, secret_key
 from discreet.campaign.standing import CREATED
 from discreet.campaign.withdrawing import MANIFEST, nulled
-from discreet.config import CampaignConfig, config_from_json
+from discreet.config import AnyCampaign, CampaignConfig, CrowdConfig, campaign_from_json
 from discreet.errors import BadInput, CampaignExists, InvalidStore
 from discreet.noise import OperatingSystem, Seeded
 from discreet.pools import Pool, extended
@@ -34,6 +34,8 @@ from discreet.storage import CampaignStore, Storage, open_storage
 
 FORMAT = "discreet.campaign-state/1"
 _MAY_CHANGE = (
+    "log.path",
+    "gold.path",
     "pool.path",
     "pool.further",
     "oracle",
@@ -49,7 +51,7 @@ _MAY_CHANGE = (
 
 
 def create(
-    config: CampaignConfig,
+    config: AnyCampaign,
     *,
     pool: Pool | None = None,
     plan: Plan | None = None,
@@ -60,6 +62,12 @@ def create(
 
     ``plan``: the one that `plan_of` made of this configuration before, for simulations that repeat one.
     """
+    if isinstance(config, CrowdConfig):
+        from discreet.recipes.crowd_opening import create_crowd
+
+        if pool is not None or plan is not None:
+            raise BadInput("a crowd campaign", "it has a log and a gate, no pool and no plan", "Leave them out")
+        return create_crowd(config, load_if_exists=load_if_exists, watch=watch)
     storage = open_storage(config.storage_url())
     if config.name in storage.campaigns():
         if not load_if_exists:
@@ -87,19 +95,23 @@ def create(
     return _opened(store, config, records, watch)
 
 
-def load(config: CampaignConfig, *, pool: Pool | None = None, watch: Watch = unwatched) -> Campaign:
+def load(config: AnyCampaign, *, pool: Pool | None = None, watch: Watch = unwatched) -> Campaign:
     """The campaign that the configuration names."""
     storage = open_storage(config.storage_url(), must_exist=True)
+    if isinstance(config, CrowdConfig):
+        from discreet.recipes.crowd_opening import opened_crowd
+
+        return opened_crowd(storage.load(config.name), config, watch=watch)
     return _opened(storage.load(config.name), config, pool, watch)
 
 
-def stored_config(storage: Storage, name: str, *, directory: Path) -> CampaignConfig:
+def stored_config(storage: Storage, name: str, *, directory: Path) -> AnyCampaign:
     """What a campaign was created with, but for the store, which is where it is now. Paths are seen from
     ``directory``.
     """
-    form = dict(_form_of(storage.load(name))["config"])
+    form = dict(form_of(storage.load(name))["config"])
     form["storage"] = {**form.get("storage", {}), "url": f"sqlite:///{storage.path}"}
-    return config_from_json(form, name=f"the campaign {name}", directory=directory)
+    return campaign_from_json(form, name=f"the campaign {name}", directory=directory)
 
 
 def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, watch: Watch) -> Campaign:
@@ -118,6 +130,7 @@ def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, wat
         recipe=recipe,
         pool=nulled(store, records),  # ids are compared here; contents, of the records that are used
         per_question=config.oracle.per_question,
+        per_annotator=config.oracle.per_annotator,
         seed=seed,
         watch=watch,
         folder=question_folder(config),
@@ -128,32 +141,38 @@ def _opened(store: CampaignStore, config: CampaignConfig, pool: Pool | None, wat
 
 def _kept(store: CampaignStore, config: CampaignConfig) -> tuple[Plan, tuple[int, ...]]:
     """The plan the campaign was created with, if the configuration still says the same."""
-    form = _form_of(store)
-    changed = differences(form["config"], config.to_json())
+    form = form_of(store)
+    check_kept(form["config"], config)
+    return plan_from_json(newest_plan(store), certify=False), tuple(form["inputs"])
+
+
+def check_kept(before: Mapping[str, Any], config: AnyCampaign) -> None:
+    """Refuse a configuration that says something else than what a campaign was created with."""
+    changed = differences(before, config.to_json())
     if changed:
         raise config.error(
             changed[0],
             f"the campaign was created with something else here{_others(changed[1:])}",
             "A campaign keeps its terms: put it back, or give the new one another name",
         )
-    return plan_from_json(newest_plan(store), certify=False), tuple(form["inputs"])
 
 
 def newest_plan(store: CampaignStore) -> Any:
     """The stored form of the plan the campaign goes by: the first one, or that of its last re-planning."""
     later = replannings(store.transitions())
-    return later[-1].facts["plan"] if later else _form_of(store)["plan"]
+    return later[-1].facts["plan"] if later else form_of(store)["plan"]
 
 
 def _as_created(store: CampaignStore, config: CampaignConfig, withdrawn: int) -> CampaignConfig:
     """A pool given in Python says its own length: longer by what joined later, shorter by what was withdrawn."""
-    first = int(_form_of(store)["config"]["pool"]["size"])
+    first = int(form_of(store)["config"]["pool"]["size"])
     whole = sum(cohort.size for cohort in store.pool_cohorts()) or first
     fits = any(most - withdrawn <= config.pool.size <= most for most in (first, whole))
     return replace(config, pool=replace(config.pool, size=first)) if fits else config
 
 
-def _form_of(store: CampaignStore) -> dict[str, Any]:
+def form_of(store: CampaignStore) -> dict[str, Any]:
+    """What a campaign was created with, in its stored form."""
     form = store.config
     if not isinstance(form, dict) or form.get("format") != FORMAT:
         raise InvalidStore(f"opening the campaign {store.name}", "it is not in its form", "Restore the store")
@@ -179,7 +198,7 @@ def _flat(form: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return found
 
 
-def question_folder(config: CampaignConfig) -> Path | None:
+def question_folder(config: AnyCampaign) -> Path | None:
     """Where questions lie in files, if they do."""
     if config.oracle.name != "files":
         return None
@@ -227,14 +246,20 @@ def _finish(store: CampaignStore, recipe: Recipe, pool: Pool, seed: int | None, 
     if any(one.kind == CREATED for one in store.transitions()):
         return
     with store.exclusive("creating", wait=60.0):
-        if not store.pool_cohorts():
-            place = store.directory / MANIFEST
-            if not place.exists():
-                ManifestKey.fresh().write(place)
-            codes = macs(pool, ManifestKey.read(place), progress=partial(watch, "enrolling"))
-            store.add_records(list(codes), {"pool": pool.public()})  # computed first: meanwhile others may write
+        enrol(store, pool, watch)
         sink = store.sink()
         if not sink.read():
             source = OperatingSystem() if seed is None else Seeded(seed)
             Ledger.create(sink, recipe.terms(), source=source).close()
         store.record(CREATED, phase=0, facts={"keys": make_keys(store, seed)})
+
+
+def enrol(store: CampaignStore, pool: Pool, watch: Watch) -> None:
+    """Keep the keyed code of every record, unless that is done."""
+    if store.pool_cohorts():
+        return
+    place = store.directory / MANIFEST
+    if not place.exists():
+        ManifestKey.fresh().write(place)
+    codes = macs(pool, ManifestKey.read(place), progress=partial(watch, "enrolling"))
+    store.add_records(list(codes), {"pool": pool.public()})  # computed first: meanwhile others may write

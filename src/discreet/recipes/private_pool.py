@@ -11,12 +11,13 @@ exponential mechanism and k-centre are the DP-AL paper's selections, each at an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.campaign.recipe import Chosen, Desk, Trained
+from discreet.campaign.recipe import Chosen, Desk, Labels, Trained
 from discreet.campaign.replanning import Continuation, Wish
+from discreet.campaign.told import labels_of
 from discreet.config import CampaignConfig
 from discreet.noise import SecretKey
 from discreet.planning import make_plan, plan_request
@@ -29,7 +30,7 @@ from discreet.recipes.known_labels import known_labels
 from discreet.recipes.model_records import reader_of
 from discreet.recipes.rehearsing import rehearse
 from discreet.recipes.units import Units
-from discreet.records import Value
+from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
 
 
@@ -91,6 +92,11 @@ class PrivatePool:
         """Whether an answer is a set of classes."""
         return self.config.task.kind == "multilabel"
 
+    @property
+    def released(self) -> bool:
+        """Never: records stay with their owner."""
+        return False
+
     def labels_planned(self, phase: int) -> int:
         """Labels that are asked for in a phase: of persons, as many as they may have records."""
         return self.units_planned(phase) * self.labels_each
@@ -111,6 +117,10 @@ class PrivatePool:
     def known_labels(self) -> Mapping[str, Value]:
         """Of phase 0, where the campaign's file names some."""
         return known_labels(self.config)
+
+    def labels(self, questions: Sequence[Question], answers: Sequence[Answer], *, key: SecretKey) -> Labels:
+        """The majority of a record's own answers: no other record has a say in it."""
+        return Labels(values=labels_of(questions, answers, key))
 
     def check(self, pool: Pool) -> None:
         """Everything that could be refused later is refused before a campaign begins."""

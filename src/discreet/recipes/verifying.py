@@ -16,7 +16,7 @@ from discreet.campaign.replanning import replannings
 from discreet.campaign.secret_keys import PURPOSES, secret_key
 from discreet.campaign.standing import PUBLISHED, TRAINED
 from discreet.campaign.view import MODEL, evaluations_of
-from discreet.config import CampaignConfig
+from discreet.config import AnyCampaign, CrowdConfig
 from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import verify_ledger
@@ -28,13 +28,13 @@ from discreet.storage import CampaignStore, open_storage
 from discreet.storage.stored import KeptFile
 
 
-def ledger_lines(config: CampaignConfig) -> list[bytes]:
+def ledger_lines(config: AnyCampaign) -> list[bytes]:
     """Of the campaign's ledger, as they are in its store. Audience: owner."""
     with open_storage(config.storage_url(), must_exist=True) as storage:
         return _lines(storage.load(config.name))
 
 
-def verify_campaign(config: CampaignConfig) -> Verdict:
+def verify_campaign(config: AnyCampaign) -> Verdict:
     """Check the store of the campaign that ``config`` names."""
     with open_storage(config.storage_url(), must_exist=True) as storage:
         store = storage.load(config.name)
@@ -44,7 +44,7 @@ def verify_campaign(config: CampaignConfig) -> Verdict:
         verdict = replace(verify_ledger(b"".join(lines)), what="campaign", simulation=store.simulation)
         checks = [*verdict.checks, _file_check(config, form["config"])]
         if verdict.ok:  # else there is no ledger to compare with
-            checks += _against_ledger(store, Ledger.open(MemorySink(lines)))
+            checks += _against(store, config, Ledger.open(MemorySink(lines)))
         return replace(verdict, checks=(*checks, _keys(store, config), *_kept_files(store)))
 
 
@@ -57,12 +57,20 @@ def _lines(store: CampaignStore) -> list[bytes]:
     return lines
 
 
-def _file_check(config: CampaignConfig, stored: dict[str, object]) -> Check:
+def _file_check(config: AnyCampaign, stored: dict[str, object]) -> Check:
     changed = differences(stored, config.to_json())
     detail = f"the campaign was created with something else in {', '.join(changed)}"
     return Check(
         name="file", ok=not changed, detail=detail if changed else "it says what the campaign was created with"
     )
+
+
+def _against(store: CampaignStore, config: AnyCampaign, ledger: Ledger) -> Iterator[Check]:
+    if not isinstance(config, CrowdConfig):
+        return _against_ledger(store, ledger)
+    from discreet.recipes.crowd_verifying import crowd_checks
+
+    return crowd_checks(store, config, ledger)
 
 
 def _against_ledger(store: CampaignStore, ledger: Ledger) -> Iterator[Check]:
@@ -111,7 +119,7 @@ def _digest_of(form: Any) -> str:
         return "no plan"
 
 
-def _keys(store: CampaignStore, config: CampaignConfig) -> Check:
+def _keys(store: CampaignStore, config: AnyCampaign) -> Check:
     """The keys the campaign was created with: another one would cut the pool anew."""
     seed = None if config.simulation is None else config.simulation.seed
     try:

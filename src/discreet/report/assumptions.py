@@ -13,8 +13,22 @@ from discreet.report.markup import rounded
 PRIVATE_LABELS = "a label depends on its own record, and on public things"
 
 
-def assumptions_of(budget: Budget, certificate: Mapping[str, Any], plan: Plan | None) -> tuple[str, ...]:
-    """One sentence each."""
+_CROWD = (
+    "Annotators are strangers: what they see passed the gate, which is the whole price. Answers, labels and models are "
+    "made of released texts and public gold labels alone.",
+    "The log was a closed batch, released once; texts were brought to one form by their own letters alone.",
+    "Gold and evaluation texts are public, as declared; keys stay secret, and what was cut off is repeated with the "
+    "same coins.",
+)
+
+
+def assumptions_of(
+    budget: Budget, certificate: Mapping[str, Any], plan: Plan | None, *, gate: bool = False
+) -> tuple[str, ...]:
+    """One sentence each. ``gate``: what strangers see was let out by a gate."""
+    if gate:
+        first = f"Compared are the log as it is, and the log without what one {budget.unit} brought (zero-out)."
+        return (first, *_CROWD)
     lines = [
         f"Compared are the data as they are, and the data in which one {budget.unit} is replaced by a null: it scores "
         "lowest, has gradient 0 and is counted nowhere (zero-out).",

@@ -25,6 +25,7 @@ from discreet.privacy.certificate import certify
 from discreet.privacy.certificate.verification import verify_certificate
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.plan import Plan
+from discreet.recipes.crowd import Crowd, gate_of
 from discreet.recipes.private_pool import PrivatePool
 from discreet.recipes.rescoring import exact_counts, reads_scores
 from discreet.records import NoisyHistogram
@@ -80,7 +81,7 @@ def report_of(
             for number in range(recipe.phases)
         ),
         certificate=certified,
-        assumptions=assumptions_of(budget, certified, plan),
+        assumptions=assumptions_of(budget, certified, plan, gate=isinstance(recipe, Crowd)),
         replanned=tuple(replanned_form(one) for one in replannings(steps)),
         owned=_owned(campaign, steps, scores=scores) if audience == "owner" else None,
     )
@@ -116,6 +117,8 @@ def _paths(ledger: Ledger, certificate: Mapping[str, Any]) -> tuple[PathMeter, .
 def _about(campaign: Campaign) -> dict[str, str]:
     """What was declared, in words; names of files are the owner's."""
     recipe = campaign.recipe
+    if isinstance(recipe, Crowd):
+        return _about_crowd(campaign, recipe)
     if not isinstance(recipe, PrivatePool):
         return {"classes": f"{len(recipe.classes)}"}
     config, plan = recipe.config, recipe.plan
@@ -129,6 +132,22 @@ def _about(campaign: Campaign) -> dict[str, str]:
         "evaluation": {"none": "none", "public": "on public records", "paid": "on held-out records, paid for"}[
             config.evaluation.kind
         ],
+    }
+
+
+def _about_crowd(campaign: Campaign, recipe: Crowd) -> dict[str, str]:
+    config, gate = recipe.config, recipe.config.gate
+    unit = "persons" if config.log.person is not None else "rows, which is no promise to a person with several"
+    return {
+        "recipe": config.recipe.name,
+        "task": f"{config.task.kind}, {len(recipe.classes)} classes",
+        "gate": f"a text passes if {gate.k} {unit} kept it, by coins of {gate.beta:g}; at most {gate.values} each",
+        "normalisation": gate_of(config).normalisation,
+        "released": f"{len(campaign.pool):,} texts, charged once",
+        "questions": f"to {config.oracle.per_question} people each, by {config.scorer.name}",
+        "labels": f"{config.answers.aggregation}, over all answers",
+        "gold": "public, as declared",
+        "evaluation": "none" if config.evaluation.path is None else "on public texts",
     }
 
 
@@ -185,10 +204,18 @@ def _query(facts: Mapping[str, Any], number: int) -> QueryReport:
     )
 
 
+_OF_CROWD = {
+    "bootstrap": "Gold labels, which are public; nobody is asked.",
+    "uncertainty": "Released texts that the model is least sure of: free, for they were paid for at the gate.",
+}
+
+
 def _note(facts: Mapping[str, Any], mechanism: str, number: int, *, shown: bool) -> str:
     """Why there are noisy counts to see, or none."""
     if shown:
         return "Counts with the noise that was paid for; the query found its threshold in them."
+    if mechanism in _OF_CROWD:
+        return _OF_CROWD[mechanism]
     if number == 0:
         return "Initial records are not chosen by a score."
     if mechanism == "random":

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from discreet.errors import BadInput
-from discreet.records import Answer, Question
+from discreet.records import Answer, Exposure, Question, Shown
 from discreet.storage import answers as told_answers
+from discreet.storage import exposures as shown_questions
 from discreet.storage import files as kept_files
 from discreet.storage import pool, withdrawals
 from discreet.storage import questions as asked_questions
@@ -136,6 +137,25 @@ class CampaignStore:
     def above(self, phase: int) -> frozenset[str] | None:
         """The records that were asked from above a threshold; None if there was none."""
         return asked_questions.above(self._scope, phase)
+
+    def show(self, shown: Sequence[Shown], *, at: datetime | None = None, most: int | None = None) -> int:
+        """Store who is about to be shown which question, before they are; how many rows were new. ``most``: questions
+        that one annotator is shown; `NotNow`, and nothing stored, if it would be more.
+        """
+        return shown_questions.show(self._scope, shown, at=at, most=most)
+
+    def assign(
+        self, person: str, open_ids: Sequence[str], *, places: int, n: int | None, most: int | None, hold: timedelta
+    ) -> list[str]:
+        """Questions for one annotator out of the open ones, chosen and stored as shown together; at most ``n``.
+
+        ``places``: people who answer a question; somebody who was shown it holds a place for ``hold``.
+        """
+        return shown_questions.assign(self._scope, person, open_ids, places=places, n=n, most=most, hold=hold)
+
+    def exposures(self, audience: str | None = None) -> list[Exposure]:
+        """Who was shown what, oldest first. A withdrawn record is named by its code."""
+        return shown_questions.read(self._scope, audience)
 
     def tell(self, answers: Sequence[Answer], *, at: datetime | None = None) -> Told:
         """Store answers, told at ``at`` or now. What an annotator says again is not stored; what differs from before

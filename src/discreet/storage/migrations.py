@@ -4,7 +4,7 @@ Guarantee: an older database is brought up to date in one transaction, so a cras
 newer one, and one that is somebody else's, are refused before anything is written.
 
 A step is never changed once it was released, so it says its tables itself instead of reading `tables`, which is what
-all steps together come to. The next one: `def m002_...(connection)`, added to `MIGRATIONS`, with `tables` changed
+all steps together come to. The next one: `def m003_...(connection)`, added to `MIGRATIONS`, with `tables` changed
 alike and a fixture of the schema before it (`tests/storage/make_fixture.py`).
 """
 
@@ -97,6 +97,22 @@ def m001_first_tables(connection: Connection) -> None:
     made.create_all(connection)
 
 
+def m002_exposures(connection: Connection) -> None:
+    """Who was shown which question, and when."""
+    made = MetaData()
+    Table("campaigns", made, Column("number", Integer, primary_key=True))
+    Table("questions", made, Column("campaign", Integer, primary_key=True), _key("id", Text))
+    Table(
+        "exposures",
+        made,
+        Column("campaign", Integer, ForeignKey("campaigns.number"), primary_key=True),
+        *(_key("question", Text), _key("kind", Text), _key("audience", Text), _fact("at", Text)),
+        ForeignKeyConstraint(["campaign", "question"], ["questions.campaign", "questions.id"]),
+        **TABLE_OPTIONS,
+    )
+    made.tables["exposures"].create(connection)
+
+
 def _key(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, primary_key=True, autoincrement=False)
 
@@ -105,7 +121,7 @@ def _fact(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, nullable=False)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_first_tables,)
+MIGRATIONS: tuple[Migration, ...] = (m001_first_tables, m002_exposures)
 
 
 def missing(connection: Connection, name: str) -> tuple[Migration, ...]:

@@ -3,6 +3,7 @@
 Guarantee: `commit` stores decisions, open questions, labels and the state after them in one transaction, durable when
 it returns: a process that is killed anywhere leaves the state before it or after it, never between. An id is decided
 once; a second decision for it is refused by the table itself. Rows of answered questions are overwritten with zeros.
+Persons and records that were set apart stand here by codes, which need a key.
 
 The vectors of open questions are private. The file is its owner's alone (mode 0600).
 """
@@ -33,7 +34,8 @@ _LOG_PAGES = 1 << 13
 
 _BEGUN = 1
 _ENDED = (2, FORMAT, "{}")
-"""Rows of the table that says what the journal is for, and whether its stream has ended."""
+_NOTES = {"journal key": 3, "preparation": 4}
+"""Rows of the table that says what the journal is for, whether its stream has ended, and what else was fixed."""
 
 METADATA = MetaData()
 stream = Table(
@@ -67,6 +69,16 @@ state = Table(
     Column("body", Text, nullable=False),
     Column("arrays", LargeBinary, nullable=False),
 )
+persons = Table(
+    "persons",
+    METADATA,
+    Column("code", LargeBinary, primary_key=True),
+    Column("records", Integer, nullable=False),
+    **TABLE_OPTIONS,
+)
+set_apart = Table("set_apart", METADATA, Column("code", LargeBinary, primary_key=True), **TABLE_OPTIONS)
+_LATER = {"persons", "set_apart"}
+"""Tables that older journals do not have yet."""
 
 
 Decided = tuple[int, str, int]
@@ -80,7 +92,8 @@ class Changes:
     """What one transaction stores: decisions in the order of their places, and what became of questions and labels.
 
     ``closed``: numbers of questions that were answered; below ``forgotten`` nobody waits for them any more. ``early``:
-    labels that came before their records; ``used``: those whose records came.
+    labels that came before their records; ``used``: those whose records came. ``persons``: how many records of a person
+    (by code) were looked at.
     """
 
     decided: list[Decided] = field(default_factory=list)
@@ -89,6 +102,7 @@ class Changes:
     forgotten: int = 0
     early: dict[str, str | None] = field(default_factory=dict)
     used: list[str] = field(default_factory=list)
+    persons: dict[bytes, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Whether there is anything to store."""
@@ -118,13 +132,13 @@ class StreamStore:
         with self._database.reading(self._asked("opening")) as connection:
             there = set(inspect(connection).get_table_names())
         wanted = {table.name for table in METADATA.sorted_tables}
-        if there and there != wanted:
+        if there and not wanted - _LATER <= there <= wanted:
             raise InvalidStore(self._asked("opening"), "it is no journal of a stream", "Check the path")
         self._database.share()
         with self._database.reading(self._asked("opening")) as connection:
             connection.exec_driver_sql(f"PRAGMA cache_size = {_CACHE}")
             connection.exec_driver_sql(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-        if not there:
+        if there != wanted:
             with self._database.writing(self._asked("making")) as connection:
                 METADATA.create_all(connection)
 
@@ -159,6 +173,20 @@ class StreamStore:
         with self._database.reading(self._asked("reading")) as connection:
             return connection.execute(select(stream).where(stream.c.number == _ENDED[0])).first() is not None
 
+    def note(self, name: str) -> Any:
+        """What was fixed under ``name``, or None."""
+        wanted = select(stream.c.facts).where(stream.c.number == _NOTES[name])
+        with self._database.reading(self._asked("reading")) as connection:
+            row = connection.execute(wanted).first()
+        return None if row is None else from_json(row.facts)
+
+    def keep_note(self, name: str, form: Mapping[str, Any], *, apart: Iterable[bytes] = ()) -> None:
+        """Fix something once, with the codes of records that are set apart for it; durable when it returns."""
+        row = {"number": _NOTES[name], "format": FORMAT, "facts": to_json(form, f"a stream's {name}")}
+        with self._database.writing(self._asked("writing")) as connection:
+            connection.execute(stream.insert().values(**row))
+            _many(connection, "INSERT OR IGNORE INTO set_apart (code) VALUES (?)", [(code,) for code in apart])
+
     # -- what it knows
 
     def state(self) -> tuple[dict[str, Any], bytes] | None:
@@ -171,6 +199,14 @@ class StreamStore:
         """Decisions for those of ``ids`` that there are some for."""
         return {row[1]: tuple(row) for row in self._rows("place, id, asked", "records", ids)}
 
+    def persons(self, codes: Iterable[bytes]) -> dict[bytes, int]:
+        """How many records of these persons were looked at; those of whom none was are left out."""
+        return {bytes(row[0]): row[1] for row in self._rows("code, records", "persons", codes, by="code")}
+
+    def set_apart(self, codes: Iterable[bytes]) -> set[bytes]:
+        """Those of ``codes`` that are of records a preparation was made of."""
+        return {bytes(row[0]) for row in self._rows("code", "set_apart", codes, by="code")}
+
     def open_questions(self) -> list[Question]:
         """Records that were asked and not answered, in the order of their numbers."""
         wanted = select(questions).order_by(questions.c.number)
@@ -181,12 +217,12 @@ class StreamStore:
         """Labels of those of ``ids`` whose labels came before their records."""
         return {row[0]: row[1] for row in self._rows("id, label", "early_labels", ids)}
 
-    def _rows(self, columns: str, table: str, ids: Iterable[str]) -> Iterator[Any]:
+    def _rows(self, columns: str, table: str, ids: Iterable[str | bytes], by: str = "id") -> Iterator[Any]:
         with self._database.reading(self._asked("reading")) as connection:
             for chunk in chunks(ids, CHUNK):
                 marks = ",".join("?" * len(chunk))
                 yield from connection.exec_driver_sql(
-                    f"SELECT {columns} FROM {table} WHERE id IN ({marks})", tuple(chunk)
+                    f"SELECT {columns} FROM {table} WHERE {by} IN ({marks})", tuple(chunk)
                 )
 
     def decisions_after(self, place: int, *, most: int) -> list[Decided]:
@@ -213,6 +249,9 @@ class StreamStore:
             _many(connection, "DELETE FROM questions WHERE number < ?", [(changes.forgotten,)])
             _many(connection, "INSERT INTO early_labels (id, label) VALUES (?,?)", list(changes.early.items()))
             _many(connection, "DELETE FROM early_labels WHERE id = ?", [(one,) for one in changes.used])
+            _many(
+                connection, "INSERT OR REPLACE INTO persons (code, records) VALUES (?,?)", list(changes.persons.items())
+            )
             _many(connection, "INSERT OR REPLACE INTO state (number, body, arrays) VALUES (?,?,?)", [row])
 
     def close(self) -> None:

@@ -116,6 +116,18 @@ answers = Table(
     **TABLE_OPTIONS,
 )
 
+exposures = Table(
+    "exposures",
+    METADATA,
+    _campaign(),
+    Column("question", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("audience", Text, primary_key=True),
+    Column("at", Text, nullable=False),
+    ForeignKeyConstraint(["campaign", "question"], ["questions.campaign", "questions.id"]),
+    **TABLE_OPTIONS,
+)
+
 files = Table(
     "files",
     METADATA,

@@ -6,8 +6,9 @@
 gone; copies may be left in files and free pages. *done*: those are gone, too.
 
 Guarantee: a mark is durable when `mark` returns. `erase` is one transaction: the id becomes its code wherever it stood,
-the code of its content goes, its answers and their history go. Its place stays, in the pool and in its cohort, so that
-no size and no order changes. Which step of the way a record is on survives the process; repeating any of them is safe.
+the code of its content goes, its answers and their history go; who was shown it is remembered, under the code. Its
+place stays, in the pool and in its cohort, so that no size and no order changes. Which step of the way a record is on
+survives the process; repeating any of them is safe.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
+from discreet.storage import exposures
 from discreet.storage.forms import changed, check_text, now, stamp
 from discreet.storage.scope import CHUNK, Scope, chunks
 from discreet.storage.stored import WithdrawnRecord
@@ -59,12 +61,14 @@ def erase(scope: Scope, codes: Mapping[str, tuple[str, bytes]]) -> None:
             asked = connection.execute(
                 select(questions).where(scope.rows(questions), questions.c.record.in_(chunk))
             ).all()
+            seen = exposures.taken_out(connection, scope, [row.id for row in asked])
             for part in chunks([row.id for row in asked], CHUNK):
                 connection.execute(answers.delete().where(scope.rows(answers), answers.c.question.in_(part)))
                 connection.execute(questions.delete().where(scope.rows(questions), questions.c.id.in_(part)))
             _rename(connection, scope, {name: codes[name] for name in chunk})
             if asked:  # again, under the code: questions name enrolled records
                 connection.execute(questions.insert(), [_question(row, codes) for row in asked])
+                exposures.put_back(connection, seen)  # that somebody saw it stays, under its code
 
 
 def _rename(connection: Connection, scope: Scope, codes: Mapping[str, tuple[str, bytes]]) -> None:

@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.noise.stream import ONE
+from discreet.stream.short_windows import ShortWindows, fits
 from discreet.stream.windows import ENDLESS
 
 if TYPE_CHECKING:
     from discreet.stream.learner import StreamLearner
     from discreet.stream.loop import Loop
+    from discreet.stream.persons import Person
     from discreet.stream.waiting import Key
 
 Floats = NDArray[np.float64]
@@ -30,9 +32,11 @@ _CHUNK = 4096
 _SHORTEST = 8
 
 
-def ask_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None) -> NDArray[np.bool_]:
+def ask_many(
+    learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None, persons: Sequence[Person] | None = None
+) -> NDArray[np.bool_]:
     """Ask bits of rows; with labels ``y`` each asked row is taught at once."""
-    for what, given in (("labels", y), ("ids", ids)):
+    for what, given in (("labels", y), ("ids", ids), ("persons", persons)):
         if given is not None and len(given) != len(x):
             raise BadInput(f"records with {what}", "there is not one for each record", "Give as many")
     if ids is not None:
@@ -40,13 +44,19 @@ def ask_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | Non
             raise BadInput("records with ids", "two of them have the same", "Give each its own")
         for key in ids:
             learner._waiting.check(key)
-    if learner._coins.watched or _short(learner):  # each toss is seen by itself, or there is little to do at once
+    if persons is not None or learner._persons.capped:
+        x = _looked_at(learner, x, persons)
+    short = fits(learner, y)
+    if learner._coins.watched or (
+        _short(learner) and not short
+    ):  # each toss is seen by itself, or there is little to do at once
         first = learner._arrived
         bits = np.array([_one(learner, x, y, ids, place) for place in range(len(x))], dtype=bool)
         return _remembered(learner, bits, first, ids if y is None else ())
     found, first = np.zeros(len(x), dtype=bool), learner._arrived
     for start in range(0, len(x), _CHUNK):
-        Chunk(learner, x[start : start + _CHUNK], y, ids, start).decide(found)
+        chunk = Chunk(learner, x[start : start + _CHUNK], y, ids, start)
+        (ShortWindows(chunk, y) if short else chunk).decide(found)
     return _remembered(learner, found, first, ids if y is None else ())
 
 
@@ -60,6 +70,14 @@ def _remembered(
     return found
 
 
+def _looked_at(learner: StreamLearner, x: Floats, persons: Sequence[Person] | None) -> Floats:
+    """Rows, with nulls where a person's cap is reached."""
+    for person in [None] * min(1, len(x)) if persons is None else persons:
+        learner._persons.check(person)
+    beyond = [not learner._persons.looks_at(person) for person in persons or ()]
+    return np.where(np.array(beyond, dtype=bool)[:, None], np.nan, x) if any(beyond) else x
+
+
 def _short(learner: StreamLearner) -> bool:
     """Whether there are few records between two updates: windows in which nobody is asked have none."""
     arrivals, asks = learner.settings.window.room(0, 0)
@@ -68,7 +86,7 @@ def _short(learner: StreamLearner) -> bool:
 
 
 def _one(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | None, place: int) -> bool:
-    fell = learner.ask(x[place], id=None if ids is None else ids[place])
+    fell = learner._ask(x[place], None if ids is None else ids[place])
     if fell and y is not None:
         label = y[place]
         learner.learn_one(
@@ -188,6 +206,10 @@ def teach(learner: Loop, records: Floats, scores: Floats, codes: Places) -> None
 
 def codes_of(learner: StreamLearner, y: Any, places: Places) -> tuple[Places, int]:
     """The numbers of the labels at ``places``, -1 where there is none, and how many of these there are."""
+    if isinstance(y, np.ndarray) and y.dtype.kind in "iu" and learner._numbered:  # they are their own numbers
+        codes = y.take(places).astype(np.int64)
+        if codes.size == 0 or (codes.min() >= 0 and codes.max() < len(learner._codes)):
+            return codes, 0
     labels = y.take(places).tolist() if isinstance(y, np.ndarray) else [y[place] for place in places.tolist()]
     known = learner._codes
     try:
@@ -206,7 +228,10 @@ def learn_many(learner: StreamLearner, x: Floats, y: Any, ids: Sequence[str] | N
         records, nulls = learner._ball.many(x)
         kept = learner._waiting.rows
         if len(keys) != len(x) or not all(
-            key not in kept or _same(kept[key][1], records[place], bool(nulls[place])) for place, key in enumerate(keys)
+            key not in kept
+            or (learner._persons.capped and kept[key][1] is None)  # beyond the cap: it teaches nothing
+            or _same(kept[key][1], records[place], bool(nulls[place]))
+            for place, key in enumerate(keys)
         ):
             raise BadInput("labels of records", "they are not those that `ask_many` said yes to last", "Give their ids")
         learner._latest = []

@@ -7,20 +7,22 @@ from decimal import Decimal
 from typing import Any
 
 from discreet.config import StreamConfig
-from discreet.privacy.exact import exact_minus
+from discreet.privacy.exact import exact_minus, exact_sum, exact_times
 from discreet.stream.asking import AskEverything, Asking, BernoulliAsking, ExponentialAsking, OneSidedAsking
 from discreet.stream.columns import ChoiceColumn, NumberColumn, Schema
 from discreet.stream.drift import DriftWatch
 from discreet.stream.lines import LineForm
 from discreet.stream.preparation import Preparation
+from discreet.stream.private_components import second_moment_event
 from discreet.stream.settings import StreamSettings
 from discreet.stream.slabs import Slab, slab_from_json
 from discreet.stream.steps import step_from_json
-from discreet.stream.terms import gaussian_noise_for
+from discreet.stream.terms import gaussian_noise_for, preparation_loss
 from discreet.stream.update_noise import GammaNoise, GaussianNoise, UpdateNoise
 from discreet.stream.windows import Immediate, MiniBatch, SlidingWindow, Window
 
 MOST_PREPARATION = 1 << 28
+_ROOM = Decimal("0.0001")
 
 
 def preparation_of(config: StreamConfig) -> Preparation:
@@ -58,8 +60,12 @@ def _stored_preparation(config: StreamConfig, path: str) -> Preparation:
     if found.schema is None:
         raise config.error(where, "it has no declared columns, and lines have names", "Make it with a schema")
     names = {column.name for column in found.schema.columns}
-    if names & {config.records.id, config.records.label}:
-        raise config.error(where, "a column has the name of the id or the label", "Name them in [records] id, label")
+    if names & {config.records.id, config.records.label, config.records.person}:
+        raise config.error(
+            where,
+            "a column has the name of the id, the label or the person",
+            "Name them in [records] id, label, person",
+        )
     return found
 
 
@@ -68,7 +74,19 @@ def line_form(config: StreamConfig, preparation: Preparation) -> LineForm:
     assert preparation.schema is not None
     features = [column.name for column in preparation.schema.columns]
     table = config.records
-    return LineForm(id=table.id, label=table.label, features=features, classes=config.task.classes)
+    return LineForm(id=table.id, label=table.label, features=features, classes=config.task.classes, person=table.person)
+
+
+def preparation_events(config: StreamConfig) -> dict[str, Any]:
+    """What a paid preparation costs, as `stream_terms` and its kin take it; nothing, if there is none."""
+    table = config.preparation
+    if table is None:
+        return {}
+    event = second_moment_event(table.noise_multiplier)
+    if table.records == "held-out":
+        return {"preparation": (event,), "prepared": "held-out"}
+    delta = config.budget.delta / 2 if table.delta is None else table.delta
+    return {"preparation": (event,), "prepared": "arriving", "preparation_delta": delta}
 
 
 def leaves_noise_open(config: StreamConfig) -> bool:
@@ -92,7 +110,7 @@ def settings_of(
     with config.pointing("slab"):
         slab = _slab(config)
         return StreamSettings(
-            features=preparation.width,
+            features=preparation.width if config.preparation is None else config.preparation.components,
             classes=config.task.classes,
             asking=asking,
             noise=noise,
@@ -105,6 +123,7 @@ def settings_of(
             ball=learning.ball,
             drift=_drift(config),
             patience=learning.patience,
+            person_records=config.budget.records,
         )
 
 
@@ -126,8 +145,10 @@ def _asking(config: StreamConfig) -> Asking:
     if table.name == "exponential":
         assert table.epsilon is not None
         return ExponentialAsking(epsilon=table.epsilon, form=table.form or "ours", missed=table.missed)  # type: ignore[arg-type]
-    asked = config.budget.epsilon / 2 if table.asked is None else table.asked
-    missed = config.budget.epsilon if table.missed is None and table.low is None else table.missed
+    each = config.budget.records
+    asked = config.budget.epsilon / (2 * (each or 1)) if table.asked is None else table.asked
+    most = config.budget.epsilon if each is None else asked  # a person pays for either as often
+    missed = most if table.missed is None and table.low is None else table.missed
     return OneSidedAsking(asked=asked, missed=missed, low=table.low)
 
 
@@ -136,18 +157,38 @@ def _noise(config: StreamConfig, asking: Asking) -> UpdateNoise:
     if table.name == "gaussian":
         if table.noise_multiplier is not None:
             return GaussianNoise(noise_multiplier=table.noise_multiplier)
-        return gaussian_noise_for(config.budget.budget(), asking=asking, drift=drift)
+        return gaussian_noise_for(
+            config.budget.budget(),
+            asking=asking,
+            drift=drift,
+            person_records=config.budget.records,
+            **preparation_events(config),
+        )
     epsilon = table.epsilon
     if epsilon is None:
-        spent = asking.price().asked + (Decimal(0) if drift is None else drift.epsilon)
+        spent = exact_sum([_bits(config, asking), _prepared_for(config), *([] if drift is None else [drift.epsilon])])
         epsilon = exact_minus(config.budget.epsilon, spent)
         if epsilon <= 0:
             raise config.error(
                 "budget.epsilon",
-                f"being asked costs {spent} of {config.budget.epsilon}, and nothing is left for the update",
+                f"what comes before it costs {spent} of {config.budget.epsilon}, and nothing is left for the update",
                 "Raise it, or lower [asking]",
             )
     return GammaNoise(epsilon=epsilon)
+
+
+def _bits(config: StreamConfig, asking: Asking) -> Decimal:
+    """What bits cost whoever is taught: a record is asked once, a person's records are asked or missed each."""
+    price, each = asking.price(), config.budget.records
+    return price.asked if each is None else exact_times(price.pure_epsilon(), each)
+
+
+def _prepared_for(config: StreamConfig) -> Decimal:
+    """What a preparation costs whoever arrives, with a little room for the certificate, which rounds up."""
+    events = preparation_events(config)
+    if events.get("prepared") != "arriving":
+        return Decimal(0)
+    return exact_sum([preparation_loss(events["preparation"], events["preparation_delta"]), _ROOM])
 
 
 def _slab(config: StreamConfig) -> Slab:

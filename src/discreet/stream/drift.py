@@ -2,7 +2,8 @@
 
 Of every ``window`` records that are asked, those whose label the model got wrong when it came are counted, noisily. A
 record is counted once, by 0 or 1, and its null by 0: the count has sensitivity 1, costs ``epsilon`` once, and only
-those who are asked pay it. Its window closes by ask bits alone; labels that do not come are no mistakes.
+those who are asked pay it. Where persons are protected, of whom so many records may be counted, its noise is for as
+many. Its window closes by ask bits alone; labels that do not come are no mistakes.
 
 A reset decided by things that were released already costs nothing: call `StreamLearner.reset`.
 """
@@ -35,9 +36,9 @@ class DriftWatch:
         for name, value in (("epsilon", number), ("window", window), ("most", float(most))):
             object.__setattr__(self, name, value)
 
-    def event(self) -> DiscreteLaplace:
-        """What it costs a record that is asked."""
-        return DiscreteLaplace(epsilon=self.epsilon)
+    def event(self, records: int = 1) -> DiscreteLaplace:
+        """What it costs a record that is asked, or a person of so many ``records``."""
+        return DiscreteLaplace(epsilon=self.epsilon, sensitivity=records)
 
     def drifted(self, count: int) -> bool:
         """Whether a noisy count is too many."""

@@ -5,8 +5,8 @@ transaction. A process that is killed leaves everything up to some batch, and no
 functions of a sealed key and of numbers (`discreet.noise.endless`), so a batch that was lost is decided again by the
 same coins; nobody has seen the first time.
 
-Which records it was lost with is written down *before* they are decided (`Marks`, hashes only): the same coins are not
-tossed for other records, unless the owner says that those are gone.
+Which records it was lost with is written down *before* they are decided (`Marks`, keyed hashes only: a plain one would
+confirm a guess): the same coins are not tossed for other records, unless the owner says that those are gone.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidStore, LedgerUnavailable
 from discreet.storage.disk import disk_refusals
+from discreet.stream.journal_key import MARK_BYTES
 
 Floats = NDArray[np.float64]
-_WIDTH = 8
 _HEAD = 64
 
 
@@ -70,16 +70,17 @@ def unpack(body: Any, arrays: bytes) -> Any:
         raise InvalidStore("reading a stream's state", "it is not in the form we write", "Restore a copy") from None
 
 
-def mark(identifier: str, vector: Floats) -> bytes:
-    """A short hash of a record as it is decided."""
-    return hashlib.blake2b(identifier.encode() + b"\0" + vector.tobytes(), digest_size=_WIDTH).digest()
+def plain_mark(identifier: str, vector: Floats) -> bytes:
+    """As earlier versions marked a record: to know what they lost."""
+    return hashlib.blake2b(identifier.encode() + b"\0" + vector.tobytes(), digest_size=MARK_BYTES).digest()
 
 
 class Marks:
-    """Hashes of the records that are being decided: in a file, written before, so that a kill leaves them.
+    """Keyed hashes of the records that are being decided: in a file, written before, so that a kill leaves them.
 
     The file survives the process; it is not synced, so after a power failure it may be older than the journal, and is
-    passed over then.
+    passed over then. Of a file with plain hashes, as earlier versions wrote it, those of lost records are kept until
+    they come again; the others go when it is opened.
     """
 
     def __init__(self, path: Path, *, decided: int) -> None:
@@ -87,8 +88,9 @@ class Marks:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             data = os.pread(self._file, os.fstat(self._file).st_size, 0)
         self._lost: list[bytes] = []
-        first, marks = _read(data)
+        first, marks, keyed = _read(data)
         if first > decided + 1:
+            os.close(self._file)
             raise InvalidStore(
                 "going on with a stream",
                 "its journal ends before what was being decided when it was stopped",
@@ -96,20 +98,32 @@ class Marks:
             )
         if first:
             self._lost = marks[decided + 1 - first :]
+        self._keyed = min(len(self._lost), max(0, keyed - (decided + 1 - first)))
+        if keyed < len(marks):
+            self._store(decided + 1, self._lost, self._keyed, cut=True)
 
     @property
     def lost(self) -> int:
         """How many records were being decided when the process was killed, and have not come again."""
         return len(self._lost)
 
+    @property
+    def plain(self) -> bool:
+        """Whether some of them are known by plain hashes."""
+        return self._keyed < len(self._lost)
+
     def forget(self) -> None:
         """They will not come again. Nobody saw what was decided for them."""
-        self._lost = []
+        self._lost, self._keyed = [], 0
 
-    def write(self, first: int, marks: Sequence[bytes]) -> None:
-        """These records are about to be decided, from place ``first`` on. Refuses others than those that were lost."""
+    def write(self, first: int, marks: Sequence[bytes], plain: Sequence[bytes] = ()) -> None:
+        """These records are about to be decided, from place ``first`` on. Refuses others than those that were lost.
+
+        ``plain``: where there are plain hashes to compare with.
+        """
         compared = min(len(marks), len(self._lost))
-        if list(marks[:compared]) != self._lost[:compared]:
+        known = [*marks[: self._keyed], *plain[self._keyed :]][:compared]
+        if known != self._lost[:compared]:
             raise LedgerUnavailable(
                 "going on with a stream",
                 f"it was stopped while {self.lost} records were decided, and others come now: the same coins would be "
@@ -117,27 +131,38 @@ class Marks:
                 "Send those records again, in their order; or, if they are gone, add --forget-lost: nobody has seen "
                 "what was decided for them",
             )
-        body = b"".join([*marks, *self._lost[compared:]])
-        head = json.dumps([first, len(body), hashlib.blake2b(body, digest_size=_WIDTH).hexdigest()]).encode()
+        rest = self._lost[compared:]
+        self._store(first, [*marks, *rest], len(marks) + max(0, self._keyed - compared), cut=self.plain)
+
+    def _store(self, first: int, marks: Sequence[bytes], keyed: int, *, cut: bool) -> None:
+        body = b"".join(marks)
+        digest = hashlib.blake2b(body, digest_size=MARK_BYTES).hexdigest()
+        head = json.dumps([first, len(body), digest, keyed]).encode()
         with disk_refusals("writing a stream's marks"):
-            os.pwrite(self._file, head.ljust(_HEAD) + body, 0)
+            view = memoryview(head.ljust(_HEAD) + body)
+            done = 0
+            while done < len(view):  # a disk that is nearly full takes a part, and refuses the next
+                done += os.pwrite(self._file, view[done:], done)
+            if cut:
+                os.ftruncate(self._file, _HEAD + len(body))
 
     def decided(self, count: int) -> None:
         """So many of them are durable."""
-        self._lost = self._lost[count:]
+        self._lost, self._keyed = self._lost[count:], max(0, self._keyed - count)
 
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
 
 
-def _read(data: bytes) -> tuple[int, list[bytes]]:
-    """The first place, and the hashes; nothing, if a kill left the file half written."""
+def _read(data: bytes) -> tuple[int, list[bytes], int]:
+    """The first place, the hashes, and how many of them are keyed; nothing, if a kill left the file half written."""
     try:
-        first, size, digest = json.loads(data[:_HEAD])
+        first, size, digest, *keyed = json.loads(data[:_HEAD])
         body = data[_HEAD : _HEAD + size]
     except (ValueError, TypeError):
-        return 0, []
-    if type(first) is not int or digest != hashlib.blake2b(body, digest_size=_WIDTH).hexdigest():
-        return 0, []
-    return first, [body[place : place + _WIDTH] for place in range(0, len(body), _WIDTH)]
+        return 0, [], 0
+    if type(first) is not int or digest != hashlib.blake2b(body, digest_size=MARK_BYTES).hexdigest():
+        return 0, [], 0
+    marks = [body[place : place + MARK_BYTES] for place in range(0, len(body), MARK_BYTES)]
+    return first, marks, keyed[0] if keyed and type(keyed[0]) is int else 0

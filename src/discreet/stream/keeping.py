@@ -2,9 +2,9 @@
 
     payments.stream/
       ledger        one entry, charged before the first decision      discreet verify payments.stream/ledger
-      keys/         the sealed key of coins and noise (mode 0600)
+      keys/         the sealed key of coins and noise, and the journal's (mode 0600)
       journal.db    decisions, open questions, the state
-      marks         hashes of the records that are being decided
+      marks         keyed hashes of the records that are being decided
       models/       published models; all else is its owner's
 
 Guarantee: ledger, key and journal know one another. One that is missing, old, or of another stream is refused before a
@@ -31,14 +31,18 @@ from discreet.privacy.ledger import FileSink, Ledger, Receipt
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.locks import locked
 from discreet.storage.stream_store import StreamStore
-from discreet.stream.declaring import preparation_of, settings_of
+from discreet.stream.declaring import preparation_events, preparation_of, settings_of
+from discreet.stream.journal_key import JournalKey, journal_key
 from discreet.stream.preparation import Preparation
+from discreet.stream.preparing import check_paid, declared_of, prepared
 from discreet.stream.settings import StreamSettings
 from discreet.stream.terms import STREAM, charge_stream, stream_terms
 from discreet.stream.update_noise import GaussianNoise, noise_from_json
 
 LEDGER, KEYS, JOURNAL, MARKS, LOCK = "ledger", "keys", "journal.db", "marks", "lock"
 FORMAT = "discreet.stream-facts/1"
+LINES = "lines"
+"""What ids, labels and persons are called: read under another name, a record would come twice, or a person be new."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +55,15 @@ class Opened:
     ledger: Ledger
     receipt: Receipt
     store: StreamStore
-    sealed: SealedPhase | None
+    key: JournalKey
 
     def end(self) -> None:
-        """No more will be decided: then the key is destroyed, and nobody can repeat or take away a draw any more."""
+        """No more will be decided: then the keys are destroyed, and nobody can repeat or take away a draw any more, or
+        test a guess against a code.
+        """
         self.store.end()
-        if self.sealed is not None:
-            self.sealed.end()
+        _destroy_keys(self.config.directory / KEYS)
+        self.marks.unlink(missing_ok=True)
 
     @property
     def marks(self) -> Path:
@@ -69,10 +75,10 @@ class Opened:
 def opened(config: StreamConfig) -> Iterator[Opened]:
     """The stream of a file, alone, with its charge durable; everything is closed afterwards."""
     place, asked = config.directory, f"opening stream {config.name!r}"
-    preparation = preparation_of(config)
-    _check_unpaid(config, preparation)
+    declared = preparation_of(config)
+    check_paid(config, declared)
     # a file that cannot be is refused before anything is made
-    new = None if (place / JOURNAL).exists() else settings_of(config, preparation)
+    new = None if (place / JOURNAL).exists() else settings_of(config, declared)
     with ExitStack() as open_parts:
         with disk_refusals(asked):
             make_private(place)
@@ -81,12 +87,15 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
         _tidy(place / KEYS)
         store = StreamStore(place / JOURNAL)
         open_parts.callback(store.close)
-        settings = new or settings_of(config, preparation, found=_found(store.facts()))
-        ledger = open_parts.enter_context(_ledger(config, settings, store))
-        facts = _facts(config, settings, preparation, ledger)
-        _bind(config, store, facts, charged=_charged(ledger))
-        charging = _charging(config, ledger, ended=store.ended())
-        receipt = charge_stream(charging, asking=settings.asking, noise=settings.noise, drift=settings.drift)
+        settings = new or settings_of(config, declared, found=_found(store.facts()))
+        with disk_refusals(asked, kept="what was charged stays, and the same command goes on"):
+            ledger = open_parts.enter_context(_ledger(config, settings, store))
+            _bind(config, store, _facts(config, settings, declared, ledger), ledger)
+            if store.ended():
+                _refuse_ended(config)
+            key = journal_key(place / KEYS, store, ledger=ledger.id, asked=asked)
+            preparation = prepared(config, declared, ledger=ledger, store=store, key=key, keys=place / KEYS)
+            receipt = charge_stream(_charging(config, ledger), **settings.paid)
         yield Opened(
             config=config,
             settings=settings,
@@ -94,7 +103,7 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
             ledger=ledger,
             receipt=receipt,
             store=store,
-            sealed=charging if isinstance(charging, SealedPhase) else None,
+            key=key,
         )
 
 
@@ -114,13 +123,9 @@ def _tidy(keys: Path) -> None:
         half.unlink(missing_ok=True)  # a second name of the key itself, which stays
 
 
-def _check_unpaid(config: StreamConfig, preparation: Preparation) -> None:
-    if "paid" in (preparation.constants_origin, preparation.components_origin):
-        raise config.error(
-            "records.preparation",
-            "it was paid for in a ledger of its own, and this stream's claim would not include it",
-            "Use constants that are declared or public; or run the stream from Python, with one ledger for both",
-        )
+def _destroy_keys(keys: Path) -> None:
+    for key in keys.iterdir():
+        destroy(key)
 
 
 @contextmanager
@@ -136,7 +141,7 @@ def _ledger(config: StreamConfig, settings: StreamSettings, store: StreamStore) 
             f"Put the ledger back where it was: {path.name} in {path.parent.name}",
         )
     else:
-        terms = stream_terms(config.budget.budget(), asking=settings.asking, noise=settings.noise, drift=settings.drift)
+        terms = stream_terms(config.budget.budget(), **settings.paid, **preparation_events(config))
         ledger = Ledger.create(FileSink(path), terms, source=source)
     with ledger:
         yield ledger
@@ -148,6 +153,7 @@ def _charged(ledger: Ledger) -> bool:
 
 def _facts(config: StreamConfig, settings: StreamSettings, preparation: Preparation, ledger: Ledger) -> dict[str, Any]:
     """What is fixed before the first record, and the ledger that pays. ``seed``: of a simulation."""
+    paid = {} if config.preparation is None else {"paid": declared_of(config.preparation)}
     return {
         "format": FORMAT,
         "name": config.name,
@@ -156,13 +162,15 @@ def _facts(config: StreamConfig, settings: StreamSettings, preparation: Preparat
         "settings": settings.to_json(),
         "preparation": preparation.digest,
         "seed": None if config.simulation is None else config.simulation.seed,
+        LINES: {"id": config.records.id, "label": config.records.label, "person": config.records.person},
+        **paid,
     }
 
 
-def _bind(config: StreamConfig, store: StreamStore, facts: dict[str, Any], *, charged: bool) -> None:
+def _bind(config: StreamConfig, store: StreamStore, facts: dict[str, Any], ledger: Ledger) -> None:
     asked, known = f"opening stream {config.name!r}", store.facts()
     if known is None:
-        if charged:
+        if len(ledger):
             raise InvalidStore(
                 asked,
                 "its ledger was charged, and its journal is missing: what was decided would be decided otherwise",
@@ -174,10 +182,11 @@ def _bind(config: StreamConfig, store: StreamStore, facts: dict[str, Any], *, ch
         raise LedgerUnavailable(
             asked, "the ledger is another one than its journal names", "Put back the one it began with"
         )
-    changed = [name for name in facts if known.get(name) != facts[name]]
+    older = {} if LINES in known else {LINES: facts[LINES]}  # journals that do not say yet what things are called
+    changed = [name for name in {**facts, **known} if (known | older).get(name) != facts.get(name)]
     if changed:
         _refuse_change(config, known, facts, changed[0])
-    if not charged and store.last_place():
+    if not _charged(ledger) and store.last_place():
         raise InvalidLedger(
             asked, "records were decided, and the entry that paid for them is gone", "Restore the ledger"
         )
@@ -187,24 +196,25 @@ def _refuse_change(config: StreamConfig, known: dict[str, Any], facts: dict[str,
     fact = "it is not what the stream began with, and nothing of this can change under way"
     remedy = "Write what it was, or begin a new stream: another [service] directory"
     if name == "settings" and isinstance(known.get(name), dict):
-        parts = [part for part in facts[name] if known[name].get(part) != facts[name][part]]
+        parts = [part for part in {**facts[name], **known[name]} if known[name].get(part) != facts[name].get(part)]
         home = {"classes": "task", "features": "records", "radius": "records", "asking": "asking", "noise": "noise"}
-        home |= {"slab": "slab", "window": "window", "drift": "drift"}
+        home |= {"slab": "slab", "window": "window", "drift": "drift", "person_records": "budget"}
         raise config.error(home.get(parts[0], "learning"), fact, remedy)
-    raise config.error({"preparation": "records", "seed": "simulation"}.get(name, name), fact, remedy)
+    home = {"preparation": "records", LINES: "records", "seed": "simulation", "paid": "preparation"}
+    raise config.error(home.get(name, name), fact, remedy)
 
 
-def _charging(config: StreamConfig, ledger: Ledger, *, ended: bool) -> Ledger | SealedPhase:
+def _refuse_ended(config: StreamConfig) -> None:
+    _destroy_keys(config.directory / KEYS)  # a process may have been killed between the two
+    (config.directory / MARKS).unlink(missing_ok=True)
+    raise NotNow(
+        f"opening stream {config.name!r}", "it has ended, and its key is gone", "Begin a new one in another directory"
+    )
+
+
+def _charging(config: StreamConfig, ledger: Ledger) -> Ledger | SealedPhase:
     """Where the stream charges: in production, with a sealed key, which must be there if it was used."""
     keys = config.directory / KEYS
-    if ended:
-        for key in keys.glob(f"phase-{STREAM}-*"):  # a process was killed between the two
-            destroy(key)
-        raise NotNow(
-            f"opening stream {config.name!r}",
-            "it has ended, and its key is gone",
-            "Begin a new one in another directory",
-        )
     if ledger.simulation:
         return ledger
     if _charged(ledger) and not any(keys.glob(f"phase-{STREAM}-*.key")):

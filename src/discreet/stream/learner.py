@@ -28,6 +28,7 @@ from discreet.privacy.ledger import Ledger, Receipt
 from discreet.stream import batches, states
 from discreet.stream.loop import Loop
 from discreet.stream.opening import simulated_receipt
+from discreet.stream.persons import Person
 from discreet.stream.published import Label, Published
 from discreet.stream.settings import StreamSettings
 from discreet.stream.units import Floats
@@ -43,8 +44,8 @@ class StreamLearner(Loop):
     """Private online active learning with a linear model.
 
     ``settings`` are those of `StreamSettings`: features, asking, noise; classes, slab, window, loss, step, radius,
-    regularization, ball, drift, patience. Exactly one of ``receipt`` (of `charge_stream`) and ``ledger`` (or a sealed
-    phase; it is charged now) pays.
+    regularization, ball, drift, patience, person_records. Exactly one of ``receipt`` (of `charge_stream`) and
+    ``ledger`` (or a sealed phase; it is charged now) pays.
     """
 
     def __init__(
@@ -74,11 +75,23 @@ class StreamLearner(Loop):
 
     # -- one record
 
-    def ask(self, x: Record, id: str | None = None) -> bool:  # noqa: A002
+    def ask(self, x: Record, id: str | None = None, person: Person | None = None) -> bool:  # noqa: A002
         """Whether the record that arrives now is asked. Audience of the answer: world.
 
         ``id``: under which its label will come; without one it is known by its number (`arrived` - 1).
+        ``person``: whose it is, where persons are protected.
         """
+        if person is None and not self._capped:
+            return self._ask(x, id)
+        self._persons.check(person)
+        if id is not None:
+            self._waiting.check(id)
+        self._reading.vector(x)  # what is refused arrives not, and counts not
+        asked = self._ask(x if person is not None and self._persons.looks_at(person) else None, id)
+        self._last_record = x if asked else self._last_record
+        return asked
+
+    def _ask(self, x: Record, id: str | None) -> bool:  # noqa: A002
         if self._due:
             self.update()
         vector = self._reading.vector(x)
@@ -141,9 +154,11 @@ class StreamLearner(Loop):
 
     # -- many records
 
-    def ask_many(self, x: ArrayLike, ids: Sequence[str] | None = None) -> NDArray[np.bool_]:
+    def ask_many(
+        self, x: ArrayLike, ids: Sequence[str] | None = None, persons: Sequence[Person] | None = None
+    ) -> NDArray[np.bool_]:
         """As `ask` of each row in order, with no label in between. A row that is not finite is a null."""
-        return batches.ask_many(self, self._reading.rows(x), None, ids)
+        return batches.ask_many(self, self._reading.rows(x), None, ids, persons)
 
     def learn_many(self, x: ArrayLike, y: Labels, ids: Sequence[str] | None = None) -> int:
         """The labels of rows that were asked: by their ids, or all that `ask_many` said yes to last, in its order:
@@ -151,9 +166,15 @@ class StreamLearner(Loop):
         """
         return batches.learn_many(self, self._reading.rows(x), y, ids)
 
-    def ask_and_learn_many(self, x: ArrayLike, y: Labels, ids: Sequence[str] | None = None) -> NDArray[np.bool_]:
+    def ask_and_learn_many(
+        self,
+        x: ArrayLike,
+        y: Labels,
+        ids: Sequence[str] | None = None,
+        persons: Sequence[Person] | None = None,
+    ) -> NDArray[np.bool_]:
         """As ``if ask(x): learn_one(x, y)`` for each row. Labels of rows that are not asked are not looked at."""
-        return batches.ask_many(self, self._reading.rows(x), y, ids)
+        return batches.ask_many(self, self._reading.rows(x), y, ids, persons)
 
     def predict_many(self, x: ArrayLike) -> NDArray[Any]:
         """The class of each row."""
@@ -226,6 +247,8 @@ class StreamLearner(Loop):
     def _is_last(self, x: Record) -> bool:
         assert self._waiting.last is not None
         kept = self._waiting.rows[self._waiting.last][1]
+        if kept is None and self._persons.capped:  # beyond the cap: whatever it is, it teaches nothing
+            return True
         vector = self._reading.vector(x)
         record = None if vector is None else self._ball.one(vector)
         if kept is None or record is None:

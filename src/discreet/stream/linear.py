@@ -28,18 +28,23 @@ class Linear:
     def set(self, whole: Floats) -> None:
         """Weights in steps, flat."""
         self.flat = whole
-        self.rows = whole.reshape(self._rows, -1)
-        self.row = self.rows[0]
         if self._rows == 1:
-            self.length = math.sqrt(self.row.dot(self.row))
+            self.row = whole
+            self.length = math.sqrt(whole.dot(whole))
             self.per_score = self._records.step / self.length if self.length else 0.0
             return
+        self.row = self.rows[0]
         products = self.rows @ self.rows.T  # exact, and so are the squares below 2^53
         own = np.diag(products)
         lengths = np.sqrt(own[:, None] + own[None, :] - 2 * products)
         with np.errstate(divide="ignore"):
             self._inverse = np.where(lengths > 0, self._records.step / lengths, 0.0)
         np.fill_diagonal(self._inverse, 1.0)
+
+    @property
+    def rows(self) -> Floats:
+        """A row of weights, or one a class."""
+        return self.flat.reshape(self._rows, -1)
 
     @property
     def weights(self) -> Floats:

@@ -96,5 +96,5 @@ def rows_of(service: StreamService, rate: float) -> list[tuple[str, str, str]]:
         ("labelled", f"{labelled:,}", f"{counts['waiting']:,} wait, {counts['skipped']:,} skipped"),
         ("error", error, "on labelled records, before they taught"),
         ("model", f"{counts['version']:,}", f"{service.publisher.newest:,} is published"),
-        ("spent", f"epsilon {spent['epsilon']}", f"of {spent['budget']}{delta}, a record, however long it runs"),
+        ("spent", f"epsilon {spent['epsilon']}", f"of {spent['budget']}{delta}, a {spent['unit']}, however long"),
     ]

@@ -17,7 +17,9 @@ from discreet.stream import batches
 from discreet.stream.asking import Ends
 from discreet.stream.linear import Linear
 from discreet.stream.losses import Hinge
+from discreet.stream.moving import Mover
 from discreet.stream.opening import paid_receipt
+from discreet.stream.persons import Persons
 from discreet.stream.settings import StreamSettings
 from discreet.stream.slabs import Slab
 from discreet.stream.terms import ARRIVING, ASKED, COUNTED
@@ -46,11 +48,18 @@ class Loop:
         self._model_ball = Ball(settings.ball, settings.weights)
         self._linear = Linear(self._model_ball, self._ball, settings.rows)
         self._codes = {label: code for code, label in enumerate(settings.classes)}
-        self._waiting = Waiting(settings.patience)
+        self._numbered = settings.classes == tuple(range(len(settings.classes)))
+        self._waiting, self._persons = Waiting(settings.patience), Persons(settings.person_records)
+        self._capped = self._persons.capped
         self._sums = Sums(settings.rows, settings.size)
         self._coins = EndlessCoins(self._receipt, who=ARRIVING)
-        reach = settings.noise.reach(settings.radius)
-        self._noise = EndlessNoise(self._receipt, size=settings.weights, sensitivity=reach, who=ASKED)
+        self._noise = EndlessNoise(self._receipt, size=settings.weights, sensitivity=settings.reach, who=ASKED)
+        self._mover = Mover(
+            self._model_ball,
+            step=settings.step,
+            regularization=settings.regularization,
+            lattice_step=self._noise.step,
+        )
         self._counts = None if settings.drift is None else EndlessCounts(self._receipt, who=COUNTED)
         self._hinge = isinstance(settings.loss, Hinge)
         self._slab, self._last_record = settings.slab, _NOTHING
@@ -127,7 +136,8 @@ class Loop:
         self._begin_window()
         if asked == 0:  # what came late stays for the next window
             return False
-        self._step(self._noise.hide(self._noises, self._sums.real(self._ball.step)), asked)
+        noisy = self._noise.hide(self._noises, self._sums.real(self._ball.step))
+        self._step(noisy * (1.0 / self._noise.step), asked)  # a power of two
         self._sums.clear()
         return True
 
@@ -147,14 +157,14 @@ class Loop:
         self._refresh(slab=True)
 
     def _step(self, noisy: Floats, asked: int) -> None:
-        settings = self.settings
+        """Move the model by a sum that is hidden, in steps of the noise's lattice."""
         self._noises += 1
         self._updates += 1
-        rate = settings.step.at(self._updates)
-        moved = self._linear.flat * ((1.0 - rate * settings.regularization) * self._model_ball.step)
-        moved += noisy * (rate / asked)
-        self._linear.set(self._model_ball.model(moved))
-        self._refresh(slab=self._slab.moves)
+        self._linear.set(self._mover.move(self._linear.flat, noisy, t=self._updates, asked=asked))
+        if self._slab.moves or not self._simple:
+            self._refresh(slab=self._slab.moves)
+        else:
+            self._down, self._up = -self._linear.edge(self._sides[0]), self._linear.edge(self._sides[1])
 
     def _begin_window(self) -> None:
         self._due, self._window_asked = False, 0

@@ -32,6 +32,9 @@ class Outlet(Protocol):
     def last(self) -> int | None:
         """The place of the last decision it has; None: it does not know."""
 
+    def ends_with(self, decided: Decided) -> bool:
+        """Whether its last decision is this one: what it has may be another stream's."""
+
     def emit(self, decisions: Sequence[Decided]) -> None:
         """Hand them over; waits until they are taken."""
 
@@ -47,6 +50,10 @@ class PipeOutlet:
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
+    def ends_with(self, decided: Decided) -> bool:
+        """It does not know."""
+        return True
+
     def emit(self, decisions: Sequence[Decided]) -> None:
         """Write whole lines."""
         write_all(self._handle, lines_of(decisions))
@@ -59,9 +66,8 @@ class FileOutlet:
     """Lines at the end of a file, each decision once."""
 
     def __init__(self, path: Path) -> None:
-        self._asked = f"writing decisions to {path.name or path}"
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            raise BadInput(self._asked, "it is no file in a directory that exists", "Check the path")
+        self._asked = self.check(path)
+        self._line = b""
         with disk_refusals(self._asked):
             new = not path.exists()
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -73,6 +79,18 @@ class FileOutlet:
             os.close(self._file)
             raise
 
+    @staticmethod
+    def check(path: Path) -> str:
+        """Refuse what cannot be written to, before anything else is done; what writing there is called."""
+        asked = f"writing decisions to {path.name or path}"
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise BadInput(asked, "it is no file in a directory that exists", "Check the path")
+        return asked
+
+    def ends_with(self, decided: Decided) -> bool:
+        """By the line itself."""
+        return not self._line or self._line == decision_line(decided).encode("ascii")
+
     def _mended(self) -> int:
         """The last whole decision; what was torn after it is cut off. A file of something else is left alone."""
         size = os.fstat(self._file).st_size
@@ -80,7 +98,8 @@ class FileOutlet:
         data = os.pread(self._file, size - start, start)
         *lines, torn = data.split(b"\n")
         ours = not start and (torn.startswith(_BEGINS) or _BEGINS.startswith(torn))
-        place = _place_in(lines[-1]) if lines else (0 if ours else -1)
+        self._line = lines[-1] if lines else b""
+        place = _place_in(self._line) if lines else (0 if ours else -1)
         if place < 0:
             raise BadInput(self._asked, "it ends with something that is no decision", "Choose another file")
         if torn:
@@ -91,7 +110,7 @@ class FileOutlet:
         """Append whole lines."""
         with disk_refusals(self._asked, kept="what was decided is safe, and the same command goes on"):
             write_all(self._file, lines_of(decisions))
-        self.last = decisions[-1][0] if decisions else self.last
+        self.last, self._line = decisions[-1][0] if decisions else self.last, b""
 
     def close(self) -> None:
         """Hand it to the disk: the journal would bring it back, and it is good to know that it need not."""

@@ -39,7 +39,15 @@ class Publisher:
     """Writes versions into a directory, every so many of them, and keeps so many files."""
 
     def __init__(
-        self, directory: Path, *, name: str, preparation: Preparation, every: int, keep: int | None, file: str
+        self,
+        directory: Path,
+        *,
+        name: str,
+        preparation: Preparation,
+        every: int,
+        keep: int | None,
+        file: str,
+        ledger: str | None = None,
     ) -> None:
         self.directory = directory
         self._facts = {"format": FORMAT, "audience": "world", "name": name, "preparation": preparation.to_json()}
@@ -51,7 +59,19 @@ class Publisher:
             for half in (*directory.glob(".model-*.part"), *directory.glob(f".{LATEST}.*.part")):
                 half.unlink(missing_ok=True)  # of a process that was killed
         self.newest = max((int(found[1]) for found in map(_NAME.fullmatch, self._names()) if found), default=-1)
+        if ledger is not None and self.newest >= 0:
+            self._check_owner(ledger)
         self._mend()
+
+    def _check_owner(self, ledger: str) -> None:
+        """Models of another stream stay as they are: versions of two could not be told apart."""
+        newest = self.directory / f"model-{self.newest:08d}.json"
+        if load_published(newest).model.ledger != ledger:
+            raise BadInput(
+                f"publishing models in {self.directory.name}",
+                "there are models of another stream",
+                "Choose another [publish] directory",
+            )
 
     def _mend(self) -> None:
         """A process that was killed may have written a version, and not yet that it is the newest."""

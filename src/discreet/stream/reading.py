@@ -90,12 +90,13 @@ class GrowingFile:
             self._place = self.number = 0
         lines: list[bytes] = []
         self._file.seek(self._place)
-        for line in self._file:
-            if len(lines) == most or not line.endswith(b"\n"):
-                break
+        while len(lines) < most and (line := self._file.readline(MOST_LINE + 2)).endswith(b"\n"):
             self._place += len(line)
             lines.append(line[:-1])
         self.number += len(lines)
+        if not lines and len(line) > MOST_LINE:
+            fact = f"it is longer than {MOST_LINE} bytes"
+            raise BadInput(f"{self.name}, line {self.number + 1}", fact, "Write shorter lines")
         return lines
 
     def _replaced(self) -> bool:

@@ -91,6 +91,13 @@ class RedisStreams:
         last = self._redis.xinfo_stream(self.names.decisions)["last-generated-id"]
         return int(last.split(b"-")[0])
 
+    def ends_with(self, decided: Decided) -> bool:
+        """By the entry itself; one that was trimmed away does not say."""
+        place = f"{decided[0]}-0"
+        with self._talking("reading"):
+            found = _flat(self._redis.xrange(self.names.decisions, place, place))
+        return not found or found[0][1] == {FIELD: decision_line(decided).encode("ascii")}
+
     # -- what comes
 
     def take(self, most: int, *, wait: float | None) -> list[Delivered]:

@@ -48,6 +48,12 @@ def catch_up(service: StreamService, outlet: Outlet) -> None:
             f"decision {outlet.last} was written, and its journal ends at {there}",
             "It is an old copy, whose coins were used since: restore the newest one, or begin a new stream",
         )
+    if outlet.last and not outlet.ends_with(service.store.decisions_after(outlet.last - 1, most=1)[0]):
+        raise BadInput(
+            "going on with decisions that are there",
+            f"decision {outlet.last} there is not the one of this stream",
+            "They are another stream's: choose another file, or other names in Redis",
+        )
     while missing := service.store.decisions_after(outlet.last, most=service.config.service.batch):
         outlet.emit(missing)
 

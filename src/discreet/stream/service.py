@@ -22,6 +22,7 @@ import numpy as np
 
 from discreet.config import StreamConfig
 from discreet.errors import InvalidStore, StoreUnavailable
+from discreet.storage.disk import disk_refusals
 from discreet.storage.stream_store import Decided
 from discreet.stream.declaring import line_form
 from discreet.stream.journal import Marks, pack, unpack
@@ -63,7 +64,8 @@ class StreamService:
         parts = self._parts
         self.config, self.store = parts.config, parts.store
         self.form = line_form(parts.config, parts.preparation)
-        self.learner, self._counts = _restored(parts)
+        with disk_refusals(f"opening stream {parts.config.name!r}", kept="the same command goes on"):
+            self.learner, self._counts = _restored(parts)
         if self.store.last_place() != self.learner.arrived:
             raise InvalidStore("going on with a stream", "its journal contradicts itself", "Restore a copy")
         self._step = Ball(parts.settings.radius, parts.settings.size).step
@@ -78,6 +80,7 @@ class StreamService:
             every=table.every,
             keep=table.keep,
             file=table.file,
+            ledger=parts.ledger.id,
         )
         self.publisher.check(self.learner.version)
         self._in_doubt, self.without_effect = False, 0
@@ -91,7 +94,7 @@ class StreamService:
             raise StoreUnavailable("going on with a stream", "its last batch is in doubt", "Open the stream again")
         batch = Batch(self, lines)
         if marks := batch.marks():
-            self._marks.write(self.learner.arrived + 1, marks)
+            self._marks.write(self.learner.arrived + 1, marks, batch.marks(plain=True) if self._marks.plain else ())
         self._in_doubt = True  # the learner moves now, and the journal has not
         batch.run()
         if batch.stored:
@@ -110,11 +113,20 @@ class StreamService:
         finally:
             waiting.rows = rows
         del state["waiting"]
+        state.pop("persons", None)
         return pack({"learner": state, "counts": self._counts})
 
     def _publish(self) -> None:
         if self.publisher.due(self.learner.version):
             self._told(self.learner.version, self.publisher.publish(self.learner.model()))
+
+    def set_apart(self, ids: Sequence[str]) -> set[str]:
+        """Those of ``ids`` a preparation was made of, which are not to arrive: they are nulls here."""
+        table = self.config.preparation
+        if table is None or table.records != "held-out":
+            return set()
+        codes = {self._parts.key.set_apart(one): one for one in ids}
+        return {codes[code] for code in self.store.set_apart(codes)}
 
     # -- what it is
 
@@ -129,13 +141,14 @@ class StreamService:
         return self.config.directory / "ledger"
 
     def spent(self) -> dict[str, Any]:
-        """What a record has lost, at most; it does not grow with the stream."""
+        """What a record, or a person, has lost at most; it does not grow with the stream."""
         totals = self._parts.ledger.totals()
         budget = self._parts.ledger.terms.budget
         return {
             "epsilon": str(max(total.epsilon for total in totals)),
             "budget": str(budget.epsilon),
             "delta": str(budget.delta),
+            "unit": budget.unit,
         }
 
     def counts(self) -> dict[str, int]:
@@ -179,4 +192,5 @@ def _restored(parts: Opened) -> tuple[StreamLearner, dict[str, int]]:
         "records": np.frombuffer(records, dtype=np.float64).reshape(-1, size),
         "last": None,
     }
+    state["learner"]["persons"] = {"persons": [], "records": []}  # by codes, in the journal
     return StreamLearner.from_state(state["learner"], receipt=parts.receipt), dict(state["counts"])

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.errors import BadInput
+from discreet.privacy.budget import Unit
 from discreet.stream.asking import Asking, asking_from_json
 from discreet.stream.drift import DriftWatch
 from discreet.stream.losses import Hinge, Loss, Softmax, loss_named
 from discreet.stream.published import Label
 from discreet.stream.slabs import FixedSlab, Slab, slab_from_json
 from discreet.stream.steps import SquareRootStep, Step, step_from_json
+from discreet.stream.terms import MOST_EACH
 from discreet.stream.update_noise import UpdateNoise, noise_from_json
 from discreet.stream.windows import MiniBatch, Window, window_from_json
 
@@ -37,6 +39,7 @@ class StreamSettings:
     ball             the model is projected onto the ball of this radius
     drift            a reset that is paid for, or none
     patience         after so many later arrivals an asked record is forgotten: its label counts as one that never came
+    person_records   where persons are protected: so many records of each are looked at, and later ones are nulls
     """
 
     features: int | tuple[str, ...]
@@ -52,6 +55,7 @@ class StreamSettings:
     ball: float
     drift: DriftWatch | None
     patience: int | None
+    person_records: int | None
 
     def __init__(
         self,
@@ -69,6 +73,7 @@ class StreamSettings:
         ball: float = 1.0,
         drift: DriftWatch | None = None,
         patience: int | None = None,
+        person_records: int | None = None,
     ) -> None:
         named = _classes(classes)
         default: Loss = Hinge() if len(named) == 2 else Softmax()
@@ -86,6 +91,7 @@ class StreamSettings:
             "ball": _positive(ball, "the ball"),
             "drift": drift,
             "patience": patience,
+            "person_records": person_records,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -106,6 +112,11 @@ class StreamSettings:
             raise BadInput(f"the loss {self.loss.name} for {len(self.classes)} classes", "it is for two", "Use softmax")
         if self.patience is not None and (type(self.patience) is not int or self.patience < 1):
             raise BadInput("the patience of a stream", "it is not a whole number above 0", "Give arrivals, or nothing")
+        each = self.person_records
+        if each is not None and (type(each) is not int or not 1 <= each <= MOST_EACH):
+            raise BadInput(
+                "the records of a person", "it is no whole number above 0, or too large", "Give 5, or nothing"
+            )
         if self.weights > _MOST_WEIGHTS:
             raise BadInput(f"a model of {self.weights} weights", "a stream's has at most 2^20", "Use fewer features")
         self.asking.check(self.slab, classes=len(self.classes), radius=self.radius)
@@ -125,9 +136,25 @@ class StreamSettings:
         """How many numbers the model has, and the noise of an update."""
         return self.size * self.rows
 
+    @property
+    def paid(self) -> dict[str, Any]:
+        """What is paid for, as `stream_terms` and its kin take it."""
+        parts = ("asking", "noise", "drift", "person_records")
+        return {name: getattr(self, name) for name in parts}
+
+    @property
+    def unit(self) -> Unit:
+        """Whom it protects."""
+        return "record" if self.person_records is None else "person"
+
+    @property
+    def reach(self) -> float:
+        """How far what is protected, a record or all records of a person, moves the sums of updates together."""
+        return self.noise.reach(self.radius) * (self.person_records or 1)
+
     def to_json(self) -> dict[str, Any]:
         """A form that reads back to an equal value."""
-        return {
+        form = {
             "features": self.features if isinstance(self.features, int) else list(self.features),
             "classes": list(self.classes),
             "asking": self.asking.to_json(),
@@ -142,6 +169,7 @@ class StreamSettings:
             "drift": None if self.drift is None else self.drift.to_json(),
             "patience": self.patience,
         }
+        return form if self.person_records is None else form | {"person_records": self.person_records}
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> StreamSettings:

@@ -37,6 +37,7 @@ _COUNTERS = (
 def state_of(learner: StreamLearner) -> dict[str, Any]:
     """Everything to go on with."""
     learner._waiting.forget(learner.arrived)
+    persons = {"persons": learner._persons.to_json()} if learner._persons.capped else {}
     return {
         "format": FORMAT,
         "audience": "owner",
@@ -49,6 +50,7 @@ def state_of(learner: StreamLearner) -> dict[str, Any]:
         "weights": learner._linear.flat.copy(),
         "sums": learner._sums.whole.copy(),
         "waiting": learner._waiting.to_json(learner.settings.size),
+        **persons,
     }
 
 
@@ -90,6 +92,8 @@ def _read(learner: StreamLearner, state: Mapping[str, Any]) -> None:
         raise ValueError
     slab = slab_from_json(state["slab"])
     learner._waiting.read(state["waiting"])
+    if learner._persons.capped:
+        learner._persons.read(state["persons"])
     for name, value in counters.items():
         setattr(learner, f"_{name}", value)
     learner._due = state["due"]

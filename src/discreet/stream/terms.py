@@ -4,8 +4,9 @@
     asked:  the ask bit, then one update (and a count)  forward eps_a, backward 0, then the update's event
 
 So the price is max(eps_a + eps_g, eps_n) with Gamma noise; with Gaussian noise the asked path is certified by PLD after
-its selection loss. A preparation that was paid for joins every path before the branch, or has a path of its own where
-the records it looks at never arrive. Proof: docs/proofs/streams.md.
+its selection loss. A person, of whom m records are looked at, pays m times for bits in either direction, and once for
+the updates, whose noise is for m records: one path. A preparation that was paid for joins every path before the branch,
+or has a path of its own where the records it looks at never arrive. Proof: docs/proofs/streams.md.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from discreet.errors import BadInput
 from discreet.noise import SealedPhase, charge_once
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Block, Composed, Event
-from discreet.privacy.exact import Number, exact_decimal, float_above, rounded_up, shown_up
+from discreet.privacy.exact import Number, exact_decimal, exact_sum, float_above, rounded_up, shown_up
 from discreet.privacy.ledger import Ledger, Line, Path, Receipt, Stay, Terms, Why, committed
-from discreet.privacy.ledger.requests import request
+from discreet.privacy.ledger.entries import Charge
+from discreet.privacy.ledger.requests import Request, request
 from discreet.privacy.ledger.terms import cost_of
 from discreet.privacy.trajectories import block_epsilon
 from discreet.stream.asking import Asking
@@ -37,6 +39,8 @@ PREPARATION, STREAM = 0, 1
 Prepared = Literal["arriving", "held-out"]
 """Whom a paid preparation looked at: records that arrive later, or others that never will."""
 AMPLE = 10**9
+MOST_EACH = 1 << 16
+"""Records of a person that are looked at."""
 _HALVINGS = 50
 
 
@@ -49,9 +53,15 @@ class StreamPrice:
     asked: Decimal
     missed: Decimal
     held_out: Decimal | None = None
+    person_records: int | None = None
 
     def in_words(self) -> str:
         """One sentence for people."""
+        if self.person_records is not None:
+            return (
+                f"A person loses at most epsilon={_shown(self.epsilon)} at delta={self.delta:.6g} (zero-out), however "
+                f"long the stream runs: at most {self.person_records} of their records are looked at."
+            )
         apart = "" if self.held_out is None else f"; one that only prepares it loses {_shown(self.held_out)}"
         return (
             f"A record loses at most epsilon={_shown(self.epsilon)} at delta={self.delta:.6g} (zero-out), however long "
@@ -73,30 +83,67 @@ def stream_terms(
     preparation: Sequence[Event] = (),
     prepared: Prepared = "arriving",
     preparation_delta: Number = 0,
+    person_records: int | None = None,
 ) -> Terms:
     """The committed terms of a stream's ledger, which are certified when the ledger is created.
 
     preparation        what a paid preparation does (`charge_preparation`), before the first record
     prepared           whom it looks at. Records that arrive later pay it on every path; there, what is not pure is one
                        block of (epsilon, ``preparation_delta``). Held-out ones pay nothing else
+    person_records     of a budget for persons: how many records of each are looked at; later ones are nulls
     """
-    if budget.unit != "record":
-        raise BadInput(
-            f"a stream for the unit {budget.unit}",
-            "its price is for a record that passes once, and a person's pass more often",
-            'Use unit="record", and divide the budget by the most records a person has',
-        )
+    _check_unit(budget, person_records, prepared=bool(preparation))
     if prepared not in ("arriving", "held-out"):
         raise BadInput(f"a preparation of {prepared}", "it is not arriving or held-out", "Choose one of them")
     lines = [Line(who=PREPARED, phase=PREPARATION, event=event) for event in preparation]
-    lines.append(Line(who=ARRIVING, phase=STREAM, event=asking.price()))
-    lines.append(Line(who=ASKED, phase=STREAM, event=noise.event()))
-    if drift is not None:
-        lines.append(Line(who=COUNTED, phase=STREAM, event=drift.event()))
+    charged = stream_charges(asking=asking, noise=noise, drift=drift, person_records=person_records)
+    lines += [Line(who=one.who, phase=STREAM, event=one.event, count=one.count) for one in charged]
     joined = bool(preparation) and prepared == "arriving"
     block = _block(preparation, exact_decimal(preparation_delta, "preparation_delta")) if joined else None
-    paths = _paths(joined=joined, held_out=bool(preparation) and not joined, counted=drift is not None)
+    if person_records is None:
+        paths = _paths(joined=joined, held_out=bool(preparation) and not joined, counted=drift is not None)
+    else:
+        paths = [_of_a_person(counted=drift is not None)]
     return committed(budget, lines, paths=paths, apart=block, streamed=(STREAM,))
+
+
+def _check_unit(budget: Budget, person_records: int | None, *, prepared: bool) -> None:
+    if (budget.unit == "person") != (person_records is not None):
+        raise BadInput(
+            f"a stream for the unit {budget.unit}",
+            "how many records of a person are looked at is said for persons, and for nobody else",
+            'Give person_records with unit="person", and neither of them to protect records',
+        )
+    if person_records is not None and (type(person_records) is not int or not 1 <= person_records <= MOST_EACH):
+        raise BadInput(
+            "the records of a person", f"it is not a whole number from 1 to {MOST_EACH}", "Give one such as 5"
+        )
+    if person_records is not None and prepared:
+        raise BadInput(
+            "a paid preparation of a stream for persons",
+            "how many records of a person it looked at is not bounded, and a person who is held out may arrive",
+            "Use constants that are declared or public",
+        )
+
+
+def stream_charges(
+    *, asking: Asking, noise: UpdateNoise, drift: DriftWatch | None = None, person_records: int | None = None
+) -> tuple[Charge, ...]:
+    """What the stream's entry charges. The bits of a person are charged once a record; what hides updates and counts is
+    drawn for all of their records, and charged once.
+    """
+    each = person_records or 1
+    charges = [Charge(who=ARRIVING, event=asking.price(), count=each), Charge(who=ASKED, event=noise.event(), count=1)]
+    return (*charges,) if drift is None else (*charges, Charge(who=COUNTED, event=drift.event(each), count=1))
+
+
+def _of_a_person(*, counted: bool) -> Path:
+    """Bits of a person's records come before, between and after what others of them teach: pure losses in both
+    directions, whatever they were.
+    """
+    taught = [ASKED, COUNTED] if counted else [ASKED]
+    bits = Stay(who=ARRIVING, first=STREAM, last=STREAM, choice="touched")
+    return Path(name="person", stays=(bits, *(Stay(who=group, first=STREAM) for group in taught)))
 
 
 def _paths(*, joined: bool, held_out: bool, counted: bool) -> list[Path]:
@@ -113,6 +160,13 @@ def _paths(*, joined: bool, held_out: bool, counted: bool) -> list[Path]:
     missed = Path(name="missed", stays=(*before, Stay(who=ARRIVING, first=STREAM, choice="missed")))
     apart = [Path(name="held-out", stays=(Stay(who=PREPARED, last=PREPARATION),))] if held_out else []
     return [asked, missed, *apart]
+
+
+def preparation_loss(preparation: Sequence[Event], delta: Number) -> Decimal:
+    """What a preparation costs a record that arrives later, on every path: pure events, and a block of the others."""
+    block = _block(preparation, exact_decimal(delta, "preparation_delta"))
+    pure = [event.pure_epsilon() for event in preparation]
+    return exact_sum([*(one for one in pure if one is not None), *([] if block is None else [block.epsilon])])
 
 
 def _block(preparation: Sequence[Event], delta: Decimal) -> Block | None:
@@ -137,11 +191,14 @@ def stream_price(
     preparation: Sequence[Event] = (),
     prepared: Prepared = "arriving",
     preparation_delta: Number = 0,
+    person_records: int | None = None,
 ) -> StreamPrice:
-    """What a stream costs a record at ``delta``: certified, rounded up. A ledger with this budget can be created."""
+    """What a stream costs a record (a person, with ``person_records``) at ``delta``: certified, rounded up. A ledger
+    with this budget can be created.
+    """
     guess, tries = Decimal(AMPLE), 0
     while True:
-        budget = Budget(epsilon=guess, delta=delta)
+        budget = Budget(epsilon=guess, delta=delta, unit="record" if person_records is None else "person")
         terms = stream_terms(
             budget,
             asking=asking,
@@ -150,6 +207,7 @@ def stream_price(
             preparation=preparation,
             prepared=prepared,
             preparation_delta=preparation_delta,
+            person_records=person_records,
         )
         costs = {path.name: cost_of(path, terms.accounted, by_pld=True) for path in terms.trajectories()}
         worst = max(costs.values())
@@ -160,22 +218,26 @@ def stream_price(
     return StreamPrice(
         epsilon=guess,
         delta=budget.delta,
-        asked=costs["asked"],
-        missed=costs["missed"],
+        asked=costs["asked" if person_records is None else "person"],
+        missed=costs["missed" if person_records is None else "person"],
         held_out=costs.get("held-out"),
+        person_records=person_records,
     )
 
 
 def charge_stream(
-    where: Ledger | SealedPhase, *, asking: Asking, noise: UpdateNoise, drift: DriftWatch | None = None
+    where: Ledger | SealedPhase,
+    *,
+    asking: Asking,
+    noise: UpdateNoise,
+    drift: DriftWatch | None = None,
+    person_records: int | None = None,
 ) -> Receipt:
     """Charge the stream's one entry; durable when it returns. After a restart (a sealed phase with number `STREAM`, or
     a simulation opened with its seed) the same entry's receipt again.
     """
-    events: dict[str, Event] = {ARRIVING: asking.price(), ASKED: noise.event()}
-    if drift is not None:
-        events[COUNTED] = drift.event()
-    return charge_once(where, [request(events, why=Why(phase=STREAM, purpose="stream"))])[0]
+    charges = stream_charges(asking=asking, noise=noise, drift=drift, person_records=person_records)
+    return charge_once(where, [Request(charges=charges, why=Why(phase=STREAM, purpose="stream"))])[0]
 
 
 def charge_preparation(where: Ledger | SealedPhase, event: Event, *, purpose: str = "preparation") -> Receipt:
@@ -191,6 +253,7 @@ def gaussian_noise_for(
     preparation: Sequence[Event] = (),
     prepared: Prepared = "arriving",
     preparation_delta: Number = 0,
+    person_records: int | None = None,
 ) -> GaussianNoise:
     """The least Gaussian noise with which the stream keeps ``budget``, by PLD; the side of the search that does."""
 
@@ -203,6 +266,7 @@ def gaussian_noise_for(
             preparation=preparation,
             prepared=prepared,
             preparation_delta=preparation_delta,
+            person_records=person_records,
         )
         return all(cost_of(path, terms.accounted, by_pld=True) <= budget.epsilon for path in terms.trajectories())
 

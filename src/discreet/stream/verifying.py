@@ -11,11 +11,11 @@ from discreet.privacy.certificate.verification import Check, Verdict, verify_led
 from discreet.privacy.events import Gaussian
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import whole_lines
-from discreet.stream.declaring import preparation_of, settings_of
+from discreet.stream.declaring import preparation_events, preparation_of, settings_of
 from discreet.stream.keeping import ledger_path
 from discreet.stream.publishing import LATEST, load_published
 from discreet.stream.settings import StreamSettings
-from discreet.stream.terms import ARRIVING, ASKED, COUNTED, STREAM
+from discreet.stream.terms import ASKED, PREPARATION, STREAM, stream_charges
 from discreet.stream.update_noise import GaussianNoise
 
 
@@ -27,7 +27,8 @@ def verify_stream(config: StreamConfig) -> Verdict:
         return replace(found, what="stream")
     ledger = Ledger.open(MemorySink(whole_lines(data)))
     settings = settings_of(config, preparation_of(config), found=_found(ledger))
-    checks = (*found.checks, _charge(ledger, settings), _budget(ledger, config), _models(config.models, ledger.id))
+    charges = (_charge(ledger, settings), *_preparation(ledger, config))
+    checks = (*found.checks, *charges, _budget(ledger, config), _models(config.models, ledger.id))
     return replace(found, what="stream", checks=checks)
 
 
@@ -39,18 +40,27 @@ def _found(ledger: Ledger) -> GaussianNoise | None:
 
 
 def _charge(ledger: Ledger, settings: StreamSettings) -> Check:
-    wanted = {ARRIVING: settings.asking.price(), ASKED: settings.noise.event()}
-    if settings.drift is not None:
-        wanted[COUNTED] = settings.drift.event()
     entries = [entry for entry in ledger.entries if entry.why.phase == STREAM]
-    paid = len(entries) == 1 and {one.who: one.event for one in entries[0].charges} == wanted
+    paid = len(entries) == 1 and {*entries[0].charges} == {*stream_charges(**settings.paid)}
     detail = "one entry pays for asking and updates as declared" if paid else "it is not what the file declares"
     return Check(name="charge", ok=paid, detail=detail)
 
 
+def _preparation(ledger: Ledger, config: StreamConfig) -> tuple[Check, ...]:
+    """Of a paid preparation: that it was charged, as declared and once, and in one of the terms."""
+    events = preparation_events(config).get("preparation", ())
+    entries = [entry for entry in ledger.entries if entry.why.phase == PREPARATION]
+    if not events and not entries:
+        return ()
+    charged = [one.event for entry in entries for one in entry.charges]
+    paid = charged == [*events] and all(entry.sequence < ledger.entries[-1].sequence for entry in entries)
+    detail = "one entry pays for it, before the stream's" if paid else "it is not what the file declares"
+    return (Check(name="preparation", ok=paid, detail=detail),)
+
+
 def _budget(ledger: Ledger, config: StreamConfig) -> Check:
     same = ledger.terms.budget == config.budget.budget()
-    detail = f"epsilon {config.budget.epsilon} at delta {config.budget.delta} a record"
+    detail = f"epsilon {config.budget.epsilon} at delta {config.budget.delta} a {config.budget.unit}"
     return Check(name="budget", ok=same, detail=detail if same else "the file declares another one")
 
 

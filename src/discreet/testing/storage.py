@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign
-from discreet.records import Answer, Question
+from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign, NotNow
+from discreet.records import HANDED_OUT, PERSON, Answer, Question, Shown
 from discreet.testing.sinks import check_ledger_in, check_sink
 from discreet.testing.storage_processes import Open, check_alone, check_durable, check_turns, enrolled, holds, refused
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def check_storage(open_storage: Open) -> None:
     """Raise AssertionError with the first line of the contract that ``open_storage`` does not keep."""
     _campaigns(open_storage)
-    for promise in (_pool, _steps, _questions, _answers, _files, _withdrawals):
+    for promise in (_pool, _steps, _questions, _answers, _exposures, _files, _withdrawals):
         with open_storage() as storage:
             promise(storage.create(promise.__name__, config={}, simulation=True))
     with open_storage() as storage:
@@ -138,6 +138,33 @@ def _answers(store: CampaignStore) -> None:
     holds(store.history(two)[-1] == (given, late), "when it was given and when it was told are kept apart")
 
 
+def _exposures(store: CampaignStore) -> None:
+    (asked,) = enrolled(store, 1, 4)
+    store.publish(0, asked)
+    first, second, third, last = (one.id for one in asked)
+    early = datetime(2026, 1, 31, tzinfo=UTC)
+    shown = [Shown(question_id=first, audience="ann"), Shown(question_id=first, audience="f.csv", kind=HANDED_OUT)]
+    holds(store.show(shown, at=early) == 2, "what is new is stored")
+    holds(store.show(shown) == 0, "what was shown is not stored again")
+    seen = [(one.record, one.kind, one.audience, one.at) for one in store.exposures()]
+    wanted = [("r0", PERSON, "ann", early), ("r0", HANDED_OUT, "f.csv", early)]
+    holds(seen == wanted, "who was shown which record is read with the first time")
+    unknown = [Shown(question_id=second, audience="ann"), Shown(question_id="none", audience="ann")]
+    refused(partial(store.show, unknown), BadInput, "questions that are not published are shown to nobody")
+    capped = [Shown(question_id=one, audience="ann") for one in (second, third)]
+    refused(partial(store.show, capped, most=2), NotNow, "nobody is shown more than is allowed")
+    holds(len(store.exposures()) == 2, "what is refused is not stored, in no part")
+    day, ids = timedelta(days=1), [first, second, third, last]
+    mine = store.assign("bo", ids, places=1, n=2, most=None, hold=day)
+    holds(mine == [first, second], "a place is free again where somebody was shown it long ago and did not answer")
+    holds(store.assign("cy", ids, places=1, n=2, most=None, hold=day) == [third, last], "others take other places")
+    holds(store.assign("bo", ids, places=1, n=None, most=None, hold=day) == mine, "what was shown comes again")
+    store.tell([Answer(question_id=first, value="x", annotator="bo")])
+    holds(store.assign("bo", ids, places=2, n=None, most=3, hold=day) == [second, third], "up to what is allowed")
+    refused(partial(store.assign, "ann", [second], places=2, n=1, most=1, hold=day), NotNow, "and no further")
+    holds(len(store.exposures("bo")) == 3, "an audience has its own list")
+
+
 def _files(store: CampaignStore) -> None:
     name = store.keep_file("model", phase=0, data=b"weights")
     holds(store.keep_file("model", phase=0, data=b"weights") == name, "a file is kept once")
@@ -158,6 +185,7 @@ def _withdrawals(store: CampaignStore) -> None:
     (asked,) = enrolled(store, 1, 4)
     store.publish(0, asked, above={"r0", "r1"}, cohorts={one.record: "all" for one in asked})
     store.tell([Answer(question_id=one.id, value="x", annotator="ann") for one in asked])
+    store.show([Shown(question_id=asked[1].id, audience="ann")])
     holds(store.mark_withdrawn(["r1", "r2", "nobody"]) == 2, "records are marked once, unknown ids are passed over")
     holds(store.mark_withdrawn(["r1"]) == 0, "marking again changes nothing")
     holds(store.ids()[1] == "r1" and len(store.answers()) == 4, "what is marked is still there")
@@ -174,6 +202,7 @@ def _withdrawals(store: CampaignStore) -> None:
     holds(store.above(0) == frozenset({"r0"}), "what it was asked for is gone")
     holds(all(one.question_id != asked[1].id for one in store.answers()), "its answers are gone")
     holds(store.history(asked[1].id) == [], "and their history")
+    holds([one.record for one in store.exposures("ann")] == ["code-1"], "who was shown it is remembered, by its code")
     store.scrub()
     store.finish_withdrawals()
     holds([one.done for one in store.withdrawn()] == [True, False], "only erased ones are done")

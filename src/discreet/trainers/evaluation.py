@@ -12,10 +12,8 @@ records being a sample.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,40 +24,10 @@ from discreet.privacy.events import DiscreteLaplace
 from discreet.privacy.exact import Number
 from discreet.privacy.ledger import Receipt
 from discreet.roles import Predictor
+from discreet.trainers.accuracy import Evaluation, evaluation_of
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, slots_of
 from discreet.trainers.dp_sgd.guards import hushed, in_full
 from discreet.trainers.tensors import row_of
-
-FORMAT = "discreet.evaluation/1"
-_HALF_ERROR = 0.025
-_NORMAL = 2.241402727604947
-"""Two-sided 97.5% of a Gaussian."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """Accuracy with a 95% interval, and by class or label. Audience: world."""
-
-    kind: Literal["public", "paid"]
-    accuracy: float
-    low: float
-    high: float
-    parts: tuple[float, ...]
-    epsilon: Decimal
-    simulation: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """A form for ``--json`` and reports."""
-        return {
-            "format": FORMAT,
-            "simulation": self.simulation,
-            "audience": "world",
-            "kind": self.kind,
-            "accuracy": self.accuracy,
-            "interval": [self.low, self.high],
-            "parts": list(self.parts),
-            "epsilon": str(self.epsilon),
-        }
 
 
 def evaluation_event(*, epsilon: Number, labels: int = 1, records_per_person: int = 1) -> DiscreteLaplace:
@@ -79,7 +47,7 @@ def evaluate_public(predictor: Predictor, x: Any, y: Any, *, classes: int) -> Ev
         found = predictor.predict_proba(records.rows(np.arange(len(records))))
     counts = _histogram(found, records, np.arange(len(records)), classes, by_class=True)
     each = records.y.shape[1] if records.y.ndim == 2 else 1
-    return _evaluation("public", counts, noise=0.0, each=each, epsilon=Decimal(0), simulation=False)
+    return evaluation_of("public", counts, noise=0.0, each=each, epsilon=Decimal(0), simulation=False)
 
 
 def evaluate_paid(
@@ -124,7 +92,7 @@ def evaluate_paid(
     noisy = discrete_laplace(counts, receipt=receipt, who=who)
     scale = event.sensitivity / float(event.epsilon)
     each = event.sensitivity
-    return _evaluation("paid", noisy, noise=scale, each=each, epsilon=event.epsilon, simulation=receipt.simulation)
+    return evaluation_of("paid", noisy, noise=scale, each=each, epsilon=event.epsilon, simulation=receipt.simulation)
 
 
 def _predicted(predictor: Predictor, records: CohortRecords, rows: NDArray[Any]) -> Any:
@@ -183,42 +151,3 @@ def _histogram(
     part = truth.astype(np.int64) if by_class else np.zeros(len(truth), dtype=np.int64)
     np.add.at(cells, (part, (found.argmax(axis=1) == truth).astype(int)), 1)
     return cells
-
-
-def _evaluation(
-    kind: Literal["public", "paid"],
-    cells: NDArray[Any],
-    *,
-    noise: float,
-    each: int,
-    epsilon: Decimal,
-    simulation: bool,
-) -> Evaluation:
-    """``each``: how many cells a unit may be in. Its answers may all go together, so it counts as one of the sample."""
-    counts = np.asarray(cells, dtype=np.float64)
-    right, total = float(counts[:, 1].sum()), float(counts.sum())
-    accuracy = _share(right, total)
-    # each of the two errors stays within its part with 97.5%: all noisy cells by a union bound, the sample by Wilson
-    spread = noise * math.log(counts.size / _HALF_ERROR) * len(counts) / max(total, 1.0)
-    below, above = _wilson(accuracy, max(total / each, 1.0))
-    return Evaluation(
-        kind=kind,
-        accuracy=accuracy,
-        low=max(0.0, below - spread),
-        high=min(1.0, above + spread),
-        parts=tuple(_share(row[1], row.sum()) for row in counts),
-        epsilon=epsilon,
-        simulation=simulation,
-    )
-
-
-def _wilson(share: float, size: float) -> tuple[float, float]:
-    """Where the true share is, when ``share`` was found in a sample of ``size``."""
-    square = _NORMAL**2 / size
-    middle = (share + square / 2) / (1 + square)
-    half = _NORMAL / (1 + square) * math.sqrt(share * (1 - share) / size + square / (4 * size))
-    return middle - half, middle + half
-
-
-def _share(right: float, total: float) -> float:
-    return float(min(max(right / total, 0.0), 1.0)) if total > 0 else 0.0
