@@ -158,7 +158,7 @@ def test_a_key_used_again_on_a_grown_log_is_found(monkeypatch):
 
 def never_below(gate, path, rows, memory=None):
     """Every released value was kept by at least k units, by an independent count of the released ones alone."""
-    import duckdb  # of the extra `bench`
+    import duckdb
 
     receipt, _ledger = paid(gate)
     log = open_log(path, text="q", person="p" if gate.persons else None)
@@ -191,7 +191,6 @@ def write_log(path, rows):
 @pytest.mark.parametrize("persons", [True, False])
 @pytest.mark.parametrize("memory", [None, 32 << 20])
 def test_a_million_rows(tmp_path, persons, memory):
-    pytest.importorskip("duckdb")
     gate = CrowdGate(k=20, beta=0.3, counts=True, persons=persons)
     never_below(gate, write_log(tmp_path / "log.parquet", 10**6), 10**6, memory)
 
@@ -200,6 +199,5 @@ def test_a_million_rows(tmp_path, persons, memory):
 @pytest.mark.parametrize("persons", [True, False])
 @pytest.mark.parametrize("memory", [None, 32 << 20])
 def test_a_hundred_million_rows(tmp_path, persons, memory):
-    pytest.importorskip("duckdb")
     gate = CrowdGate(k=20, beta=0.3, counts=True, persons=persons)
     never_below(gate, write_log(tmp_path / "log.parquet", 10**8), 10**8, memory)

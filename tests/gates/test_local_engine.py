@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import BadInput
-from discreet.gates import CrowdGate, table_log, text_log
+from discreet.gates import CrowdGate, sketches, table_log, text_log
 from discreet.gates import local as engine
 from discreet.gates.code_table import CodeTable
 from discreet.gates.gate import LEAST_MEMORY
@@ -141,7 +141,6 @@ def test_a_sketch_lets_out_nothing_else(monkeypatch, persons, collide):
     if not persons:
         rows = [(None, text) for _, text in rows]
     log = log_of(rows, 3) if persons else text_log([text for _, text in rows])
-    sketches = pytest.importorskip("discreet.gates.sketches")
     if collide == "narrow":
         real = sketches.CountMin
         monkeypatch.setattr(sketches, "CountMin", lambda width, depth, key: real(16, depth, key))
@@ -154,7 +153,6 @@ def test_a_sketch_lets_out_nothing_else(monkeypatch, persons, collide):
 def test_a_sketch_that_under_counts_would_lose_values(monkeypatch):
     """The sketch matters: one that says too little is seen in the output."""
     gate, rows = CrowdGate(k=5, beta=0.6, counts=True), made_rows()
-    sketches = pytest.importorskip("discreet.gates.sketches")
     monkeypatch.setattr(sketches.CountMin, "upper", lambda self, codes: np.zeros(len(codes)))
     assert found_by(gate, log_of(rows), memory=LEAST_MEMORY)[0] == {}
 
