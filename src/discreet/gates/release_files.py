@@ -24,6 +24,7 @@ from typing import Any
 
 from discreet.errors import BadInput, LedgerUnavailable
 from discreet.gates.gate import CrowdGate, Engine
+from discreet.gates.log_files import UNFINISHED
 from discreet.gates.query_log import QueryLog, Told, unwatched
 from discreet.gates.released import Released
 from discreet.noise.key_files import destroy
@@ -69,7 +70,7 @@ class ReleaseFile:
     @property
     def unfinished(self) -> Path:
         """What is there until the release is done."""
-        return self.out.with_name(f"{self.out.name}.unfinished")
+        return self.out.with_name(f"{self.out.name}{UNFINISHED}")
 
     def check_free(self) -> None:
         """Refuse to replace a file. A key that a killed process left beside a finished one ends here."""
