@@ -37,7 +37,7 @@ _BLOCK = 1 << 23
 _MARK = b"\xef\xbb\xbf"
 _FIELD = rb'(?:"[^"]*+(?:""[^"]*+)*+"[^,]*+|[^",][^,]*+|)'
 _CLOSED = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+")
-"""A line at whose end no quote is open, as the reader takes it: a quote opens where a field begins, and nowhere else."""
+"""A line at whose end no quote is open, as the reader takes it: a quote opens where a field begins, nowhere else."""
 
 
 def open_log(
@@ -188,7 +188,7 @@ class CsvPart(_FilePart):
                 if len(part) >= _BLOCK or not _CLOSED.fullmatch(part):
                     raise BadInput(
                         f"reading {self.path.name}",
-                        "at the end of a line a quote is open, or 8 MB are passed: whose the next lines are is not sure",
+                        "at the end of a line a quote is open, or 8 MB are passed: whose the next ones are is not sure",
                         "Write it as Parquet or JSONL, where texts may have line breaks and quotes",
                     )
 
