@@ -13,7 +13,7 @@ from gate_reference import paid, reference_release
 from test_crowd_gate import as_dict, key_of
 
 from discreet.errors import BadInput
-from discreet.gates import CrowdGate, open_log
+from discreet.gates import CrowdGate, open_log, table_log
 
 GATE = CrowdGate(k=3, beta=0.7, values=2, counts=True)
 ROWS = [
@@ -140,6 +140,16 @@ def _texts(place, lines):
     except BadInput:
         return None
     return [text for piece in log.pieces() for rows in piece.read() for text in rows.texts.to_pylist()]
+
+
+@pytest.mark.parametrize("columns", [{"person": ""}, {"row_id": ""}, {"text": ""}])
+def test_a_column_without_a_name_is_refused(tmp_path, columns):
+    """An empty person must not mean that rows are the units, while people are promised something."""
+    with pytest.raises(BadInput):
+        table_log(TABLE, **({"text": "query"} | columns))
+    for name in ("a.parquet", "a.csv", "a.jsonl"):
+        with pytest.raises(BadInput):
+            open_log(write(tmp_path / name), **({"text": "query"} | columns))
 
 
 def test_a_file_counts_once_by_whatever_paths_it_is_named(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import BadInput
-from discreet.gates.query_log import MOST_ROWS, Part, Piece, QueryLog, Rows, check_column, valid_rows
+from discreet.gates.query_log import MOST_ROWS, Piece, QueryLog, Rows, check_column, valid_rows
 from discreet.pools.refusals import Unchanged, reading
 
 _CODED_ROWS = 1 << 20
@@ -48,8 +48,11 @@ def open_log(
     files = [file for one in named for file in _files(Path(one))]
     if len({(found.st_dev, found.st_ino) for found in map(Path.stat, files)}) != len(files):
         raise BadInput("reading a log", "a file is named twice, and its rows would count twice", "Name each once")
-    columns = [name for name in (text, person or row_id) if name is not None]
+    columns = [name for name in (text, row_id if person is None else person) if name is not None]
     parts = [_part(file, columns) for file in sorted(files, key=lambda file: str(file).encode())]
+    for name in columns:
+        if not any(part.has(name) for part in parts):
+            raise BadInput(f"column {name} of the log", "no line of it has that name", "Check the column's name")
     return QueryLog(parts=parts, text=text, person=person, row_id=row_id)
 
 
@@ -79,7 +82,7 @@ def _kind(path: Path) -> str:
     return found if found in (".csv", *_LINES) else ""
 
 
-def _part(path: Path, columns: list[str]) -> Part:
+def _part(path: Path, columns: list[str]) -> _FilePart:
     kind = _kind(path)
     if kind == ".parquet":
         return ParquetPart(path, columns)
@@ -96,7 +99,7 @@ def _part(path: Path, columns: list[str]) -> Part:
 
 @dataclass(frozen=True)
 class _FilePart:
-    """A file; opening it looks at its columns, and at no row."""
+    """A file; opening it looks at its columns, and at rows only where these say what a row or a column is."""
 
     path: Path
     columns: list[str]
@@ -109,6 +112,10 @@ class _FilePart:
 
     def check_columns(self) -> None:
         """Refuse a file without them."""
+
+    def has(self, column: str) -> bool:
+        """Whether a row may have it."""
+        return column in self.columns
 
     def check_unchanged(self) -> None:
         """Refuse to go on with a file that was written to since it was opened."""
@@ -227,6 +234,11 @@ class CsvPart(_FilePart):
 class LinesPart(_FilePart):
     """JSON lines, an object each. One line at a time, so that a broken one says nothing about others."""
 
+    def has(self, column: str) -> bool:
+        """Whether a line does: mostly the first."""
+        with reading(self.path):
+            return any(_names(line, column) for line in _lines(self.path))
+
     def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
         """Its rows; lines that are no object, or hold something else than a text or a whole number, are left out."""
         first = left_out = 0
@@ -261,6 +273,14 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 def _packing(path: Path) -> str | None:
     return {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
+
+
+def _names(line: bytes, column: str) -> bool:
+    try:
+        form = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(form, dict) and column in form
 
 
 def _taken_apart(line: bytes, text: str, unit: str | None) -> tuple[str | None, str | None] | None:
