@@ -162,6 +162,15 @@ def test_a_file_counts_once_by_whatever_paths_it_is_named(tmp_path, monkeypatch)
             open_log([path, other], text="query")
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_byte_order_mark_costs_the_first_row_nothing(tmp_path, name):
+    path = write(tmp_path / name)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    found = released(path)
+    assert as_dict(found) == TRUTH
+    assert found.figures.broken == 0
+
+
 def test_what_is_being_written_is_no_part_of_a_directory(tmp_path):
     write(tmp_path / "a.csv")
     for folder in ("out.csv.unfinished", "_temporary", ".hidden"):

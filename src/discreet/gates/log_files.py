@@ -188,10 +188,10 @@ class CsvPart(_FilePart):
         with self._open(lambda _row: "skip") as header:
             for name in self.columns:
                 check_column(header.schema, name, self.path.name, binary=True)
-        for number, line in enumerate(_lines(self.path)):
+        for line in _lines(self.path):
             if len(line) < _BLOCK and b'"' not in line:
                 continue
-            for part in line.removeprefix(b"" if number else _MARK).splitlines():  # the reader's ends of lines: CR, too
+            for part in line.splitlines():  # the reader's ends of lines: CR, too
                 if len(part) >= _BLOCK or not _CLOSED.fullmatch(part):
                     raise BadInput(
                         f"reading {self.path.name}",
@@ -259,13 +259,14 @@ class LinesPart(_FilePart):
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Those that are not empty."""
+    """Those that are not empty, without the mark that some editors put before the first."""
     import pyarrow
 
     with pyarrow.input_stream(str(path), compression=_packing(path)) as file:
-        rest = b""
+        rest, mark = b"", _MARK
         while block := file.read(_BLOCK):
-            *lines, rest = (rest + block).split(b"\n")
+            *lines, rest = (rest + block.removeprefix(mark)).split(b"\n")
+            mark = b""
             yield from (line for line in lines if line.strip())
         if rest.strip():
             yield rest
