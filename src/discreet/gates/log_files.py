@@ -35,9 +35,9 @@ UNFINISHED = ".unfinished"
 """Ends the name of a folder in which a release is being written."""
 _BLOCK = 1 << 23
 _MARK = b"\xef\xbb\xbf"
-_FIELD = rb'(?:"[^"]*+(?:""[^"]*+)*+"[^,]*+|[^",][^,]*+|)'
-_CLOSED = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+")
-"""A line at whose end no quote is open, as the reader takes it: a quote opens where a field begins, nowhere else."""
+_FIELD = rb'(?:"[^"\r\n]*+(?:""[^"\r\n]*+)*+"[^,\r\n]*+|[^",\r\n][^,\r\n]*+|)'
+_CLOSED = re.compile(_FIELD + rb"(?:[,\r\n]" + _FIELD + rb")*+")
+"""Lines at whose ends no quote is open, as the reader takes them: a quote opens where a field begins, nowhere else."""
 
 
 def open_log(
@@ -188,16 +188,15 @@ class CsvPart(_FilePart):
         with self._open(lambda _row: "skip") as header:
             for name in self.columns:
                 check_column(header.schema, name, self.path.name, binary=True)
-        for line in _lines(self.path):
-            if len(line) < _BLOCK and b'"' not in line:
-                continue
-            for part in line.splitlines():  # the reader's ends of lines: CR, too
-                if len(part) >= _BLOCK or not _CLOSED.fullmatch(part):
-                    raise BadInput(
-                        f"reading {self.path.name}",
-                        "at the end of a line a quote is open, or 8 MB are passed: whose the next ones are is not sure",
-                        "Write it as Parquet or JSONL, where texts may have line breaks and quotes",
-                    )
+        for lines in _whole_lines(self.path):
+            first = lines.find(b"\n") if b"\n" in lines else len(lines)  # the others were read at once
+            long = first >= _BLOCK and max(map(len, lines[:first].splitlines())) >= _BLOCK
+            if long or (b'"' in lines and not _CLOSED.fullmatch(lines)):
+                raise BadInput(
+                    f"reading {self.path.name}",
+                    "at the end of a line a quote is open, or 8 MB are passed: whose the next ones are is not sure",
+                    "Write it as Parquet or JSONL, where texts may have line breaks and quotes",
+                )
 
     def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
         """Its rows; those with another number of columns are left out and counted."""
@@ -259,16 +258,23 @@ class LinesPart(_FilePart):
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Those that are not empty, without the mark that some editors put before the first."""
+    """Those that are not empty."""
+    for lines in _whole_lines(path):
+        yield from (line for line in lines.split(b"\n") if line.strip())
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """Some megabytes at once, without the mark that some editors put before the first."""
     import pyarrow
 
     with pyarrow.input_stream(str(path), compression=_packing(path)) as file:
         rest, mark = b"", _MARK
         while block := file.read(_BLOCK):
-            *lines, rest = (rest + block.removeprefix(mark)).split(b"\n")
+            lines, end, rest = (rest + block.removeprefix(mark)).rpartition(b"\n")
             mark = b""
-            yield from (line for line in lines if line.strip())
-        if rest.strip():
+            if end:
+                yield lines
+        if rest:
             yield rest
 
 
