@@ -5,7 +5,7 @@ from loop_parts import campaign_in
 
 from discreet.campaign.campaign import HOLD
 from discreet.campaign.running import audience_of, run
-from discreet.errors import NotNow, StoreUnavailable
+from discreet.errors import BadInput, NotNow, StoreUnavailable
 from discreet.records import HANDED_OUT, PERSON, PROGRAM, Answer
 from discreet.storage import exposures
 
@@ -84,6 +84,14 @@ def test_nobody_is_shown_more_than_is_allowed(tmp_path):
     with pytest.raises(NotNow, match="per_annotator is 3"):
         campaign.ask(annotator="ada")
     assert len(campaign.exposures("ada")) == 3
+
+
+@pytest.mark.parametrize("n", [0, -1, True, 1.5])
+def test_a_number_of_questions_that_is_none_is_refused_for_a_person_too(tmp_path, n):
+    campaign = campaign_in(tmp_path)
+    with pytest.raises(BadInput, match="whole number from 1"):
+        campaign.ask(n, annotator="ada")
+    assert campaign.exposures() == []
 
 
 def test_who_answers_has_seen_it(tmp_path):

@@ -103,6 +103,11 @@ def test_a_setting_that_does_not_keep_the_promise_names_what_would(log, capsys):
         ["--out", "a.txt"],
         ["--out", "no/such/place.csv"],
         ["--annotators", "0"],
+        ["--annotators", "99999999999999999999"],
+        ["--person", ""],
+        ["--row-id", ""],
+        ["--text", ""],
+        ["--memory", "999999999999G"],
         ["--engine", "abacus"],
         ["--memory", "lots"],
         ["--memory", "1K"],
@@ -115,6 +120,31 @@ def test_nonsense_costs_nothing(log, capsys, extra):
     assert release(*extra) == 2
     assert capsys.readouterr().out == ""
     assert sorted(path.name for path in log.iterdir()) == ["log.parquet"]
+
+
+@pytest.mark.parametrize("extra", [["--text", "quary"], ["--person", "usr"]])
+def test_a_column_that_no_line_has_costs_nothing(log, capsys, extra):
+    (log / "log.jsonl").write_text("".join(f'{{"query": "secret", "user": {number}}}\n' for number in range(100)))
+    assert release("--person", "user", *extra, log="log.jsonl") == 2
+    assert extra[1] in capsys.readouterr().err
+    assert not (log / "to_label.parquet.ledger").exists()
+
+
+def test_a_process_that_waited_for_the_ledger_looks_again_before_it_charges(log, monkeypatch):
+    gate = CrowdGate(k=40, beta=0.2)
+    budget = Budget(epsilon=1, delta="1e-5", unit="person")
+    Ledger.create(FileSink("book"), committed(budget, [Line(who="queries", event=gate.price(), count=2)])).close()
+    opened = Ledger.open
+
+    def late(*given, **named):
+        (log / "to_label.parquet").write_text("of the other process")
+        return opened(*given, **named)
+
+    monkeypatch.setattr(Ledger, "open", late)
+    assert release("--person", "user", "--ledger", "book") == 2
+    monkeypatch.undo()
+    with Ledger.open(FileSink(log / "book", must_exist=True)) as book:
+        assert not book.entries
 
 
 def test_missing_options_are_named(log, capsys):

@@ -188,3 +188,24 @@ def test_an_error_in_a_thread_ends_the_release():
 
     with pytest.raises(BadInput, match="broken"):
         found_by(gate, dataclasses.replace(log, parts=[*log.parts, Broken()]))
+
+
+@pytest.mark.parametrize("persons", [True, False])
+def test_progress_says_nothing_of_the_size_of_a_log(persons):
+    """A size in bytes, or how many parts were filled, is a number of the log that nobody paid for."""
+    said = []
+    for size in (50, 3_000):
+        log = text_log(["word" * size] * size, [f"p{number}" for number in range(size)] if persons else None)
+        wholes = set()
+        gate = CrowdGate(k=3, beta=0.5, values=2 if persons else 1, persons=persons)
+        release_locally(gate, log, key=KEY, memory=None, told=lambda what, done, of, seen=wholes: seen.add((what, of)))
+        said.append(wholes)
+    assert said[0] == said[1]
+    assert said[0]
+
+
+def test_a_machine_with_very_much_memory_has_a_sketch_still(monkeypatch):
+    made = []
+    monkeypatch.setattr(sketches, "CountMin", lambda width, depth, key: made.append(width))
+    engine.make_sketch(1 << 45, KEY)
+    assert made == [1 << 31]

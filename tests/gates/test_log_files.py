@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import random
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
@@ -11,7 +13,7 @@ from gate_reference import paid, reference_release
 from test_crowd_gate import as_dict, key_of
 
 from discreet.errors import BadInput
-from discreet.gates import CrowdGate, open_log
+from discreet.gates import CrowdGate, open_log, table_log
 
 GATE = CrowdGate(k=3, beta=0.7, values=2, counts=True)
 ROWS = [
@@ -33,7 +35,7 @@ def write(path):
         pq.write_table(TABLE, path, row_group_size=70)
     elif kind == "csv":
         with pa.output_stream(str(path), compression={".gz": "gzip", ".zst": "zstd"}.get(path.suffix)) as file:
-            pcsv.write_csv(TABLE, file)
+            pcsv.write_csv(TABLE.set_column(2, "query", pc.replace_substring(TABLE["query"], "\n", " ")), file)
     else:
         with pa.output_stream(str(path), compression={".gz": "gzip", ".zst": "zstd"}.get(path.suffix)) as file:
             for row in TABLE.to_pylist():
@@ -88,6 +90,93 @@ def test_broken_rows_of_a_csv_file_are_counted_and_cost_others_nothing(tmp_path)
     assert as_dict(found) == reference_release(GATE, key_of(GATE), [good])
     figures = found.figures
     assert (figures.rows, figures.broken, figures.without_text, figures.without_unit) == (46, 4, 1, 1)
+
+
+OPEN = [
+    b'7,mallory,"open',
+    b'7,"mallory,open',
+    b'7,mallory,"open\n8,u1,secret word\n9,u2,secret word"',  # well-formed, if it is one text; forged rows, if not
+    b'7,mallory,"open\r8,u1,secret word"',
+    b'7,mall"ory,"open',
+    b'7,mallory,"open""',
+    b"7,mallory," + b"x" * (9 << 20),
+]
+
+
+@pytest.mark.parametrize("line", OPEN, ids=range(len(OPEN)))
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
+def test_a_csv_row_that_could_take_others_along_is_refused_when_the_file_is_opened(tmp_path, name, line):
+    rows = [f"{number},u{number},secret word".encode() for number in range(40)]
+    raw = b"\n".join([b"n,user,query", *rows[:5], line, *rows[5:]])
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
+    with pytest.raises(BadInput, match="quote is open") as error:
+        open_log(tmp_path / name, text="query", person="user")
+    assert "secret" not in str(error.value)
+    assert "mallory" not in str(error.value)
+
+
+def test_a_csv_row_is_its_line_whatever_quotes_are_in_it(tmp_path):
+    """Each line alone gives what it gives among the others: else one of them decided about another."""
+    draw = random.Random(5)
+    kept = refused = 0
+    for _ in range(150):
+        lines = [bytes(draw.choice(b'"",ab') for _ in range(draw.randint(1, 9))) for _ in range(3)]
+        apart = [_texts(tmp_path, [line]) for line in lines]
+        if None in apart:
+            assert _texts(tmp_path, lines) is None
+            refused += 1
+        else:
+            assert _texts(tmp_path, lines) == [text for one in apart for text in one]
+            kept += 1
+    assert kept > 20
+    assert refused > 20
+
+
+def _texts(place, lines):
+    path = place / "quotes.csv"
+    path.write_bytes(b"\n".join([b"user,query", *lines, b""]))
+    try:
+        log = open_log(path, text="query", person="user")
+    except BadInput:
+        return None
+    return [text for piece in log.pieces() for rows in piece.read() for text in rows.texts.to_pylist()]
+
+
+@pytest.mark.parametrize("columns", [{"person": ""}, {"row_id": ""}, {"text": ""}])
+def test_a_column_without_a_name_is_refused(tmp_path, columns):
+    """An empty person must not mean that rows are the units, while people are promised something."""
+    with pytest.raises(BadInput):
+        table_log(TABLE, **({"text": "query"} | columns))
+    for name in ("a.parquet", "a.csv", "a.jsonl"):
+        with pytest.raises(BadInput):
+            open_log(write(tmp_path / name), **({"text": "query"} | columns))
+
+
+def test_a_file_counts_once_by_whatever_paths_it_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.csv")
+    (tmp_path / "linked.csv").symlink_to(path)
+    (tmp_path / "second.csv").hardlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    for other in ("a.csv", "linked.csv", "second.csv", f"../{tmp_path.name}/a.csv"):
+        with pytest.raises(BadInput, match="twice"):
+            open_log([path, other], text="query")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_byte_order_mark_costs_the_first_row_nothing(tmp_path, name):
+    path = write(tmp_path / name)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    found = released(path)
+    assert as_dict(found) == TRUTH
+    assert found.figures.broken == 0
+
+
+def test_what_is_being_written_is_no_part_of_a_directory(tmp_path):
+    write(tmp_path / "a.csv")
+    for folder in ("out.csv.unfinished", "_temporary", ".hidden"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / "part.csv")
+    assert len(open_log(tmp_path, text="query").parts) == 1
 
 
 def test_broken_lines_of_a_jsonl_file_are_counted_and_cost_others_nothing(tmp_path):

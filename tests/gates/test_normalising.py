@@ -74,6 +74,9 @@ def own(monkeypatch):
     made.first = lambda text: text.split()[0] if text else None
     made.raises = lambda text: {}[text]
     made.wrong = lambda text: 7
+    made.picky = lambda text: (
+        {}[text] if text == "fails" else {"number": 7, "bytes": b"x", "half": "\ud800", "empty": ""}.get(text, text)
+    )
     monkeypatch.setitem(sys.modules, "own_texts", made)
 
 
@@ -86,6 +89,13 @@ def test_a_function_of_one_s_own_comes_last(own):
         "stop",
         "play",
     ]
+
+
+def test_a_text_on_which_a_function_fails_is_not_counted_and_ends_nothing(own):
+    """An error would tell everybody that somebody wrote such a text."""
+    normaliser = Normaliser("own_texts:picky")
+    texts = ["a", "fails", "number", "bytes", "half", "empty", "b"]
+    assert normaliser.texts(pa.array(texts)).to_pylist() == ["a", None, None, None, None, None, "b"]
 
 
 @pytest.mark.parametrize("name", ["raises", "wrong"])

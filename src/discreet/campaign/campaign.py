@@ -89,6 +89,7 @@ class Campaign(CampaignView):
 
         Who is shown what is on the disk before this returns (`exposures`).
         """
+        _check_many(n)
         if annotator is not None:
             return self._hand_out(annotator, n)
         found = self.due(n)
@@ -97,8 +98,7 @@ class Campaign(CampaignView):
 
     def due(self, n: int | None = None) -> list[Question]:
         """As `ask`, for whoever says by `show` who sees them, before they do."""
-        if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-            raise BadInput(f"asking for {n} questions", "it is not a whole number from 1", "Leave it out for all")
+        _check_many(n)
         if self.standing.step == "ask":
             with self.store.exclusive(_WORK):
                 self._check_plan()
@@ -365,3 +365,8 @@ class Campaign(CampaignView):
                 "some of them are not what they were when they were enrolled",
                 "Restore them; discreet pool check looks at all of them",
             )
+
+
+def _check_many(n: int | None) -> None:
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise BadInput(f"asking for {n} questions", "it is not a whole number from 1", "Leave it out for all")

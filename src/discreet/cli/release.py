@@ -86,7 +86,7 @@ def release_command(
 
     needed: dict[str, Any] = {"QUERIES": queries, "--text": text, "--k": k, "--beta": beta}
     needed |= {"--epsilon": epsilon, "--delta": delta, "--out": out}
-    missing = [name for name, value in needed.items() if value is None]
+    missing = [name for name, value in needed.items() if value in (None, "", [])]
     if missing:
         raise BadInput("a release", f"{', '.join(missing)} is not given", "See discreet release --help")
     assert queries and text and out  # noqa: PT018 - for the type checker

@@ -16,6 +16,7 @@ Symbols: as in `discreet.privacy.release_gate`.
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -127,6 +128,8 @@ class CrowdGate:
                 "fixed memory is the local engine's, and it counts in no less than 32 MB",
                 "Give more, or drop it",
             )
+        if memory is not None and memory > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+            raise BadInput(f"{memory} bytes of memory", "this machine has less", "Give what it may use")
         require_aes()
         if engine == "spark":
             from discreet.gates.spark import require_spark

@@ -29,7 +29,7 @@ from discreet.errors import BadInput
 from discreet.gates.code_table import CodeTable
 from discreet.gates.coding import Coder, missing
 from discreet.gates.normalising import Normaliser
-from discreet.gates.query_log import Piece, QueryLog, Rows, Told
+from discreet.gates.query_log import HUNDRED, Piece, QueryLog, Rows, Told
 from discreet.gates.released import OwnersFigures
 from discreet.gates.threads import in_threads
 from discreet.gates.unit_values import UnitValues
@@ -208,7 +208,7 @@ class LocalWork:
                     return
             with self._lock:
                 so_far[0] += piece.weight
-                self.told(what, so_far[0], whole)
+                self.told(what, HUNDRED * so_far[0] // whole, HUNDRED)
 
         in_threads(one, pieces, self.threads, stop=stop)
 
@@ -217,5 +217,5 @@ def make_sketch(memory: int, key: SecretKey) -> Any:
     """A count-min sketch of about so many bytes."""
     from discreet.gates.sketches import CountMin
 
-    width = 1 << max(10, int(memory // (4 * _DEPTH)).bit_length() - 1)
+    width = 1 << min(31, max(10, int(memory // (4 * _DEPTH)).bit_length() - 1))  # a sketch has no more counters
     return CountMin(width, _DEPTH, key.derive("gate/sketch"))

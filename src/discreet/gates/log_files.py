@@ -1,24 +1,29 @@
 """Logs in files: Parquet, CSV and JSON lines, plain or compressed, and directories of them.
 
     .parquet                    columns by name; by row groups, which threads share
-    .csv .csv.gz .csv.zst       a header; commas; quotes doubled inside quotes
+    .csv .csv.gz .csv.zst       a header; commas; quotes doubled inside quotes; a row a line
     .jsonl .ndjson .json (+ .gz, .zst)   an object a line
 
 Rows are numbered within their file from 0, in its order, those that could be taken apart; files by their paths in the
 order of their bytes. What cannot be taken apart (bad JSON, the wrong number of columns) or holds no UTF-8 is counted
 for the owner. Nothing of it is ever shown; a file that cannot be read at all is named, and nothing of it either.
+
+Guarantee: no row decides what becomes of another. A CSV file in which a quote is open at the end of a line is refused
+when it is opened: whether the lines after it are one person's text or rows of others cannot be told, and read either
+way that one row could take others along, or stand for them. A file counts once, by whatever paths it is named.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from discreet.errors import BadInput
-from discreet.gates.query_log import MOST_ROWS, Part, Piece, QueryLog, Rows, check_column, valid_rows
+from discreet.gates.query_log import MOST_ROWS, Piece, QueryLog, Rows, check_column, valid_rows
 from discreet.pools.refusals import Unchanged, reading
 
 _CODED_ROWS = 1 << 20
@@ -26,7 +31,13 @@ _CODED_BYTES = 6
 """A column chunk of fewer bytes a row than this is read as a dictionary: its writer did not give dictionaries up."""
 _PACKED = (".gz", ".zst")
 _LINES = (".jsonl", ".ndjson", ".json")
+UNFINISHED = ".unfinished"
+"""Ends the name of a folder in which a release is being written."""
 _BLOCK = 1 << 23
+_MARK = b"\xef\xbb\xbf"
+_FIELD = rb'(?:"[^"\r\n]*+(?:""[^"\r\n]*+)*+"[^,\r\n]*+|[^",\r\n][^,\r\n]*+|)'
+_CLOSED = re.compile(_FIELD + rb"(?:[,\r\n]" + _FIELD + rb")*+")
+"""Lines at whose ends no quote is open, as the reader takes them: a quote opens where a field begins, nowhere else."""
 
 
 def open_log(
@@ -35,10 +46,13 @@ def open_log(
     """The log in a file, in several, or in all files of a directory that are of a known kind."""
     named = [where] if isinstance(where, (str, Path)) else list(where)
     files = [file for one in named for file in _files(Path(one))]
-    if len(set(files)) != len(files):
+    if len({(found.st_dev, found.st_ino) for found in map(Path.stat, files)}) != len(files):
         raise BadInput("reading a log", "a file is named twice, and its rows would count twice", "Name each once")
-    columns = [name for name in (text, person or row_id) if name is not None]
+    columns = [name for name in (text, row_id if person is None else person) if name is not None]
     parts = [_part(file, columns) for file in sorted(files, key=lambda file: str(file).encode())]
+    for name in columns:
+        if not any(part.has(name) for part in parts):
+            raise BadInput(f"column {name} of the log", "no line of it has that name", "Check the column's name")
     return QueryLog(parts=parts, text=text, person=person, row_id=row_id)
 
 
@@ -47,12 +61,15 @@ def _files(path: Path) -> list[Path]:
         path.stat()
     if not path.is_dir():
         return [path]
-    found = [
-        file for file in path.rglob("*") if file.is_file() and _kind(file) and not file.name.startswith((".", "_"))
-    ]
+    found = [file for file in path.rglob("*") if file.is_file() and _kind(file) and _is_open(file.relative_to(path))]
     if not found:
         raise BadInput(f"reading {path.name}", "there is no Parquet, CSV or JSONL file in it", "Check the path")
     return found
+
+
+def _is_open(path: Path) -> bool:
+    """Whether it is neither hidden, nor what another job is writing, nor in a folder that is."""
+    return not any(part.startswith((".", "_")) or part.endswith(UNFINISHED) for part in path.parts)
 
 
 def _kind(path: Path) -> str:
@@ -65,7 +82,7 @@ def _kind(path: Path) -> str:
     return found if found in (".csv", *_LINES) else ""
 
 
-def _part(path: Path, columns: list[str]) -> Part:
+def _part(path: Path, columns: list[str]) -> _FilePart:
     kind = _kind(path)
     if kind == ".parquet":
         return ParquetPart(path, columns)
@@ -82,7 +99,7 @@ def _part(path: Path, columns: list[str]) -> Part:
 
 @dataclass(frozen=True)
 class _FilePart:
-    """A file; opening it looks at its columns, and at no row."""
+    """A file; opening it looks at its columns, and at rows only where these say what a row or a column is."""
 
     path: Path
     columns: list[str]
@@ -95,6 +112,10 @@ class _FilePart:
 
     def check_columns(self) -> None:
         """Refuse a file without them."""
+
+    def has(self, column: str) -> bool:
+        """Whether a row may have it."""
+        return column in self.columns
 
     def check_unchanged(self) -> None:
         """Refuse to go on with a file that was written to since it was opened."""
@@ -163,10 +184,19 @@ class CsvPart(_FilePart):
     """A CSV file with a header."""
 
     def check_columns(self) -> None:
-        """By its header."""
+        """By its header; and that every row is a line, which takes reading all of it."""
         with self._open(lambda _row: "skip") as header:
             for name in self.columns:
                 check_column(header.schema, name, self.path.name, binary=True)
+        for lines in _whole_lines(self.path):
+            first = lines.find(b"\n") if b"\n" in lines else len(lines)  # the others were read at once
+            long = first >= _BLOCK and max(map(len, lines[:first].splitlines())) >= _BLOCK
+            if long or (b'"' in lines and not _CLOSED.fullmatch(lines)):
+                raise BadInput(
+                    f"reading {self.path.name}",
+                    "at the end of a line a quote is open, or 8 MB are passed: whose the next ones are is not sure",
+                    "Write it as Parquet or JSONL, where texts may have line breaks and quotes",
+                )
 
     def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
         """Its rows; those with another number of columns are left out and counted."""
@@ -203,12 +233,17 @@ class CsvPart(_FilePart):
 class LinesPart(_FilePart):
     """JSON lines, an object each. One line at a time, so that a broken one says nothing about others."""
 
+    def has(self, column: str) -> bool:
+        """Whether a line does: mostly the first."""
+        with reading(self.path):
+            return any(_names(line, column) for line in _lines(self.path))
+
     def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
         """Its rows; lines that are no object, or hold something else than a text or a whole number, are left out."""
         first = left_out = 0
         texts: list[str | None] = []
         units: list[str | None] = []
-        for line in self._lines():
+        for line in _lines(self.path):
             found = _taken_apart(line, text, unit)
             if found is None:
                 left_out += 1
@@ -221,20 +256,38 @@ class LinesPart(_FilePart):
         if texts or left_out:
             yield _of_lists(first, texts, None if unit is None else units, left_out)
 
-    def _lines(self) -> Iterator[bytes]:
-        import pyarrow
 
-        with pyarrow.input_stream(str(self.path), compression=_packing(self.path)) as file:
-            rest = b""
-            while block := file.read(_BLOCK):
-                *lines, rest = (rest + block).split(b"\n")
-                yield from (line for line in lines if line.strip())
-            if rest.strip():
-                yield rest
+def _lines(path: Path) -> Iterator[bytes]:
+    """Those that are not empty."""
+    for lines in _whole_lines(path):
+        yield from (line for line in lines.split(b"\n") if line.strip())
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """Some megabytes at once, without the mark that some editors put before the first."""
+    import pyarrow
+
+    with pyarrow.input_stream(str(path), compression=_packing(path)) as file:
+        rest, mark = b"", _MARK
+        while block := file.read(_BLOCK):
+            lines, end, rest = (rest + block.removeprefix(mark)).rpartition(b"\n")
+            mark = b""
+            if end:
+                yield lines
+        if rest:
+            yield rest
 
 
 def _packing(path: Path) -> str | None:
     return {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
+
+
+def _names(line: bytes, column: str) -> bool:
+    try:
+        form = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(form, dict) and column in form
 
 
 def _taken_apart(line: bytes, text: str, unit: str | None) -> tuple[str | None, str | None] | None:

@@ -9,7 +9,8 @@ Steps, in this order whatever the order they are named in:
 
 Guarantee: a text's form depends on that text alone, so one unit's rows move no other unit's. It is what is released:
 nobody's own spelling leaves. A function of yours must keep to that, and not look at other texts.
-A text that becomes empty is not counted.
+A text that becomes empty is not counted. Neither is one on which your function fails: an error would tell that
+somebody wrote such a text. It is tried on a text of our own first, before anything is charged.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _BLANKS = r"[\t-\r\x1c-\x20]+"
 """The white space of `str.split` that is ASCII."""
 _OTHER_BLANKS = bytes(range(9, 14)) + bytes(range(28, 32))
 _BLANK = ord(" ")
+_TRIED = "discreet"
 Function = Callable[[str], str | None]
 
 
@@ -49,6 +51,8 @@ class Normaliser:
         self.steps = tuple(step for step in STEPS if step in named)
         self.name = ",".join([*self.steps, *own]) or NONE
         self._own: Function | None = _imported(own[0]) if own else None
+        if self._own is not None:
+            self._try(self._own)
 
     def one(self, text: str) -> str | None:
         """The form of ``text``; None if it is not to be counted."""
@@ -61,7 +65,7 @@ class Normaliser:
         if "whitespace" in self.steps:
             text = " ".join(text.split())
         if self._own is not None:
-            return self._called(self._own, text)
+            return _called(self._own, text)
         return text or None
 
     def texts(self, texts: Any) -> Any:
@@ -100,18 +104,28 @@ class Normaliser:
             texts = _lowered(texts)
         return _without_empty(texts)
 
-    def _called(self, function: Function, text: str) -> str | None:
+    def _try(self, function: Function) -> None:
+        """Refuse one that cannot take even this."""
         asked = f"normalising by {self.name}"
         try:
-            found = function(text)
-        except Exception as problem:  # noqa: BLE001 - whatever it says may hold the text: it is not passed on
+            found = function(_TRIED)
+        except Exception as problem:  # noqa: BLE001 - whatever it is
             kind = type(problem).__name__
-            raise BadInput(
-                asked, f"the function raised {kind}", "Let it return None for texts it cannot take"
-            ) from None
+            raise BadInput(asked, f"the function raised {kind} on a plain word", "Let it take a text") from None
         if not (found is None or isinstance(found, str)):
             raise BadInput(asked, f"the function returned a {type(found).__name__}", "Return a text, or None")
-        return found or None
+
+
+def _called(function: Function, text: str) -> str | None:
+    """Its form; None, in silence, where it fails or gives something else than a text."""
+    try:
+        found = function(text)
+        if not isinstance(found, str):
+            return None
+        found.encode()  # half a surrogate is no text
+    except Exception:  # noqa: BLE001 - that it failed says what somebody wrote, and so does its message
+        return None
+    return found or None
 
 
 def _without_empty(texts: Any) -> Any:

@@ -22,7 +22,8 @@ MOST_ROWS = 1 << 18
 """In a batch: some ten megabytes of texts."""
 
 Told = Callable[[str, int, int], None]
-"""What is being done, how much is done, and of how much: sizes of files, which are the owner's."""
+"""What is being done, how much is done, and of how much: parts of a whole, for its size is the owner's."""
+HUNDRED = 100
 
 
 def unwatched(what: str, done: int, of: int) -> None:
@@ -77,6 +78,8 @@ class QueryLog:
     row_id: str | None = None
 
     def __post_init__(self) -> None:
+        if "" in (self.text, self.person, self.row_id):
+            raise BadInput("the columns of a log", "one is named by an empty word", "Name it, or leave it out")
         if self.person is not None and self.row_id is not None:
             raise BadInput(
                 "a log with persons and row ids", "the person is the unit, and its rows need no name", "Give one"
@@ -89,7 +92,7 @@ class QueryLog:
     @property
     def unit(self) -> str | None:
         """The column whose values are units: persons, or ids of rows. Without one a unit is (part, row number)."""
-        return self.person or self.row_id
+        return self.row_id if self.person is None else self.person
 
     def pieces(self) -> Iterator[Piece]:
         """All pieces of all parts."""

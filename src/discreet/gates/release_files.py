@@ -24,6 +24,7 @@ from typing import Any
 
 from discreet.errors import BadInput, LedgerUnavailable
 from discreet.gates.gate import CrowdGate, Engine
+from discreet.gates.log_files import UNFINISHED
 from discreet.gates.query_log import QueryLog, Told, unwatched
 from discreet.gates.released import Released
 from discreet.noise.key_files import destroy
@@ -38,6 +39,7 @@ from discreet.privacy.ledger.requests import request
 WHO, WHY = "queries", "release"
 COUNT, ANNOTATORS = "count", "annotators"
 KINDS = (".parquet", ".csv", ".jsonl")
+MOST_ANNOTATORS = 10**6
 _PHASE = 0
 _PART = "part"
 
@@ -56,8 +58,8 @@ class ReleaseFile:
             raise BadInput(f"writing {self.out.name}", "its name says no kind we write", f"Use {', '.join(KINDS)}")
         if not self.out.absolute().parent.is_dir():
             raise BadInput(f"writing {self.out.name}", "there is no such directory", "Create it, or check the path")
-        if self.annotators is not None and self.annotators < 1:
-            raise BadInput(f"{self.annotators} annotators", "nobody would label", "Give 1 or more")
+        if self.annotators is not None and not 1 <= self.annotators <= MOST_ANNOTATORS:
+            raise BadInput(f"{self.annotators} annotators", "nobody, or everybody, would label", "Give 1 or more")
         if self.text in (COUNT, ANNOTATORS):
             raise BadInput(f"the column {self.text}", "we write one of that name ourselves", "Rename it in the log")
 
@@ -69,7 +71,7 @@ class ReleaseFile:
     @property
     def unfinished(self) -> Path:
         """What is there until the release is done."""
-        return self.out.with_name(f"{self.out.name}.unfinished")
+        return self.out.with_name(f"{self.out.name}{UNFINISHED}")
 
     def check_free(self) -> None:
         """Refuse to replace a file. A key that a killed process left beside a finished one ends here."""
@@ -154,6 +156,7 @@ def _ledger(gate: CrowdGate, where: ReleaseFile, budget: Budget, source: Source)
         terms = committed(budget, [Line(who=WHO, phase=_PHASE, event=gate.price())])
         ledger = Ledger.create(FileSink(path), terms, source=source)
     with ledger:
+        where.check_free()  # another process may have had the ledger until now
         if ledger.terms.budget.unit != gate.unit:
             raise BadInput(
                 f"charging {path.name} with {gate.unit}s as units",

@@ -41,7 +41,7 @@ class FrameLog:
     @property
     def unit(self) -> str | None:
         """The column whose values are units."""
-        return self.person or self.row_id
+        return self.row_id if self.person is None else self.person
 
 
 def frame_log(frame: Any, *, text: str, person: str | None = None, row_id: str | None = None) -> FrameLog:
@@ -50,7 +50,7 @@ def frame_log(frame: Any, *, text: str, person: str | None = None, row_id: str |
     if (person is None) == (row_id is None):
         fact = "its rows have no number that stays" if person is None else "the person is the unit"
         raise BadInput(asked, fact, "Name either a person column or a row-id column")
-    _check_columns(frame, [text, person or row_id])
+    _check_columns(frame, [text, row_id if person is None else person])
     return FrameLog(frame=frame, text=text, person=person, row_id=row_id)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.gates.code_table import CodeTable
-from discreet.gates.query_log import Told
+from discreet.gates.query_log import HUNDRED, Told
 from discreet.gates.smallest_values import SmallestValues
 from discreet.gates.spill import PIECE, Spill
 from discreet.gates.threads import in_threads
@@ -76,7 +76,7 @@ class UnitValues:
                     done[0] += units
             with lock:
                 done[1] += 1
-                told("tossing", done[1], len(pieces))
+                told("tossing", HUNDRED * done[1] // len(pieces), HUNDRED)
 
         with aside:
             in_threads(one, pieces, threads)
