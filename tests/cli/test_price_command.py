@@ -25,6 +25,19 @@ def test_it_states_prices_and_names_the_least_number_of_teachers(capsys):
     assert form["refused"]["sparse-paper"]["nearest"] != form["refused"]["sparse"]["nearest"]
 
 
+def test_few_answers_need_no_number_of_unstable_ones(capsys):
+    assert run([*ASKED[:-1], "10", "--lead", "0.5", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["refused"]) == {"sparse", "sparse-paper"}
+
+
+def test_a_large_delta_refuses_sparse_vectors_alone(capsys):
+    assert run([*ASKED, "--delta", "0.3", "--lead", "0.5", "--json"]) == 0
+    form = json.loads(capsys.readouterr().out)
+    assert "1/4" in form["refused"]["sparse"]["why"] or "0.25" in form["refused"]["sparse"]["why"]
+    assert {price["aggregator"] for price in form["prices"]} >= {"gaussian", "laplace"}
+    assert form["bought"]["sparse"] == 0
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -242,6 +242,8 @@ def test_a_certificate_is_verified_and_its_claim_taken(tmp_path):
         ({"checkpoint": 'epsilon = "1"\ndelta = "1e-4"'}, "epsilon"),
         ({"selector": "near-private", "options": NEAR.replace("0.5", "2.9")}, "support_epsilon"),
         ({"selector": "near-private", "options": NEAR + "\ncomponents_noise = 0.5"}, "components_noise"),
+        ({"selector": "near-private", "options": NEAR.replace("60", "19")}, "uncertain"),  # of 10 and 10
+        ({"selector": "diverse-public", "options": "uncertain = 9"}, "uncertain"),
     ],
 )
 def test_a_budget_that_does_not_hold_it_is_refused_at_its_line(tmp_path, options, where):

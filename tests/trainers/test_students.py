@@ -166,6 +166,9 @@ def test_nonsense_is_refused():
         passive_student(X, Asked(), classes=CLASSES, estimator=LogisticRegression(), answers=5, unstable="guess")
     with pytest.raises(BadInput):
         disagreement_student(X, Asked(), classes=CLASSES, estimator=LogisticRegression(), answers=5, oracle="crystal")
+    for wrong in ({"growth": 1.0}, {"first": 0}, {"growth": float("inf")}):  # would go on for ever
+        with pytest.raises(BadInput):
+            disagreement_student(X, Asked(), classes=CLASSES, estimator=LogisticRegression(), answers=5, **wrong)
     with pytest.raises(BadInput):
         voting_student(rounds=0)
 

@@ -1,5 +1,7 @@
 """Teachers: disjoint parts, votes that are those of the models, nulls, caching, refusals."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -12,8 +14,9 @@ from discreet.errors import BadInput
 from discreet.noise import SecretKey
 from discreet.records import Votes
 from discreet.trainers.teachers import read_votes, split, train_teachers, write_votes
-from discreet.trainers.teachers.fitting import Lesson, teach_one
-from discreet.trainers.teachers.linear import constant_voter, linear_counts, linear_voter
+from discreet.trainers.teachers.fitting import Lesson, Taught, teach_one
+from discreet.trainers.teachers.linear import LinearVoter, constant_voter, linear_counts, linear_voter
+from discreet.trainers.teachers.training import _counted
 
 KEY = SecretKey(b"k" * 32)
 NAMES = ("red", "green", "blue")
@@ -176,6 +179,55 @@ def test_cached_teachers_are_not_trained_again(tmp_path, monkeypatch):
     assert len(list(place.iterdir())) == 13
 
 
+def test_a_torn_file_of_the_cache_is_as_good_as_none(tmp_path):
+    given = problem(2) | {"teachers": 4, "estimator": LogisticRegression(), "cache": tmp_path / "kept"}
+    first = train_teachers(**given)
+    for length, file in zip((0, 30, 200, 400), sorted((tmp_path / "kept").iterdir()), strict=True):
+        file.write_bytes(file.read_bytes()[:length])
+    assert (train_teachers(**given).counts == first.counts).all()
+
+
+def test_cached_teachers_are_of_as_many_classes(tmp_path):
+    """The same records and class numbers, with one more class declared: another way to write a linear teacher."""
+    given = problem(2) | {"teachers": 6, "estimator": LogisticRegression()}
+    wide, narrow = {"classes": NAMES}, {"classes": NAMES[:2]}
+    for order in ([wide, narrow], [narrow, wide]):
+        for number, shape in enumerate(order):
+            cache = tmp_path / str(order[0] is wide)
+            kept = train_teachers(**(given | shape), cache=cache)
+            assert (kept.counts == train_teachers(**(given | shape)).counts).all(), number
+
+
+def test_who_is_done_first_moves_no_vote():
+    """A product rounds by the place of a column. So teachers keep theirs, in whatever order they come."""
+    rng = np.random.default_rng(0)
+    public, weights = rng.normal(size=(300, 37)), rng.normal(size=(37, 251))
+    order = rng.permutation(251)
+    here, there = public @ weights, np.empty((300, 251))
+    there[:, order] = public @ np.ascontiguousarray(weights[:, order])
+    rows, columns = np.nonzero(here != there)
+    if not len(rows):
+        pytest.skip("this library rounds alike in all places")
+    offsets = np.zeros(251)
+    offsets[columns] = -here[rows, columns]  # the score of a record is 0, or a hair beside it
+    taught = [
+        Taught(place=place, linear=LinearVoter(weights=weights[None, :, place], offsets=offsets[place : place + 1]))
+        for place in range(251)
+    ]
+    plain = _counted(iter(taught), public, 2, 251, lambda done, of: None)
+    mixed = _counted(iter([taught[place] for place in order]), public, 2, 251, lambda done, of: None)
+    assert (plain == mixed).all()
+    assert (linear_counts([taught[place].linear for place in order], public, 2) != plain).any()  # it would be seen
+
+
+@pytest.mark.parametrize(("kind", "huge"), [(np.float32, 1e39), (np.float64, 1e308)])
+def test_huge_weights_warn_nobody(kind, huge):
+    one = LinearVoter(weights=np.array([[huge, -huge, 1.0]]), offsets=np.zeros(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert linear_counts([one], np.full((5, 3), 100, dtype=kind), 2).sum() == 5
+
+
 def test_votes_in_a_file(tmp_path):
     votes = train_teachers(**problem(3), teachers=6, estimator=LogisticRegression())
     write_votes(votes, tmp_path / "votes.npz")
@@ -189,6 +241,10 @@ def test_votes_in_a_file(tmp_path):
         read_votes(tmp_path / "other.npz")
     with pytest.raises(FileExistsError):
         write_votes(votes, tmp_path / "votes.npz")
+    (tmp_path / "torn.npz").write_bytes((tmp_path / "votes.npz").read_bytes()[:150])
+    for name in ("torn.npz", "none.npz"):
+        with pytest.raises(BadInput, match=name):
+            read_votes(tmp_path / name)
 
 
 def test_torch_modules_teach():
@@ -225,6 +281,7 @@ class Useless(BaseEstimator):
         {"estimator": Useless()},
         {"estimator": object()},
         {"units": [1] * 400},
+        {"y": np.arange(400) % 2},
     ],
 )
 def test_nonsense_is_refused_without_data(wrong):

@@ -20,7 +20,10 @@ def price_command(
     teachers: Annotated[int, typer.Option(help="How many teachers vote, K.")],
     answers: Annotated[int, typer.Option(help="Questions that may be asked at most, l.")],
     classes: Annotated[int, typer.Option(help="How many classes there are.")] = 2,
-    unstable: Annotated[int, typer.Option(help="Of a sparse vector: unstable answers at most, T.")] = 20,
+    unstable: Annotated[
+        int | None,
+        typer.Option(help="Of a sparse vector: unstable answers at most, T. By default 20, or all if fewer."),
+    ] = None,
     lead: Annotated[
         float | None, typer.Option(help="Also: how many answers, if a class that leads by this share shall win.")
     ] = None,

@@ -31,6 +31,7 @@ from discreet.recipes.selecting import scorer_of
 from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores
+from discreet.selectors.public_records import looked_at
 
 _ROWS = 20
 
@@ -90,10 +91,19 @@ class PublicData:
         if self.config.selector.name not in ("random", "uncertain"):
             with self.config.pointing("selector.name"):
                 predictor.embed(rows)
+        self._check_candidates(len(pool))
         if self.config.selector.name == "near-private":
             public_choice.near_private_of(self.config, self.plan)
             self._check_apart(pool)
         measuring.check(self.config, pool)
+
+    def _check_candidates(self, size: int) -> None:
+        """As many candidates as will be asked of them: found out later, near-private would have paid for nothing."""
+        uncertain, queries = self.config.selector.uncertain, self.config.plan.queries
+        if uncertain is None:
+            return
+        with self.config.pointing("selector.uncertain"):
+            looked_at(uncertain, sum(queries) if self.config.selector.name == "near-private" else max(queries), size)
 
     def _check_apart(self, pool: Pool) -> None:
         """A private record in the public pool would be shown to everybody."""

@@ -340,7 +340,7 @@ def test_a_sum_a_hair_above_the_budget_is_refused():
     hair = Pure(epsilon="0.3000000000000000000001")
     choice = [Path(name="p", stays=(Stay(who="pool", choice="touched"),))]
     composes = [Path(name="p", stays=(Stay(who="pool"),))]  # where a delta of 1e-6 would pay for the hair
-    for paths, delta in ((choice, "1e-6"), (choice, "1e-30"), (composes, "1e-30")):
+    for paths, delta in ((choice, "1e-6"), (choice, "1e-30"), (composes, "1e-30"), (choice, "0"), (composes, "0")):
         with pytest.raises(BudgetExceeded):
             new(committed(Budget(epsilon="0.3", delta=delta), [Line(who="pool", event=hair)], paths=paths))
 

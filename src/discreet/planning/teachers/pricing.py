@@ -28,6 +28,8 @@ from discreet.planning.teachers.gaussian_votes import (
 )
 from discreet.planning.teachers.laplace_votes import answers_within, exact_event, paper_rate, rate_event
 from discreet.planning.teachers.stable_votes import (
+    MOST_DELTA,
+    check_delta,
     check_teachers,
     checked_unstable,
     epoch_event,
@@ -51,6 +53,8 @@ AGGREGATORS: tuple[Aggregator, ...] = get_args(Aggregator)
 WHO = "private"
 """Whom answers are charged to: everybody in the teachers' data."""
 FORMAT = "discreet.answers-price/1"
+UNSTABLE = 20
+"""T, where nothing else is said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,14 +177,14 @@ def price_answers(
     teachers: int,
     classes: int = 2,
     answers: int,
-    unstable: int = 20,
+    unstable: int | None = None,
     checks: int | None = None,
     check_share: float = 0.2,
     confident_share: float = 0.6,
 ) -> VotePrice:
     """What ``answers`` answers cost the whole ``budget``: the noise they get for it.
 
-    unstable          of a sparse vector: how many of the questions may be unstable, T
+    unstable          of a sparse vector: how many of the questions may be unstable, T (by default 20, or all if fewer)
     checks            of "confident": how many questions may be checked (by default twice the answers)
     check_share       of "confident": the part of the budget that checks take
     confident_share   of "confident": the share of teachers that the winner must have, noisily
@@ -195,11 +199,12 @@ def price_answers(
     if aggregator == "confident":
         asked = 2 * answers if checks is None else checks
         return _confident(shape, budget, answers, asked, check_share, confident_share)
-    return _stable(shape, budget, answers, unstable, paper=aggregator.endswith("paper"))
+    allowed = min(UNSTABLE, answers) if unstable is None else unstable
+    return _stable(shape, budget, answers, allowed, paper=aggregator.endswith("paper"))
 
 
 def answers_bought(
-    aggregator: str, *, budget: Budget, teachers: int, classes: int = 2, lead: float, unstable: int = 20
+    aggregator: str, *, budget: Budget, teachers: int, classes: int = 2, lead: float, unstable: int | None = None
 ) -> int:
     """How many answers a budget buys if a class that leads by ``lead`` (a share of all teachers) shall win 95 of 100
     times; may be 0. For "sparse" and "gaussian", "laplace" in their exact calibration.
@@ -215,10 +220,13 @@ def answers_bought(
         scale = votes / least_reach(lambda x: math.exp(-x) * (0.5 + x / 4), tail)
         return answers_within(rate_event(1 / scale), budget)
     if aggregator == "sparse":
-        spread = 2 / float(exact_epoch(unstable, max(unstable, 1000), budget).epsilon)
+        if not budget.delta < MOST_DELTA:
+            return 0
+        allowed = UNSTABLE if unstable is None else unstable
+        spread = 2 / float(exact_epoch(allowed, max(allowed, 1000), budget).epsilon)
         room = votes / 2 - 1 - spread * least_reach(_two_laplace_tail, 0.05)
         found = 0.75 * delta * math.exp(min(room / (2 * spread * (1 + 1e-6)), 700))
-        return min(int(found), MOST_ANSWERS) if found >= unstable else 0
+        return min(int(found), MOST_ANSWERS) if found >= allowed else 0
     raise BadInput(f"answers bought of {aggregator}", "it is not one of those that can be asked", "Ask for its price")
 
 
@@ -292,6 +300,7 @@ def _confident(
 
 def _stable(shape: dict[str, Any], budget: Budget, answers: int, unstable: int, *, paper: bool) -> StablePrice:
     checked_unstable(unstable, answers)
+    check_delta(budget)
     epsilon, delta = float_below(budget.epsilon), float_below(budget.delta)
     epoch = epoch_event(2 / paper_spread(unstable, epsilon, delta)) if paper else None
     epoch = epoch or exact_epoch(unstable, answers, budget)

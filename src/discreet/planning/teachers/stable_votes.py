@@ -31,6 +31,8 @@ from discreet.privacy.exact import float_below
 _WIDER = 1 + 1e-6
 """Noise is drawn on a lattice, whose scale is rounded up: by less than this."""
 _PLACES = Decimal("1e-12")
+MOST_DELTA = 0.25
+"""Above it the event of a mistake does not compose as it should (docs/proofs/teachers.md)."""
 
 
 def paper_spread(unstable: int, epsilon: float, delta: float) -> float:
@@ -81,10 +83,21 @@ def failure_chance(spread: float, threshold: float, answers: int) -> float:
 
 def failure_event(chance: float, delta: float) -> PmfFamily:
     """Outcomes that tell everything, with ``chance`` on either side. A little wider, so that it composes (proof)."""
-    if not 0 < chance < delta < 0.25:
+    if not 0 < chance < delta < MOST_DELTA:
         raise BadInput("answers that leave by mistake", "their chance is not a part of delta", "Raise the threshold")
     wide = chance / (1 - 2 * delta)
     return PmfFamily(present=((1 - wide, wide, 0.0),), absent=((1 - wide, 0.0, wide),))
+
+
+def check_delta(budget: Budget) -> None:
+    """Refuse a delta at which the event of a mistake would say too little."""
+    if not budget.delta < MOST_DELTA:
+        raise InfeasiblePlan(
+            f"sparse vector at delta {budget.delta}",
+            f"its proof is for a delta below {MOST_DELTA}",
+            "Lower delta, or take a noisy maximum",
+            {"delta": "0.24"},
+        )
 
 
 def minimum_teachers(threshold: float) -> int:

@@ -310,18 +310,21 @@ def _stated(event: Stated, interval: float) -> LossPair:
 def _pure(epsilon: float, interval: float) -> LossPair:
     """The pair that dominates every epsilon-DP mechanism, losses of -epsilon and epsilon, in either direction alike.
 
-    Its curve is read at the points of the grid and joined by chords, which costs the square of the interval; rounding
-    both losses up to the grid, as a pmf of atoms is made, would cost the interval itself at every step.
+    Its curve is read at points of the grid and joined by chords, which costs the square of the interval; rounding both
+    losses up to the grid would cost the interval itself at every step. In e^s the curve is straight but at -epsilon and
+    epsilon: the points around these are enough. With all of them, what each is rounded up adds up to a mass above 1.
     """
     from dp_accounting.pld import pld_pmf
 
-    top = math.ceil(epsilon / interval) + 1
-    grid = np.arange(-top, top + 1, dtype=np.float64) * interval
+    top = math.ceil(epsilon / interval)
+    places = np.unique([-top - 1, -top, 1 - top, top - 1, top, top + 1])
+    grid = places * interval
     inside = np.clip(grid, -epsilon, epsilon)
     curve = -np.expm1(inside - epsilon) / (1 + math.exp(-epsilon))
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-        interval, -top, top, np.where(grid < -epsilon, -np.expm1(np.minimum(grid, 0.0)), curve)
-    )
+    with np.errstate(over="ignore"):  # points more than 700 apart: what is divided by that is 0
+        pmf = pld_pmf.create_pmf_pessimistic_connect_dots(
+            interval, places, np.where(grid < -epsilon, -np.expm1(np.minimum(grid, 0.0)), curve)
+        )
     return LossPair(pmf, pmf)
 
 

@@ -50,6 +50,10 @@ def disagreement_student(
     caution: float = CAUTION,
 ) -> Student:
     """Ask about at most ``answers`` of the public records ``x``. ``oracle``: by default the one that suits."""
+    if type(first) is not int or first < 1 or not 1 < growth < math.inf:  # else batches would be empty for ever
+        raise BadInput(
+            f"batches from {first} that grow by {growth}", "they begin with 1 at least and grow", "Try 50 and 2"
+        )
     pupil = Pupil(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
     disagrees = _oracle(oracle or _suited(estimator, len(classes)), caution)
     cap = checked_cap(answers, len(x))

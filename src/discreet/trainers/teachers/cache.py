@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ import numpy as np
 from discreet.noise.keyed import SecretKey
 from discreet.trainers.teachers.fitting import Lesson, Taught
 from discreet.trainers.teachers.linear import LinearVoter
+
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+"""What a file of arrays that was cut off or overwritten may raise."""
 
 
 class TeacherCache:
@@ -30,11 +35,11 @@ class TeacherCache:
     def find(self, lesson: Lesson) -> Taught | None:
         """The teacher of this lesson, if it was kept; a file that cannot be read is as good as none."""
         try:
-            with np.load(self._path(lesson), allow_pickle=False) as held:
+            with self._path(lesson).open("rb") as file, np.load(file, allow_pickle=False) as held:
                 if "votes" in held:
                     return Taught(place=lesson.place, votes=held["votes"].astype(np.int64))
                 return Taught(place=lesson.place, linear=LinearVoter(weights=held["weights"], offsets=held["offsets"]))
-        except (OSError, ValueError, KeyError, EOFError):
+        except UNREADABLE:
             return None
 
     def keep(self, lesson: Lesson, taught: Taught) -> None:

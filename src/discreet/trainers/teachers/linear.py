@@ -61,6 +61,11 @@ def constant_voter(place: int, classes: int, inputs: int) -> LinearVoter:
 
 def linear_counts(voters: Sequence[LinearVoter], x: Floats, classes: int) -> Integers:
     """Votes of all ``voters`` on each row of ``x``, (n, classes)."""
+    with np.errstate(all="ignore"):  # a warning would tell that some teacher's weights are huge
+        return _counts(voters, x, classes)
+
+
+def _counts(voters: Sequence[LinearVoter], x: Floats, classes: int) -> Integers:
     dtype = np.float32 if x.dtype == np.float32 else np.float64
     weights: Floats = np.stack([voter.weights for voter in voters], axis=1).astype(dtype)  # class, teacher, input
     offsets: Floats = np.stack([voter.offsets for voter in voters], axis=1).astype(dtype)

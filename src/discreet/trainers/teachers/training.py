@@ -69,13 +69,16 @@ def train_teachers(
     )
     kept = None
     if cache is not None:
-        kept = TeacherCache(cache, key=key, settings=settings_of(estimator), public=hash_of(public_rows))
+        settings = f"{settings_of(estimator)} of {len(classes)} classes"
+        kept = TeacherCache(cache, key=key, settings=settings, public=hash_of(public_rows))
     taught = _all_taught(estimator, lessons, public_rows, len(classes), processes, kept)
     counts = _counted(taught, public_rows, len(classes), teachers, progress)
     return Votes(ids=tuple(public_ids), classes=tuple(classes), counts=counts, teachers=teachers)
 
 
 def _private(x: Any, y: Any, units: Sequence[str], classes: Sequence[str]) -> tuple[Any, NDArray[np.int64]]:
+    if isinstance(y, np.ndarray) and y.dtype.kind not in "OUT":  # of its type alone: what it holds is private
+        raise BadInput("labels for teachers", "they are an array of numbers", "Give class names, as text")
     rows, labels = np.asarray(x), list(y)
     if rows.ndim < 2 or rows.dtype.kind not in "fiub" or not len(rows) == len(labels) == len(units):
         raise BadInput("private records for teachers", "rows, labels and units are not as many", "Give one each")
@@ -168,15 +171,18 @@ def _teach_some(estimator: Any, lessons: Sequence[Lesson], public: Any, classes:
 def _counted(
     taught: Iterator[Taught], public: Any, classes: int, teachers: int, progress: Progress
 ) -> NDArray[np.int64]:
+    """Votes of all. Linear teachers stand in their own places, whoever was done first: products round by the place of a
+    column, and one teacher's records must not move another's vote.
+    """
     counts = np.zeros((len(public), classes), dtype=np.int64)
-    linear: list[LinearVoter] = []
+    linear: dict[int, LinearVoter] = {}
     rows = np.arange(len(public))
     for done, one in enumerate(taught, start=1):
         if one.linear is not None:
-            linear.append(one.linear)
+            linear[one.place] = one.linear
         elif one.votes is not None:
             counts[rows, one.votes] += 1
         progress(done, teachers)
     if linear:
-        counts += linear_counts(linear, public, classes)
+        counts += linear_counts([linear[place] for place in sorted(linear)], public, classes)
     return counts

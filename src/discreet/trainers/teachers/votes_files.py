@@ -9,6 +9,7 @@ import numpy as np
 
 from discreet.errors import BadInput
 from discreet.records import Votes
+from discreet.trainers.teachers.cache import UNREADABLE
 
 _FORMAT = "discreet.votes/1"
 
@@ -30,7 +31,7 @@ def write_votes(votes: Votes, path: Path | str) -> None:
 def read_votes(path: Path | str) -> Votes:
     """The votes in a file."""
     try:
-        with np.load(path, allow_pickle=False) as held:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as held:
             if str(held["format"]) != _FORMAT:
                 raise KeyError
             return Votes(
@@ -39,7 +40,9 @@ def read_votes(path: Path | str) -> Votes:
                 counts=held["counts"].astype(np.int64),
                 teachers=int(held["teachers"]),
             )
-    except (ValueError, KeyError, EOFError, TypeError) as problem:
+    except FileNotFoundError:
+        raise BadInput(f"votes in {Path(path).name}", "there is no such file", "Check the path") from None
+    except (*UNREADABLE, TypeError) as problem:
         if isinstance(problem, BadInput):
             raise
         raise BadInput(
