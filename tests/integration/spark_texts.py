@@ -6,8 +6,10 @@ from discreet.gates.query_log import Piece
 
 
 def fail(text):
-    """A user's normalisation."""
-    raise KeyError(text)
+    """A user's normalisation, which cannot take some texts."""
+    if "secret" in text:
+        raise KeyError(text)
+    return text
 
 
 @dataclass(frozen=True)
