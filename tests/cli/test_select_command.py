@@ -180,3 +180,8 @@ def test_a_pool_is_never_cut_twice_for_one_ledger(capsys, pool, tmp_path):
     assert "k.ledger.key, which cut the pool, is gone" in capsys.readouterr().err
     assert not (tmp_path / "k.ledger.key").exists()
     assert len(Ledger.open(FileSink(tmp_path / "k.ledger")).entries) == 2
+
+
+def test_a_seed_below_zero_is_refused(pool, capsys):
+    assert select(pool, "--simulation-seed", "-1") == 2
+    assert "Traceback" not in capsys.readouterr().err

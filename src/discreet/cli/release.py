@@ -61,7 +61,7 @@ def release_command(
     ] = False,
     table: Annotated[bool, typer.Option("--table", help="Print which k and beta keep which promise.")] = False,
     simulation_seed: Annotated[
-        int | None, typer.Option(help="Draw from a seed: for trying out. Its result is marked as a simulation.")
+        int | None, typer.Option(min=0, help="Draw from a seed: for trying out. Its result is marked as a simulation.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:

@@ -40,7 +40,7 @@ def select_command(
     ledger: Annotated[Path | None, typer.Option(help="Record the charge here, and take the next unused shard.")] = None,
     budget: Annotated[str | None, typer.Option(help="Create the ledger, with this epsilon for every record.")] = None,
     simulation_seed: Annotated[
-        int | None, typer.Option(help="Draw from a seed: for trying out. Its result is marked as a simulation.")
+        int | None, typer.Option(min=0, help="Draw from a seed: for trying out. Its result is marked as a simulation.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
