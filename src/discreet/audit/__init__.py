@@ -1,0 +1,16 @@
+"""Does the claim hold when it is attacked: canaries by fair coins, one run, guesses, and a bound that can fail."""
+
+from discreet.audit.bound import chance_of_so_many, guesses_needed, highest_provable, proved_epsilon
+from discreet.audit.guesses import Guesses, guess
+from discreet.audit.verdict import LEVEL, Finding
+
+__all__ = [
+    "LEVEL",
+    "Finding",
+    "Guesses",
+    "chance_of_so_many",
+    "guess",
+    "guesses_needed",
+    "highest_provable",
+    "proved_epsilon",
+]
