@@ -14,7 +14,7 @@ from discreet.privacy.ledger import Why
 from discreet.privacy.ledger.plan_terms import pool_of
 from discreet.privacy.plan import Plan
 from discreet.recipes.known_labels import MECHANISM, known_units
-from discreet.recipes.model_records import rows_at
+from discreet.recipes.model_records import null_scores, rows_at
 from discreet.recipes.selecting import scorer_of, selector_of
 from discreet.recipes.units import Places, Units
 from discreet.records import Selection
@@ -88,16 +88,19 @@ def _left(desk: Desk, units: Units, gone: frozenset[str], lost: frozenset[str]) 
 
 
 def _scores(desk: Desk, config: CampaignConfig, units: Units, left: Places) -> Any:
-    rows = rows_at(config, desk.pool, units.places(left))
+    places = units.places(left)
+    rows = rows_at(config, desk.pool, places)
     found = pool_scores(
         scorer_of(config), desk.model, rows, progress=lambda done, whole: desk.watch("scoring", done, whole)
     )
-    return units.scores(left, found)
+    return units.scores(left, null_scores(found, rows, desk.pool, places))
 
 
 def _embedded(desk: Desk, config: CampaignConfig, places: Places) -> Any:
     assert desk.model is not None
-    return desk.model.embed(rows_at(config, desk.pool, places))
+    found = np.array(desk.model.embed(rows_at(config, desk.pool, places)))
+    found[desk.pool.broken(places)] = np.nan
+    return found
 
 
 def _entered(desk: Desk, plan: Plan, units: Units, found: Selection, **facts: Any) -> Chosen:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.config import CampaignConfig
 from discreet.pools import Pool
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from discreet.recipes.texts import TextReader
 
 TRANSFORMER = "transformer"
+Scores = NDArray[np.float64]
 
 
 def reader_of(config: CampaignConfig) -> TextReader | None:
@@ -70,6 +72,14 @@ def rows_among(rows: Any, places: Places) -> Any:
     if isinstance(rows, Mapping):
         return {name: RowsAt(part, places, dtype=np.int64) for name, part in rows.items()}
     return RowsAt(rows, places)
+
+
+def null_scores(scores: Scores, rows: Any, pool: Pool, places: Places) -> Scores:
+    """The scores of ``rows``, once all were read, with NaN for records that could not be: nulls, and never worth
+    asking. Of a blank in its place a model may be as unsure as of anything.
+    """
+    broken = rows.broken if isinstance(rows, RowsAt) and pool.x is not None else pool.broken(places)
+    return np.where(broken, np.nan, scores)
 
 
 def training_rows(config: CampaignConfig, pool: Pool, places: Places) -> Any:

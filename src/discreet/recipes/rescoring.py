@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discreet.campaign import Campaign
 from discreet.campaign.standing import PUBLISHED
 from discreet.errors import NotNow
-from discreet.recipes.model_records import rows_at
+from discreet.recipes.model_records import null_scores, rows_at
 from discreet.recipes.private_pool import PrivatePool
 from discreet.recipes.selecting import scorer_of
 from discreet.recipes.units import Units
@@ -34,14 +34,15 @@ def exact_counts(campaign: Campaign, recipe: PrivatePool, query: int, bins: int)
     if recipe.shards is not None and left.size:
         names = [units.names[number] for number in left.tolist()]
         left = left[recipe.shards.shards(names, recipe.plan.selection.shards) == query - 1]
-    scorer, rows = scorer_of(config), rows_at(config, campaign.pool, units.places(left))
+    places = units.places(left)
+    scorer, rows = scorer_of(config), rows_at(config, campaign.pool, places)
     found = pool_scores(
         scorer,
         campaign.predictor(query - 1),
         rows,
         progress=lambda done, whole: campaign.watch("scoring", done, whole),
     )
-    return counted(units.scores(left, found), scorer.range, bins)
+    return counted(units.scores(left, null_scores(found, rows, campaign.pool, places)), scorer.range, bins)
 
 
 def counted(scores: NDArray[np.float64], limits: tuple[float, float], bins: int) -> tuple[int, ...]:

@@ -69,7 +69,7 @@ class Units:
         found = np.full(counts.size, np.nan)
         there = np.flatnonzero(counts)
         if there.size:
-            found[there] = np.maximum.reduceat(of_records, (np.cumsum(counts) - counts)[there])
+            found[there] = np.fmax.reduceat(of_records, (np.cumsum(counts) - counts)[there])
         return found
 
     def record_ids(self, pool: Pool, names: Iterable[str]) -> list[str]:
@@ -80,10 +80,14 @@ class Units:
 
 
 class RowsAt:
-    """Rows of ``x`` at places, in one type, read when they are asked for: a part of a pool, never copied whole."""
+    """Rows of ``x`` at places, in one type, read when they are asked for: a part of a pool, never copied whole.
+
+    ``broken``: which of the rows that were read so far could not be, and are blank. Audience: owner.
+    """
 
     def __init__(self, x: Any, places: Places | Sequence[int], *, dtype: Any = np.float32) -> None:
         self._x, self._places = x, np.asarray(places, dtype=np.int64)
+        self.broken = np.zeros(len(self._places), dtype=np.bool_)
         self.shape = (len(self._places), *x.shape[1:])
         self.dtype = np.dtype(dtype)
         self.ndim = len(self.shape)
@@ -97,9 +101,13 @@ class RowsAt:
         if isinstance(key, int | np.integer):
             return np.asarray(self._x[int(self._places[key])], dtype=self.dtype)
         places = self._places[key]
-        if len(places) and isinstance(key, slice) and (np.diff(places) == 1).all():
-            return np.asarray(self._x[int(places[0]) : int(places[-1]) + 1], dtype=self.dtype)
-        return np.asarray(self._x[places], dtype=self.dtype)
+        whole = len(places) and isinstance(key, slice) and (np.diff(places) == 1).all()
+        span = slice(int(places[0]), int(places[-1]) + 1) if whole else places
+        if not hasattr(self._x, "readable"):
+            return np.asarray(self._x[span], dtype=self.dtype)
+        rows, fine = self._x.readable(span)
+        self.broken[key] = ~np.asarray(fine)
+        return np.asarray(rows, dtype=self.dtype)
 
     def __repr__(self) -> str:
         """Public facts only."""
