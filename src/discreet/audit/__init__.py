@@ -2,12 +2,17 @@
 
 from discreet.audit.bound import chance_of_so_many, guesses_needed, highest_provable, proved_epsilon
 from discreet.audit.guesses import Guesses, guess
+from discreet.audit.planted import PLANTS
+from discreet.audit.pool_audit import Audit, audit_pool
 from discreet.audit.verdict import LEVEL, Finding
 
 __all__ = [
     "LEVEL",
+    "PLANTS",
+    "Audit",
     "Finding",
     "Guesses",
+    "audit_pool",
     "chance_of_so_many",
     "guess",
     "guesses_needed",

@@ -9,6 +9,7 @@ A canary that does not take part is a null in its place: a row that no reader ca
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,7 +24,7 @@ CLASSES = ("no", "yes")
 
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
-    """``count`` canaries whose coins and labels come from ``seed``. ``coins``: the secret, true where one takes part."""
+    """``count`` canaries; coins and labels come from ``seed``. ``coins``: the secret, true where one takes part."""
 
     count: int
     seed: int
@@ -54,5 +55,5 @@ class Canaries:
     def along(self, weights: Any) -> NDArray[np.float64]:
         """How far (2, count) weights went in the direction that each canary pulls."""
         table = np.asarray(weights, dtype=np.float64)
-        towards = np.where(self.labels == 1, 1.0, -1.0)
-        return towards * (table[1] - table[0]) / np.sqrt(2.0)
+        found: NDArray[np.float64] = np.where(self.labels == 1, 1.0, -1.0) * (table[1] - table[0]) / math.sqrt(2.0)
+        return found

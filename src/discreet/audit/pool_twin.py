@@ -2,15 +2,15 @@
 
 The twin is a whole campaign through the durable loop: plan, store, ledger, enrolment, selection, questions, answers,
 cohorts, training, models. Only its pool is made up. It takes plain gradient steps, so that the difference of two
-released models is the sum of the noisy gradients between them. The attacker sees what the world sees: who was asked, and
-the model after every phase.
+released models is the sum of the noisy gradients between them. The attacker sees what the world sees: who was asked
+(where that is released), and the model after every phase.
 
     asked       of who was asked in a query: a null scores lowest, so the asked are rather there
     trained     of how far the models moved along a canary's axis, in every phase
     both        the sum of the two log likelihood ratios
 
-Log likelihood ratios are of the plan's own noise, and only serve to put canaries in an order: were they wrong, the attack
-would be weaker, and its bound as true.
+Log likelihood ratios are of the plan's own noise, and only serve to put canaries in an order: were they wrong, the
+attack would be weaker, and its bound as true.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from discreet.audit.canaries import CLASSES, Canaries
 from discreet.audit.guesses import guess
-from discreet.audit.verdict import Finding
+from discreet.audit.planted import Models, Plant, counted_batches, planted
+from discreet.audit.verdict import LEVEL, Finding
 from discreet.privacy.training_phase import TrainingPhase
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Watch = Callable[[str, int, int], None]
+GUESSED = 0.1
+"""Of the canaries; settled before any run is seen. Fewer could not refute a claim of 2, more would be worse ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,7 @@ class PoolTwin:
     """
 
     epsilon: str = "1"
-    delta: str = "1e-5"
+    delta: str = "1e-6"
     canaries: int = 5000
     initial: float = 0.3
     asked: float = 0.3
@@ -57,23 +60,33 @@ class PoolTwin:
     selection_epsilon: str = "0.5"
     schedule: str = "step-amplification"
     learning_rate: float = 0.01
+    plant: Plant | None = None
+
+    def __post_init__(self) -> None:
+        if self.plant == "uncharged-selection":
+            object.__setattr__(self, "selector", "exact")
+
+    @property
+    def selection_cost(self) -> float:
+        """Of one query; what choosing exactly or by lot costs is another matter."""
+        return 1.0 if self.selector == "exact" else float(self.selection_epsilon)
 
     def tables(self, seed: int) -> dict[str, dict[str, Any]]:
         """The tables of its campaign's file."""
         from discreet.recipes import private_pool
 
         many = self.canaries
-        paid = self.selector not in ("random", "exact")
+        paid = self.asked > 0 and self.selector not in ("random", "exact")
         return private_pool(
             classes=CLASSES,
             task="binary",
             initial=round(self.initial * many),
-            queries=[round(self.asked * many)],
+            queries=[round(self.asked * many)] if self.asked else [],
             batch=round(self.batch * many),
             epochs=self.epochs,
             selection_epsilon=self.selection_epsilon if paid else 0,
-            selector=self.selector,
-            scorer="random" if self.selector == "random" else "entropy",
+            selector=self.selector if self.asked else "random",
+            scorer="entropy" if self.asked and self.selector != "random" else "random",
             model="linear",
             trainer={"learning_rate": self.learning_rate, "micro_batch": 512, "device": "cpu"},
             plan={"accountant": "rdp", "schedule": self.schedule},
@@ -98,61 +111,97 @@ class Seen:
     cohorts: Mapping[str, NDArray[np.bool_]]
     moved: tuple[Array, ...]
     pulls: tuple[Mapping[str, tuple[float, float]], ...]
+    counts: tuple[tuple[int, int, float], ...]
+    """Of every step and cohort: how many took part, of how many, and the rate. Not for the world: for the auditor."""
+
+    def noise_alone(self, coins: NDArray[np.bool_]) -> Array:
+        """How far models moved where no canary took part, each by its planned standard deviation."""
+        found = []
+        for moved, pulls in zip(self.moved, self.pulls, strict=True):
+            noise = next(iter(pulls.values()))[1]
+            found.append(moved[~coins] / noise)
+        return np.concatenate(found)
 
 
 def run_twin(twin: PoolTwin, canaries: Canaries, *, seed: int, watch: Watch | None = None) -> Seen:
     """Run the campaign from its plan to its last model."""
-    from discreet.api import create_campaign
+    from discreet.campaign.recipe import unwatched
     from discreet.campaign.running import run
+    from discreet.config import config_from_json
     from discreet.oracles import SimulatedOracle
     from discreet.pools import ArrayPool
+    from discreet.recipes.opening import create
 
     with tempfile.TemporaryDirectory() as place:
-        campaign = create_campaign(
-            "twin",
-            storage=Path(place) / "twin.db",
-            pool=ArrayPool(ids=canaries.ids, x=canaries.rows()),
-            budget={"epsilon": twin.epsilon, "delta": twin.delta},
-            recipe=twin.tables(seed),
-            watch=watch,
-        )
-        run(campaign, SimulatedOracle(canaries.truth(), classes=CLASSES, seed=seed))
-        return _seen(twin, canaries, campaign)
+        form = {
+            "format": "discreet.campaign/1",
+            "name": "twin",
+            "pool": {"path": "in memory", "kind": "arrays", "size": canaries.count},
+            "budget": {"epsilon": twin.epsilon, "delta": twin.delta},
+            "storage": {"url": str(Path(place) / "twin.db")},
+            **twin.tables(seed),
+        }
+        config = config_from_json(form, name="a twin", directory=Path(place))
+        pool = ArrayPool(ids=canaries.ids, x=canaries.rows())
+        campaign = create(config, pool=pool, watch=watch or unwatched)
+        counts: list[tuple[int, int, float]] = []
+        further: Models = []
+        with planted(twin.plant, further), counted_batches(counts):
+            run(campaign, SimulatedOracle(canaries.truth(), classes=CLASSES, seed=seed))
+        return _seen(twin, canaries, campaign, further, counts)
 
 
-def _seen(twin: PoolTwin, canaries: Canaries, campaign: Campaign) -> Seen:
+def _seen(
+    twin: PoolTwin,
+    canaries: Canaries,
+    campaign: Campaign,
+    further: Models,
+    counts: Sequence[tuple[int, int, float]],
+) -> Seen:
     from discreet.recipes.learning import model_of
 
     recipe: Any = campaign.recipe
     members = campaign.store.cohort_members()
     cohorts = {label: np.isin(canaries.ids, list(mine)) for label, mine in members.items()}
     first = {cohort.label for cohort in recipe.plan.cohorts if cohort.phase == 0}
-    models = [model_of(recipe.config, recipe.inputs)]
-    models += [_module(campaign.predictor(number)) for number in range(recipe.phases)]
-    weights = [one.head.linear.weight.detach().double().numpy() for one in models]
+    hidden = recipe.plan.selection.hidden is not None
+    if hidden:  # anybody who was not asked by lot may have been asked
+        by_lot = _union(canaries, [mine for label, mine in cohorts.items() if label in first])
+        cohorts = {label: mine if label in first else ~by_lot for label, mine in cohorts.items()}
     phases = [TrainingPhase.of(recipe.plan, number) for number in range(recipe.phases)]
-    steps = zip(weights[:-1], weights[1:], phases, strict=True)
+    before, moved, pulls = _weights(model_of(recipe.config, recipe.inputs)), [], []
+    for phase in phases:
+        own: Any = campaign.predictor(phase.number)
+        shown = [_weights(own.module), *(_weights(module) for number, module in further if number == phase.number)]
+        moved.append(canaries.along(np.mean(shown, axis=0) - before) * phase.batch / twin.learning_rate)
+        pulls.append(_pulls(phase, shown=len(shown)))
+        before = shown[0]
     return Seen(
         claimed=float(recipe.plan.claim),
-        asked=_union(canaries, [mine for label, mine in cohorts.items() if label not in first]),
+        asked=_union(canaries, [mine for label, mine in cohorts.items() if label not in first and not hidden]),
         by_lot=_union(canaries, [mine for label, mine in cohorts.items() if label in first]),
         cohorts=cohorts,
-        moved=tuple(canaries.along(b - a) * phase.batch / twin.learning_rate for a, b, phase in steps),
-        pulls=tuple(_pulls(phase) for phase in phases),
+        moved=tuple(moved),
+        pulls=tuple(pulls),
+        counts=tuple(counts),
     )
 
 
 def _union(canaries: Canaries, parts: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    return np.logical_or.reduce([np.zeros(canaries.count, dtype=bool), *parts])
+    found: NDArray[np.bool_] = np.logical_or.reduce([np.zeros(canaries.count, dtype=bool), *parts])
+    return found
 
 
-def _module(predictor: Any) -> Any:
-    return predictor.module
+def _weights(module: Any) -> Array:
+    found: Array = module.head.linear.weight.detach().double().cpu().numpy()
+    return found
 
 
-def _pulls(phase: TrainingPhase) -> dict[str, tuple[float, float]]:
-    """Of all stages together: expected gradients of a canary, by cohort, and the noise of their sum."""
-    noise = math.sqrt(sum(stage.steps * stage.noise_multiplier**2 for stage in phase.stages))
+def _pulls(phase: TrainingPhase, *, shown: int) -> dict[str, tuple[float, float]]:
+    """Of all stages together: expected gradients of a canary, by cohort, and the noise of their sum; of the mean of
+    several models, if more than one is shown.
+    """
+    noise = math.sqrt(sum(stage.steps * stage.noise_multiplier**2 for stage in phase.stages) / shown)
     found: dict[str, float] = dict.fromkeys(phase.labels, 0.0)
     for stage in phase.stages:
         for label, event in stage.cohorts:
@@ -178,18 +227,22 @@ def of_asking(seen: Seen, *, asked: float, missed: float) -> Array:
     return ratio
 
 
-def attack(twin: PoolTwin, canaries: Canaries, seen: Seen, *, share: float = 0.1) -> list[Finding]:
-    """Three attacks on one run; ``share``: of the canaries, how many are guessed by their models."""
-    asking, training = of_asking(seen, asked=1.0, missed=0.5), of_training(seen)
-    made = {"asked": (asking, int(seen.asked.sum()), False)} if seen.asked.any() else {}
-    many = round(share * canaries.count)
-    made |= {"trained": (training, many, True), "both": (asking * float(twin.selection_epsilon) + training, many, False)}
+def attack(twin: PoolTwin, canaries: Canaries, seen: Seen, *, level: float = LEVEL) -> list[Finding]:
+    """All attacks on one run, which share the level: whatever is true, all of them are right with chance 1 - level."""
+    asking = of_asking(seen, asked=twin.selection_cost, missed=twin.selection_cost)
+    training = of_training(seen)
+    some = round(GUESSED * canaries.count)
+    made: dict[str, tuple[Array, int, bool]] = {"trained": (training, some, True)}
+    if seen.asked.any():  # of those who were not asked, most were not there to be asked, or had bad luck
+        made["asked"] = (asking, int(seen.asked.sum()), False)
+        made["both"] = (asking + training, some, True)
     return [
         Finding(
             attack=name,
             epsilon=seen.claimed,
             delta=float(twin.delta),
             guesses=guess(score, canaries.coins, made=count, low=low, seed=canaries.seed),
+            level=level / len(made),
         )
         for name, (score, count, low) in made.items()
     ]

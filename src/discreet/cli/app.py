@@ -13,6 +13,7 @@ import typer
 
 from discreet._version import __version__
 from discreet.cli.ask import ask_command
+from discreet.cli.audit import audit_command
 from discreet.cli.bench import bench_app
 from discreet.cli.export import export_command
 from discreet.cli.exposure import exposure_command
@@ -74,6 +75,7 @@ app.add_typer(ledger_app)
 app.command("select")(select_command)
 app.command("release")(release_command)
 app.command("verify")(verify_command)
+app.command("audit")(audit_command)
 app.add_typer(bench_app)
 
 
