@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from discreet.errors import BadInput
 from discreet.storage.forms import canonical, check_text, from_json, moment, now, stamp
-from discreet.storage.scope import Scope, chunks
+from discreet.storage.scope import Scope, chunks, steady
 from discreet.storage.stored import PoolCohort
 from discreet.storage.tables import pool_cohorts, records
 
@@ -68,6 +68,7 @@ def _row(scope: Scope, row: tuple[str, bytes], place: int) -> dict[str, Any]:
     return {"campaign": scope.campaign, "place": place, "id": check_text(record, "a record's id"), "mac": mac}
 
 
+@steady
 def ids(scope: Scope, cohort: int | None) -> list[str]:
     """In the order of enrolment."""
     with scope.reading("reading the pool") as connection:
@@ -105,6 +106,7 @@ def _there(scope: Scope) -> ColumnElement[bool]:
     return scope.rows(records) & (records.c.withdrawn.is_(None) | records.c.withdrawn.like("asked %"))
 
 
+@steady
 def macs_of(scope: Scope, wanted: Sequence[str]) -> dict[str, bytes]:
     """Codes of some of the records enrolled; an id that is not is left out."""
     found: dict[str, bytes] = {}
@@ -115,6 +117,7 @@ def macs_of(scope: Scope, wanted: Sequence[str]) -> dict[str, bytes]:
     return found
 
 
+@steady
 def cohorts(scope: Scope) -> list[PoolCohort]:
     """In the order of enrolment."""
     wanted = select(pool_cohorts).where(scope.rows(pool_cohorts)).order_by(pool_cohorts.c.number)
