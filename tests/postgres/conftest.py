@@ -1,3 +1,4 @@
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,7 +14,9 @@ ASKED = [Question(id=f"q{place}", record=f"r{place}", phase=0, place=place) for 
 
 @pytest.fixture(scope="session")
 def server():
-    place = Path(tempfile.mkdtemp(prefix="discreet-pg-"))  # a short name: a socket's is limited; no parent is private
+    memory = Path("/dev/shm")  # a disk makes each start after a crash take seconds
+    # a short name, for that of a socket is limited; not below a private directory, for the server is another user
+    place = Path(tempfile.mkdtemp(prefix="discreet-pg-", dir=memory if os.access(memory, os.W_OK) else None))
     place.chmod(0o755)
     found = None
     try:
@@ -27,7 +30,9 @@ def server():
 
 @pytest.fixture
 def url(server):
-    return server.database()
+    address = server.database()
+    yield address
+    server.drop(address)
 
 
 @pytest.fixture

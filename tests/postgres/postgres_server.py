@@ -81,6 +81,10 @@ class Server:
 
         return psycopg.connect(f"postgresql://{OWNER}@/postgres?host={self.place}", autocommit=True)
 
+    def drop(self, address):
+        with self.admin() as connection:
+            connection.execute(f"drop database {address.partition('@/')[2].partition('?')[0]} with (force)")
+
     def database(self):
         """The address of a new, empty database, and the name of it."""
         self._count += 1

@@ -35,7 +35,7 @@ _SCHEME = "sqlite:///"
 
 
 def open_storage(
-    url: str | Path, *, directory: Path | None = None, must_exist: bool = False, patience: float = 10.0
+    url: str | Path, *, directory: Path | str | None = None, must_exist: bool = False, patience: float = 10.0
 ) -> Storage:
     """The store at ``url``: "sqlite:///scan.db", "sqlite:////absolute/scan.db", a path, or
     "postgresql://ROLE@HOST/DATABASE".
@@ -73,7 +73,7 @@ def upgrade_storage(url: str | Path, *, patience: float = 10.0) -> list[str]:
         database.close()
 
 
-def _dialect_of(url: str | Path, directory: Path | None, *, must_exist: bool) -> Dialect:
+def _dialect_of(url: str | Path, directory: Path | str | None, *, must_exist: bool) -> Dialect:
     if str(url).startswith(SCHEMES):
         return database_at(str(url), directory)
     if directory is not None:
@@ -168,6 +168,18 @@ class Storage:
         """Their names, sorted."""
         with self._database.reading("listing campaigns") as connection:
             return sorted(connection.scalars(select(campaigns.c.name)))
+
+    def states(self) -> list[dict[str, Any]]:
+        """Each campaign's name, whether it is a simulation, and its state: in use, moving, moved, arriving, backup."""
+        wanted = select(campaigns.c.name, campaigns.c.simulation, moves.c.state).join(
+            moves, moves.c.campaign == campaigns.c.number, isouter=True
+        )
+        with self._database.reading("listing campaigns") as connection:
+            rows = connection.execute(wanted).all()
+        return sorted(
+            ({"name": row.name, "simulation": row.simulation, "state": row.state or "in use"} for row in rows),
+            key=lambda one: str(one["name"]),
+        )
 
     def create(self, name: str, *, config: Mapping[str, Any], simulation: bool) -> CampaignStore:
         """A new campaign, with its directory."""

@@ -7,6 +7,7 @@ it is missing or another. Keys are never among them: whoever reads the database 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,9 +42,21 @@ def fetch(scope: Scope, sha256: str, directory: Path, *, asked: str) -> None:
         found, _ = write_object(directory, _read(connection, scope, sha256), asked=asked)
     if found != sha256:
         (directory / found).unlink(missing_ok=True)
-        raise InvalidStore(
-            asked, "the file in the database was changed, or is damaged", "Restore a copy of the database"
-        )
+        raise _damaged(asked)
+
+
+def check(scope: Scope, sha256: str, *, asked: str) -> None:
+    """Compare what is in the database with the hash that names it."""
+    digest = hashlib.sha256()
+    with scope.reading("comparing a file") as connection:
+        for piece in _read(connection, scope, sha256):
+            digest.update(piece)
+    if digest.hexdigest() != sha256:
+        raise _damaged(asked)
+
+
+def _damaged(asked: str) -> InvalidStore:
+    return InvalidStore(asked, "the file in the database was changed, or is damaged", "Restore a copy of the database")
 
 
 def _read(connection: Connection, scope: Scope, sha256: str) -> Iterator[bytes]:

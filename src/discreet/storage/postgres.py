@@ -53,7 +53,7 @@ _BECAME = text(
 )
 
 
-def database_at(url: str, directory: Path | None) -> PostgresDatabase:
+def database_at(url: str, directory: Path | str | None) -> PostgresDatabase:
     """The database that an address names. Nothing of the address is repeated in an error."""
     asked, remedy = "opening a store", 'Write it like "postgresql://ROLE@HOST/DATABASE"'
     try:
@@ -75,7 +75,7 @@ def database_at(url: str, directory: Path | None) -> PostgresDatabase:
     database = str(told.get("dbname") or "")
     if not database or "/" in database or database.startswith("."):
         raise BadInput(asked, "its address names no database", remedy)
-    home = Path.cwd() / f"{database}.files" if directory is None else directory
+    home = Path.cwd() / f"{database}.files" if directory is None else Path(directory)
     where = (str(told.get("host") or told.get("hostaddr") or told.get("service") or ""), str(told.get("port") or ""))
     return PostgresDatabase(url=url, name=database, home=home.resolve(), place=(*where, database))
 
