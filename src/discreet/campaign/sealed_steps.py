@@ -54,7 +54,7 @@ def charging(store: CampaignStore, phase: int, part: str, source: Source) -> Ite
                 f"{part} in phase {phase} of {store.name}",
                 f"it was charged and cut off, the key in {place.name}, which repeats its draws, is missing, and "
                 "other draws cannot be paid for",
-                "Restore the key from a backup",
+                "Go on where it was begun, or restore the key from a backup",
             ) from None
 
 
