@@ -28,13 +28,13 @@ from discreet.records import Answer
 from discreet.storage import open_storage
 
 LABELS = tuple("abcdefghij")
-EACH, PHASES, RECORDS, THREADS, PER_QUESTION = 12, 60, 1500, 5, 2
+EACH, PHASES, RECORDS, THREADS, PER_QUESTION = 6, 150, 1500, 5, 2
 PATIENCE = 60.0
 
 
 @dataclass
 class Busy(Counting):
-    """Phases of a dozen questions; between a charge and what it pays for there is time to lose a turn in."""
+    """Phases of six questions; between a charge and what it pays for there is time to lose a turn in."""
 
     phases: int = PHASES
     classes: tuple = LABELS
@@ -77,6 +77,7 @@ def annotate(campaign, name, until, did):
         except (StoreUnavailable, NotNow) as error:
             did["refused"].append(str(error)[:200])
             shown = []
+            time.sleep(0.1)
         known = list(said)
         for question in shown or ([chance.choice(known)] if known else []):
             value = chance.choice([one for one in LABELS if one not in said.get(question, ())])
@@ -100,10 +101,10 @@ def train(campaign, until, did):
                 campaign.train()
                 did["trained"] += 1
         except NotNow:
-            time.sleep(0.05)
+            time.sleep(0.2)
         except StoreUnavailable as error:
             did["refused"].append(str(error)[:200])
-            time.sleep(0.05)
+            time.sleep(0.1)
 
 
 def main(role, name, url, directory, seconds):

@@ -36,7 +36,7 @@ def started(url, directory, seconds):
 def worked(server, url, directory, seconds, *, restart):
     """What all of them did; with the server stopped as by a power failure half way, and started again."""
     with open_storage(url, directory=directory) as storage:
-        opened(storage)
+        opened(storage).due(1)  # the first query
     children = started(url, directory, seconds)
     try:
         assert [child.stdout.readline() for child in children] == ["ready\n"] * len(children)
@@ -122,8 +122,8 @@ def together(server, url, tmp_path, seconds, *, restart):
     assert "deadlock detected" not in (server.data / "log").read_text(errors="replace")
     refused = Counter(word for part in did for word in part["refused"])
     print(f"{seconds} s, restart {restart}: {answers} answers ({doubtful} in doubt), {phases} phases, {dict(refused)}")
-    assert answers > 5 * seconds
-    assert phases >= 1 + seconds // 20
+    assert answers > 2 * seconds, "too few to show anything"
+    assert phases >= 1 + seconds // 60
     assert sum(bool(part["trained"]) for part in did) >= 1
     if restart:
         lost = sum("turn was lost" in word or "connection" in word for part in did for word in part["refused"])

@@ -76,15 +76,16 @@ class Database:
         return self.dialect.transaction(self._engine, writes=writes, asked=asked, patience=self.patience)
 
     def steadily(self, act: Callable[[], T]) -> T:
-        """``act``, done again from its beginning while connections are lost with nothing stored, for some time. Not in
-        a turn: that is lost, too.
+        """``act``, done again from its beginning while connections are lost with nothing stored, for some time. Not
+        when a turn was lost with one.
         """
         until, pause = time.monotonic() + self.patience, _PAUSE
         while True:
             try:
                 return act()
             except Interrupted:
-                if time.monotonic() > until or self.dialect.session() is not None:
+                session = self.dialect.session()
+                if time.monotonic() > until or (session is not None and session.lost):
                     raise
                 time.sleep(pause)
                 pause = min(2 * pause, 1.0)

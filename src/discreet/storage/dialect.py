@@ -26,6 +26,10 @@ class Interrupted(StoreUnavailable):
 class Session(Protocol):
     """A connection that has turns, and by which everything is written that is done in them."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether it is known that the connection has ended."""
+
     def writing(self, asked: str) -> AbstractContextManager[Connection]:
         """As `Dialect.transaction`; refused when the connection, and so the turn, was lost."""
 

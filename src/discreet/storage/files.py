@@ -96,6 +96,7 @@ def sweep(scope: Scope, *, alone: bool = False) -> int:
     return len(spare)
 
 
+@steady
 def tidy_copies(scope: Scope) -> None:
     """Remove this host's copies of files that are named no more: other hosts replaced them."""
     with scope.reading("reading the files") as connection:

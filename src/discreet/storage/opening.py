@@ -166,16 +166,24 @@ class Storage:
 
     def campaigns(self) -> list[str]:
         """Their names, sorted."""
-        with self._database.reading("listing campaigns") as connection:
-            return sorted(connection.scalars(select(campaigns.c.name)))
+
+        def names() -> list[str]:
+            with self._database.reading("listing campaigns") as connection:
+                return sorted(connection.scalars(select(campaigns.c.name)))
+
+        return self._database.steadily(names)
 
     def states(self) -> list[dict[str, Any]]:
         """Each campaign's name, whether it is a simulation, and its state: in use, moving, moved, arriving, backup."""
         wanted = select(campaigns.c.name, campaigns.c.simulation, moves.c.state).join(
             moves, moves.c.campaign == campaigns.c.number, isouter=True
         )
-        with self._database.reading("listing campaigns") as connection:
-            rows = connection.execute(wanted).all()
+
+        def read() -> list[Any]:
+            with self._database.reading("listing campaigns") as connection:
+                return list(connection.execute(wanted))
+
+        rows = self._database.steadily(read)
         return sorted(
             ({"name": row.name, "simulation": row.simulation, "state": row.state or "in use"} for row in rows),
             key=lambda one: str(one["name"]),
@@ -194,7 +202,7 @@ class Storage:
         with disk_refusals(asked):
             make_private(directory)
         try:
-            self._insert(asked, row)
+            self._database.steadily(lambda: self._insert(asked, row))
         except CampaignExists:
             directory.rmdir()
             raise
@@ -212,12 +220,7 @@ class Storage:
     def load(self, name: str) -> CampaignStore:
         """A campaign that was created before."""
         asked = f"loading campaign {name!r}"
-        with self._database.reading(asked) as connection:
-            row = connection.execute(
-                select(campaigns, moves.c.state)
-                .join(moves, moves.c.campaign == campaigns.c.number, isouter=True)
-                .where(campaigns.c.name == name)
-            ).first()
+        row = self._database.steadily(lambda: self._row(asked, name))
         if row is None:
             there = ", ".join(map(repr, self.campaigns())) or "none"
             raise NoSuchCampaign(asked, f"this store has {there}", "Check the name, or create it")
@@ -250,6 +253,11 @@ class Storage:
             _config=row.config,
             _scope=scope,
         )
+
+    def _row(self, asked: str, name: str) -> Any:
+        wanted = select(campaigns, moves.c.state).join(moves, moves.c.campaign == campaigns.c.number, isouter=True)
+        with self._database.reading(asked) as connection:
+            return connection.execute(wanted.where(campaigns.c.name == name)).first()
 
     def _directory(self, campaign_id: str) -> Path:
         return self._database.dialect.home / campaign_id

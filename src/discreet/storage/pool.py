@@ -91,14 +91,25 @@ def _span(connection: Connection, scope: Scope, cohort: int) -> tuple[int, int]:
 
 def macs(scope: Scope) -> Iterator[tuple[str, bytes]]:
     """Id and code of the records enrolled now, page by page: no transaction stays open between two of them."""
+    end = _end(scope)
+    for first in range(0, end, _ROWS):
+        yield from _page(scope, first, min(first + _ROWS, end))
+
+
+@steady
+def _end(scope: Scope) -> int:
+    """How many places there are."""
     with scope.reading("reading the pool") as connection:
-        end = connection.scalar(select(func.max(records.c.place)).where(scope.rows(records)))
-    for first in range(0, 0 if end is None else end + 1, _ROWS):
-        page = records.c.place >= first, records.c.place < min(first + _ROWS, end + 1)
-        wanted = select(records.c.id, records.c.mac).where(_there(scope), *page).order_by(records.c.place)
-        with scope.reading("reading the pool") as connection:
-            rows = connection.execute(wanted).all()
-        yield from ((row.id, row.mac) for row in rows)
+        last = connection.scalar(select(func.max(records.c.place)).where(scope.rows(records)))
+    return 0 if last is None else int(last) + 1
+
+
+@steady
+def _page(scope: Scope, first: int, end: int) -> list[tuple[str, bytes]]:
+    page = records.c.place >= first, records.c.place < end
+    wanted = select(records.c.id, records.c.mac).where(_there(scope), *page).order_by(records.c.place)
+    with scope.reading("reading the pool") as connection:
+        return [(row.id, row.mac) for row in connection.execute(wanted)]
 
 
 def _there(scope: Scope) -> ColumnElement[bool]:

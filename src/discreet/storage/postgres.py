@@ -102,13 +102,12 @@ class PostgresDatabase:
     shared = True
 
     def engine(self, *, patience: float, pooled: bool = True) -> Engine:
-        """Connections, made when they are wanted; dead ones are replaced when they are taken out."""
+        """Connections, made when they are wanted. Whether one lives is seen when it is used: verbs are done again."""
         options: dict[str, Any] = (
             {
                 "pool_size": 5,
                 "max_overflow": _CONNECTIONS - 5,
                 "pool_timeout": max(patience, 1.0),
-                "pool_pre_ping": True,
             }
             if pooled
             else {"poolclass": NullPool}

@@ -112,6 +112,11 @@ class TurnSession:
         except SQLAlchemyError as error:
             raise _lost(asked) if was_lost(error) else _odd(asked) from None
 
+    @property
+    def lost(self) -> bool:
+        """Whether it is known that the connection has ended."""
+        return self._connection.invalidated
+
     def writing(self, asked: str) -> AbstractContextManager[Connection]:
         """A transaction that the turn's own connection makes."""
         return _InTurn(self, asked)

@@ -62,6 +62,7 @@ class Scope:
         mine = select(tables.campaigns.c.number).where(tables.campaigns.c.number == self.campaign)
         with self.database.writing(asked) as connection:
             connection.execute(mine.with_for_update())  # where writers do not exclude one another anyway
+            # a statement of its own: one that waited for the lock would see what was so before it waited
             state = connection.scalar(select(tables.moves.c.state).where(tables.moves.c.campaign == self.campaign))
             if state is not None:
                 raise StoreUnavailable(asked, *NOT_HERE.get(state, NOT_HERE[MOVED]))
