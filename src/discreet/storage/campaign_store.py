@@ -51,6 +51,11 @@ class CampaignStore:
         """For this campaign's files."""
         return self._scope.directory
 
+    @property
+    def shared(self) -> bool:
+        """Whether several hosts use the store, each with keys in a directory of its own."""
+        return self._scope.shared
+
     def add_records(self, rows: Iterable[tuple[str, bytes]], facts: Mapping[str, Any] | None = None) -> int:
         """Enrol records, ids with their keyed codes, as a cohort of the pool: all or none. The cohort's number.
 

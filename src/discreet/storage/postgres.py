@@ -235,10 +235,10 @@ class Transaction:
             try:
                 return self._begin()
             except SQLAlchemyError as error:
-                if why := cannot_connect(error, self._asked):
-                    raise why from None
                 if self._kept or not was_lost(error):
                     raise
+                if why := cannot_connect(error, self._asked):
+                    raise why from None
                 if time.monotonic() > until:
                     raise StoreUnavailable(
                         self._asked, "the database cannot be reached", "See to the server and the network; try again"

@@ -44,12 +44,13 @@ _GONE = ("08", "57P")
 """Connections that failed or were ended: by the network, an administrator, a crash, a start that is not over."""
 
 _REFUSED = (
-    ("authentication failed", "the server does not know this role by this password"),
-    ("no password supplied", "the server wants a password"),
-    ("pg_hba.conf", "the server takes no such connections from this host"),
-    ("role", "there is no such role"),
-    ("database", "there is no such database"),
-    ("certificate", "the certificates do not fit"),
+    (("authentication failed",), "the server does not know this role by this password"),
+    (("no password supplied",), "the server wants a password"),
+    (("pg_hba.conf",), "the server takes no such connections from this host"),
+    (("role", "does not exist"), "there is no such role"),
+    (("database", "does not exist"), "there is no such database"),
+    (("permission denied for database",), "this role may not use this database"),
+    (("certificate",), "the certificates do not fit"),
 )
 """Parts of messages about connections, which carry no code; those after which trying again is of no use."""
 
@@ -98,16 +99,9 @@ def was_lost(error: BaseException) -> bool:
 
 def cannot_connect(error: BaseException, asked: str) -> DiscreetError | None:
     """Why a connection will never be made; None if trying again may help."""
-    cause = getattr(error, "orig", error)
-    words = str(cause)
-    if code_of(error) in ("28000", "28P01", "3D000") or "FATAL" in words or "certificate" in words:
-        for part, fact in _REFUSED:
-            if (
-                part in words
-                and "starting up" not in words
-                and "shutting down" not in words
-                and "recovery" not in words
-            ):
-                remedy = "See to the address, the role and its password (PGPASSFILE, ~/.pgpass or PGPASSWORD)"
-                return BadInput(asked, fact, remedy)
+    words = str(getattr(error, "orig", error))
+    for parts, fact in _REFUSED:
+        if all(part in words for part in parts):
+            remedy = "See to the address, the role and its password (PGPASSFILE, ~/.pgpass or PGPASSWORD)"
+            return BadInput(asked, fact, remedy)
     return None
