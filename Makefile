@@ -27,7 +27,7 @@ thorough: $(STAMP)  ## attacks, kills, fuzzing and statistics: some minutes more
 
 SPARK := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[spark]"
 
-integration: $(STAMP)  ## the installed wheel, in an environment of its own; a real redis-server; a real Spark (Java 17)
+integration: $(STAMP)  ## the installed wheel, in an environment of its own; a real redis-server and PostgreSQL; a real Spark (Java 17)
 	$(SPARK)
 	$(BIN)/pytest -m "integration and not long"
 

@@ -179,11 +179,18 @@ def test_a_missing_directory_and_things_that_are_no_files(tmp_path):
         ("sqlite:///", "outlives"),
         ("sqlite:///:memory:", "outlives"),
         (":memory:", "outlives"),
-        ("postgresql://host/db", "SQLite file"),
+        ("mysql://me:secret@host/db", "SQLite file or in PostgreSQL"),
+        ("postgresql://me:secret@host/db", "password in it"),
+        ("postgresql://me@host/db?password=secret", "password in it"),
+        ("postgresql://me@host/db?sslpassword=secret", "password in it"),
+        ("postgresql://host", "names no database"),
+        ("postgresql://[host/db", "cannot be read"),
+        ("postgresql://host/db?nonsense=secret", "cannot be read"),
     ):
         with pytest.raises(BadInput, match=fact) as caught:
             open_storage(place)
         assert three_parts(caught.value)
+        assert "secret" not in str(caught.value)
 
 
 def test_a_store_that_must_exist(tmp_path):

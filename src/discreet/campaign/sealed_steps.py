@@ -2,8 +2,9 @@
 
 Guarantee: in production the key of a query or of a training lies in a file of its owner's from before its first charge
 until the step is recorded; a redo after a crash finds the same charges and makes the same draws, and is refused if it
-would hide something else. A step that is recorded leaves nothing: what a dead process could not remove is removed when
-the campaign is next opened or goes on. A simulation has no keys; its seed repeats the draws.
+would hide something else. In a store that several hosts share, a host without that key is refused. A step that is
+recorded leaves nothing: what a dead process could not remove is removed when the campaign is next opened or goes on. A
+simulation has no keys; its seed repeats the draws.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def charging(store: CampaignStore, phase: int, part: str, source: Source) -> Ite
             return
         place = place_in(store, _keys(part))
         lost = _lost_key(ledger, phase, part, place)
+        if store.shared:
+            _check_host(store, phase, part, lost=lost)
         kept = "what was charged is found again"
         try:
             with (
@@ -54,8 +57,25 @@ def charging(store: CampaignStore, phase: int, part: str, source: Source) -> Ite
                 f"{part} in phase {phase} of {store.name}",
                 f"it was charged and cut off, the key in {place.name}, which repeats its draws, is missing, and "
                 "other draws cannot be paid for",
-                "Restore the key from a backup",
+                "Go on where it was begun, or restore the key from a backup",
             ) from None
+
+
+def _check_host(store: CampaignStore, phase: int, part: str, *, lost: bool) -> None:
+    """Refuse, before anything is charged, on a host that lacks the keys others have: it would pay for the same."""
+    asked = f"{part} in phase {phase} of {store.name}"
+    if part != RELEASE and not any(store.directory.glob("*.key")):
+        raise InvalidStore(
+            asked,
+            "the keys that the campaign was created with are not on this host",
+            f"Bring *.key from {store.id} in the [storage] directory of the host that has them; nothing was charged",
+        )
+    if lost:
+        raise InvalidStore(
+            asked,
+            "it was begun on another host, which has the key that repeats its draws",
+            "Go on there; if that host is lost, discreet storage copy brings the campaign to a file, to be paid again",
+        )
 
 
 def _lost_key(ledger: Ledger, phase: int, part: str, place: Path) -> bool:

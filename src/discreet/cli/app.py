@@ -31,6 +31,7 @@ from discreet.cli.run import run_command
 from discreet.cli.select import select_command
 from discreet.cli.simulate import simulate_command
 from discreet.cli.status import status_command
+from discreet.cli.storage import storage_app
 from discreet.cli.stream import stream_command
 from discreet.cli.tell import tell_command
 from discreet.cli.train import train_command
@@ -74,6 +75,7 @@ app.add_typer(ledger_app)
 app.command("select")(select_command)
 app.command("release")(release_command)
 app.command("verify")(verify_command)
+app.add_typer(storage_app)
 app.add_typer(bench_app)
 
 

@@ -202,6 +202,8 @@ def _storage(storage: StorageConfig) -> Problems:
         return
     if secret:  # never echoed: the file is stored with the campaign, and shown
         yield at("storage.url", "it has a password in it", "Give that by the environment or a password file")
+    if storage.directory is not None and not parts.scheme.startswith("postgres"):
+        yield at("storage.directory", "a file has its directory beside it", "Remove it; it is for postgresql:// alone")
 
 
 RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (

@@ -130,9 +130,14 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class StorageConfig:
-    """Where the campaign's state is kept; None: in a file beside this one, called by the campaign's name."""
+    """Where the campaign's state is kept; None: in a file beside this one, called by the campaign's name.
+
+    url         of a SQLite file or a PostgreSQL database; a password is not part of it
+    directory   of a database: where this host has keys, checkpoints and copies of files
+    """
 
     url: str | None = key(address, None)
+    directory: str | None = key(_PATH, None)
 
 
 @dataclass(frozen=True, kw_only=True)

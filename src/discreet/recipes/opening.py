@@ -70,7 +70,7 @@ def create(
         if pool is not None or plan is not None:
             raise BadInput("a crowd campaign", "it has a log and a gate, no pool and no plan", "Leave them out")
         return create_crowd(config, load_if_exists=load_if_exists, watch=watch)
-    storage = open_storage(config.storage_url())
+    storage = open_storage(config.storage_url(), directory=config.storage_directory())
     if config.name in storage.campaigns():
         if not load_if_exists:
             raise CampaignExists(f"creating the campaign {config.name}", "there is one of that name", "Load it")
@@ -99,7 +99,7 @@ def create(
 
 def load(config: AnyCampaign, *, pool: Pool | None = None, watch: Watch = unwatched) -> Campaign:
     """The campaign that the configuration names."""
-    storage = open_storage(config.storage_url(), must_exist=True)
+    storage = open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True)
     if isinstance(config, CrowdConfig):
         from discreet.recipes.crowd_opening import opened_crowd
 
@@ -112,7 +112,7 @@ def stored_config(storage: Storage, name: str, *, directory: Path) -> AnyCampaig
     ``directory``.
     """
     form = dict(form_of(storage.load(name))["config"])
-    form["storage"] = {**form.get("storage", {}), "url": f"sqlite:///{storage.path}"}
+    form["storage"] = {"url": storage.url, **({"directory": str(storage.home)} if storage.shared else {})}
     return campaign_from_json(form, name=f"the campaign {name}", directory=directory)
 
 

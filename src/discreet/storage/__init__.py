@@ -1,8 +1,8 @@
-"""The campaign store: everything a campaign remembers, in one SQLite file and a directory beside it."""
+"""The campaign store: everything a campaign remembers, in a SQLite file and a directory beside it, or in PostgreSQL."""
 
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.ledger_sink import StoreSink
-from discreet.storage.opening import Storage, open_storage
+from discreet.storage.opening import Storage, open_storage, upgrade_storage
 from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "Transition",
     "WithdrawnRecord",
     "open_storage",
+    "upgrade_storage",
 ]

@@ -23,7 +23,6 @@ from discreet.storage import questions as asked_questions
 from discreet.storage import transitions as steps
 from discreet.storage.forms import from_json
 from discreet.storage.ledger_sink import Step, StoreSink
-from discreet.storage.locks import locked
 from discreet.storage.scope import Scope
 from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
 
@@ -52,6 +51,11 @@ class CampaignStore:
         """For this campaign's files."""
         return self._scope.directory
 
+    @property
+    def shared(self) -> bool:
+        """Whether several hosts use the store, each with keys in a directory of its own."""
+        return self._scope.shared
+
     def add_records(self, rows: Iterable[tuple[str, bytes]], facts: Mapping[str, Any] | None = None) -> int:
         """Enrol records, ids with their keyed codes, as a cohort of the pool: all or none. The cohort's number.
 
@@ -79,7 +83,7 @@ class CampaignStore:
 
     def mark_withdrawn(self, ids: Iterable[str]) -> int:
         """Mark records as withdrawn, whatever step is under way; how many were not marked before."""
-        return withdrawals.mark(self._scope, ids)
+        return withdrawals.mark(self._scope, list(ids))
 
     def withdrawn(self) -> list[WithdrawnRecord]:
         """Records that were withdrawn, in the order of enrolment."""
@@ -207,11 +211,13 @@ class CampaignStore:
     @contextmanager
     def exclusive(self, purpose: str, *, wait: float = 0.0) -> Iterator[None]:
         """Be the only process that does ``purpose`` ("training") in this campaign while the block runs, or
-        `StoreUnavailable` after ``wait`` seconds. The system lets go when the process ends, however it ends.
+        `StoreUnavailable` after ``wait`` seconds. The system lets go when the process ends, however it ends. On a
+        server the turn ends with a connection; what is written in the block is written by that one, or not at all.
         """
         if not purpose or not all("a" <= letter <= "z" or letter == "-" for letter in purpose):
             raise BadInput("exclusive use", "the purpose is not made of small letters", 'Say, for instance, "training"')
         asked = self._scope.asked(purpose)
         place = self.directory / "locks" / f"{purpose}.lock"
-        with locked(place, asked=asked, doing=purpose, wait=wait):
+        dialect = self._scope.database.dialect
+        with dialect.turn(place, f"{self.id} {purpose}", asked=asked, doing=purpose, wait=wait):
             yield
