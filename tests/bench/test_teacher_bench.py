@@ -97,4 +97,4 @@ def test_the_grid_is_the_one_that_was_asked_for():
     cases = EXPERIMENTS["teachers-adult"].cases()
     assert {case.problem.teachers for case in cases} == {25, 100, 250, 700, 1500, 3000}
     assert {epsilon for case in cases for epsilon in case.method.epsilons} == {"0.5", "1", "2", "4", "8"}
-    assert len({case.digest for case in cases}) == len(cases) == 60
+    assert len({case.digest for case in cases}) == len(cases) == 72

@@ -63,6 +63,7 @@ from discreet.bench.stream_questions import QUESTIONS, SEEDS, questions_charts, 
 from discreet.bench.stream_sizes_and_slabs import fig_4_charts, fig_4_tables, fig_5_charts, fig_5_tables
 from discreet.bench.tables import Table
 from discreet.bench.teacher_cases import TeacherCase
+from discreet.bench.teacher_grid import SEEDS as TEACHER_SEEDS
 from discreet.bench.teacher_grid import TEACHERS_ADULT, TEACHERS_MNIST
 from discreet.bench.teacher_tables import teacher_charts, teacher_tables
 from discreet.errors import BadInput
@@ -310,7 +311,7 @@ EXPERIMENTS = {
             name="teachers-adult",
             about="teachers on Adult: aggregators, students, numbers of teachers (PATE)",
             blocks=TEACHERS_ADULT,
-            seeds=5,
+            seeds=TEACHER_SEEDS,
             tables=teacher_tables,
             charts=teacher_charts,
             case=TeacherCase,
@@ -319,7 +320,7 @@ EXPERIMENTS = {
             name="teachers-mnist",
             about="teachers on MNIST: aggregators, students, numbers of teachers (PATE)",
             blocks=TEACHERS_MNIST,
-            seeds=5,
+            seeds=TEACHER_SEEDS,
             tables=teacher_tables,
             charts=teacher_charts,
             case=TeacherCase,
