@@ -60,7 +60,7 @@ def disagreement_student(
             f"batches from {first} that grow by {growth}", "they begin with 1 at least and grow", "Try 50 and 2"
         )
     pupil = Pupil(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
-    disagrees = _oracle(oracle or _suited(estimator, len(classes)), caution)
+    disagrees = disagreeing(oracle, caution, estimator, len(classes))
     cap = checked_cap(answers, len(x))
     order = pupil.rng.permutation(len(x))
     seen = min(first, cap)
@@ -69,18 +69,18 @@ def disagreement_student(
     while more and seen < len(order) and len(pupil.asked) < cap:
         batch = order[seen : math.ceil(seen * growth)]
         seen += len(batch)
-        model, decided, taken_back = _decided(pupil, order[:seen])
+        model, tells_apart, taken_back = decided(pupil, order[:seen])
         if len(taken_back) and not returned:  # once, so that this ends
             order, returned = np.append(order, taken_back), True
-        region = disagrees(pupil, model, batch) if decided else np.ones(len(batch), dtype=bool)
+        region = disagrees(pupil, model, batch) if tells_apart else np.ones(len(batch), dtype=bool)
         outside = batch[~region]
         if len(outside):
             pupil.inferred |= dict(zip(outside.tolist(), model.predict(x[outside]).tolist(), strict=True))
         more = pupil.question(batch[region][: cap - len(pupil.asked)].tolist())
-    return pupil.done(_decided(pupil, order[:seen])[0])
+    return pupil.done(decided(pupil, order[:seen])[0])
 
 
-def _decided(pupil: Pupil, seen: Integers) -> tuple[Any, bool, Integers]:
+def decided(pupil: Pupil, seen: Integers) -> tuple[Any, bool, Integers]:
     """A model of everything learnt so far; whether it tells some of the records seen from others; what it took back.
 
     It is of answers alone, if what was inferred kept it from that.
@@ -106,7 +106,11 @@ def _suited(estimator: Any, classes: int) -> Oracle:
     return "quadratic" if classes == 2 and isinstance(estimator, LogisticRegression) else "committee"
 
 
-def _oracle(name: str, caution: float) -> Callable[[Pupil, Any, Integers], Bools]:
+def disagreeing(
+    oracle: str | None, caution: float, estimator: Any, classes: int
+) -> Callable[[Pupil, Any, Integers], Bools]:
+    """Whether hypotheses that fit a pupil's lessons disagree on each record of a batch."""
+    name = oracle or _suited(estimator, classes)
     ways = {"quadratic": _quadratic, "committee": _committee, "refit": _refit}
     if name not in ways or not 0 < caution < math.inf:
         raise BadInput(
