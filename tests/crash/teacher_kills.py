@@ -1,4 +1,4 @@
-"""What test_teacher_kills.py runs, `DIRECTORY EVERY`: a campaign of teachers, killed before every write, from the first.
+"""What test_teacher_kills.py runs, `DIRECTORY EVERY`: a campaign of teachers, killed before every write of its own.
 
 As in campaign_kills.py, whose children and comparisons these are. Creating reads the private records; answering charges
 and draws: whatever is killed there, every answer that was drawn, in whatever process, is the same answer for the same

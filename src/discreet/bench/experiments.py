@@ -65,6 +65,9 @@ from discreet.bench.tables import Table
 from discreet.bench.teacher_cases import TeacherCase
 from discreet.bench.teacher_grid import SEEDS as TEACHER_SEEDS
 from discreet.bench.teacher_grid import TEACHERS_ADULT, TEACHERS_MNIST
+from discreet.bench.teacher_overlap import METHODS as OVERLAP_METHODS
+from discreet.bench.teacher_overlap import PROBLEMS as OVERLAP_PROBLEMS
+from discreet.bench.teacher_overlap import OverlapCase, overlap_tables
 from discreet.bench.teacher_tables import teacher_charts, teacher_tables
 from discreet.errors import BadInput
 
@@ -315,6 +318,15 @@ EXPERIMENTS = {
             tables=teacher_tables,
             charts=teacher_charts,
             case=TeacherCase,
+        ),
+        Experiment(
+            name="teachers-overlap",
+            about="active questions and a sparse vector: the same points? together? (PATE, an open question)",
+            blocks=((OVERLAP_PROBLEMS, OVERLAP_METHODS),),
+            seeds=TEACHER_SEEDS,
+            tables=overlap_tables,
+            charts=lambda rows: [],
+            case=OverlapCase,
         ),
         Experiment(
             name="teachers-mnist",
