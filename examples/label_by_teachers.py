@@ -1,4 +1,4 @@
-"""A campaign that teachers label, on scikit-learn's digits: 60 models of private digits vote, a student learns from them.
+"""A campaign that teachers label, on scikit-learn's digits: 60 models of private digits vote, and a student learns.
 
 The private digits are read once, when the campaign is created. Each phase the student asks about public digits; every
 answer is charged before it is drawn. Killed and called again it goes on, with the same answers.
@@ -68,13 +68,14 @@ def write(place):
 
 
 def main(place):
+    """The campaign, from wherever it stands to its end."""
     if not (place / "digits.db").exists():
         write(place)
     config = teachers_config_from(FILE, directory=place)
     campaign = create(config)
     price = campaign.recipe.plan.price
     print(
-        f"{price.teachers} teachers, {price.answers} answers, epsilon {price.epsilon:.2f} at delta {price.budget.delta}"
+        f"{price.teachers} teachers, {price.answers} answers, epsilon {price.epsilon:.2f}, delta {price.budget.delta}"
     )
     run(campaign, HouseOracle(campaign))
     for one in campaign.store.transitions():

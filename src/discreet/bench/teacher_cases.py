@@ -119,6 +119,7 @@ class TeacherCase:
 
 @lru_cache(maxsize=1)
 def votes_of(problem: TeacherProblem, data: Path | None, seed: int) -> Votes:
+    """Of logistic regressions; made once for all that is tried on them."""
     from sklearn.linear_model import LogisticRegression
 
     from discreet.trainers.teachers import train_teachers
@@ -139,6 +140,7 @@ def votes_of(problem: TeacherProblem, data: Path | None, seed: int) -> Votes:
 
 @lru_cache(maxsize=1024)
 def priced(aggregator: str, epsilon: str, teachers: int, classes: int, answers: int, unstable: int) -> VotePrice:
+    """At the delta of all cases; made once."""
     budget = Budget(epsilon=epsilon, delta=DELTA)
     return price_answers(
         aggregator, budget=budget, teachers=teachers, classes=classes, answers=answers, unstable=unstable
@@ -161,6 +163,7 @@ def _prices(
 def asked_of(
     whole: TeacherSet, votes: Votes, price: VotePrice, student: str, seed: int, majority: NDArray[np.int64]
 ) -> dict[str, Any]:
+    """A student that asks for this price: what it asked, what it heard, how good it is."""
     ledger = Ledger.create(MemorySink(), price.terms(), source=Seeded(seed))
     oracle = TeacherOracle(votes, price=price, ledger=ledger)
 

@@ -1,11 +1,11 @@
-"""Active questions and a sparse vector: do they pay for the same points, and do they combine? (PATE paper, open question)
+"""Active questions and a sparse vector: do they pay for the same points, and do they combine? The paper leaves it open.
 
-A sparse vector pays for unstable questions, where teachers nearly tie. An active student pays for questions where models
-that fit the answers still disagree. Both are near the boundary, so the questions that an active student asks could be
+A sparse vector pays for unstable questions, where teachers nearly tie. An active student pays for questions where
+models that fit the answers still disagree. Both are near the boundary, so the questions that an active student asks could be
 just those that a sparse vector must pay for. Measured, on one set of votes, at equal (epsilon, delta):
 
-    overlap     of the questions that are unstable for a sparse vector when everything is asked, the share that an active
-                student asks, and what share would be asked by chance
+    overlap     the share of questions below a sparse vector's threshold, among all public records and among those
+                that each student asks
     unstable    the share of unstable answers among what each student asks
     accuracy    of each student with each aggregator, for caps fixed beforehand
 
@@ -131,8 +131,8 @@ def _accuracies(rows: Sequence[Row]) -> Table:
         title="Student accuracy at equal (epsilon, 1e-6)",
         columns=("votes", "aggregator", "student", *(f"eps {epsilon:g}" for epsilon in epsilons)),
         rows=tuple(lines),
-        note="In percent, with 95% intervals over seeds; in brackets the cap on questions, T, and how many were answered. "
-        "Caps and T are those that were best with seed 0, which is not in the means.",
+        note="In percent, with 95% intervals over seeds; in brackets the cap on questions, T, and how many were "
+        "answered. Caps and T are those that were best with seed 0, which is not in the means.",
     )
 
 
@@ -179,8 +179,8 @@ def _paid(rows: Sequence[Row]) -> Table:
         title="Who pays for what: questions below a sparse vector's threshold",
         columns=("votes", "eps", "cap", "T", "student", "asked", "unstable", "share", "below w", "of asked", "covered"),
         rows=tuple(lines),
-        note="Asked: until the cap, or until T were unstable. Share: of the asked that were unstable. Below w: the share of "
-        "all public records whose distance to instability is below the threshold; of asked: the same among what the "
+        note="Asked: until the cap, or until T were unstable. Share: of the asked that were unstable. Below w: the "
+        "share of all public records whose distance to instability is below the threshold; of asked: the same among what the "
         "student asked; covered: of those records, the share that it asked. Means over seeds.",
     )
 
