@@ -1,8 +1,8 @@
 """Active questions and a sparse vector: do they pay for the same points, and do they combine? The paper leaves it open.
 
 A sparse vector pays for unstable questions, where teachers nearly tie. An active student pays for questions where
-models that fit the answers still disagree. Both are near the boundary, so the questions that an active student asks could be
-just those that a sparse vector must pay for. Measured, on one set of votes, at equal (epsilon, delta):
+models that fit the answers still disagree. Both are near the boundary, so the questions that an active student asks
+could be just those that a sparse vector must pay for. Measured, on one set of votes, at equal (epsilon, delta):
 
     overlap     the share of questions below a sparse vector's threshold, among all public records and among those
                 that each student asks
@@ -180,8 +180,8 @@ def _paid(rows: Sequence[Row]) -> Table:
         columns=("votes", "eps", "cap", "T", "student", "asked", "unstable", "share", "below w", "of asked", "covered"),
         rows=tuple(lines),
         note="Asked: until the cap, or until T were unstable. Share: of the asked that were unstable. Below w: the "
-        "share of all public records whose distance to instability is below the threshold; of asked: the same among what the "
-        "student asked; covered: of those records, the share that it asked. Means over seeds.",
+        "share of all public records whose distance to instability is below the threshold; of asked: the same among "
+        "what the student asked; covered: of those records, the share that it asked. Means over seeds.",
     )
 
 

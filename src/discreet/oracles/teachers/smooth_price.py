@@ -188,7 +188,7 @@ def _changes(costs: Floats) -> Floats:
     """The largest change by one vote at each step."""
     size = 2 * _MOVED + 1
     high, low = maximum_filter1d(costs, size, mode="nearest"), minimum_filter1d(costs, size, mode="nearest")
-    return np.maximum(high - costs, costs - low)
+    return np.asarray(np.maximum(high - costs, costs - low))
 
 
 def _gaussian(price: NoisyMaxPrice) -> float:
