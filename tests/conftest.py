@@ -34,6 +34,7 @@ THOROUGH = (
     "privacy/ledger/test_exact_attack.py",
     "privacy/ledger/test_replanning_attack.py",
     "privacy/test_tuned_attack.py",
+    "recipes/test_teacher_kinds.py",
     "report/test_campaign_report.py",
     "selectors/test_hidden_attack.py",
     "selectors/test_selection_attack.py",

@@ -186,7 +186,7 @@ def telling_draws(say):
         if isinstance(made, np.ndarray):
             drawn = np.ascontiguousarray(made).tobytes()
         hidden = b"" if call.inputs is None else np.ascontiguousarray(call.inputs).tobytes()
-        where = [ticket.entry.hash, ticket.slot, ticket.who, ticket.index]
+        where = [ticket.entry.hash, ticket.slot, ticket.who, ticket.index, call.parameters.get("asked", 0)]
         say("drew", where, [hashlib.sha256(part).hexdigest() for part in (drawn, hidden)])
         return made
 

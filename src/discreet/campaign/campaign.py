@@ -18,9 +18,10 @@ from typing import Any
 
 from discreet.campaign.journal import Asked, Trained, TrainingBegun
 from discreet.campaign.question_names import named_questions, question_of
-from discreet.campaign.recipe import Desk
+from discreet.campaign.recipe import Answering, Desk
 from discreet.campaign.replanning import Proposal, propose, replan, replannings, wish_of
 from discreet.campaign.sealed_steps import (
+    ANSWER,
     ASK,
     CHECKPOINTS,
     TRAIN,
@@ -31,8 +32,9 @@ from discreet.campaign.sealed_steps import (
     place_in,
     step_begun,
 )
-from discreet.campaign.standing import PUBLISHED, TRAINED, TRAINING
+from discreet.campaign.standing import ANSWERED, PUBLISHED, TRAINED, TRAINING
 from discreet.campaign.told import (
+    HOUSE,
     IMPORTED,
     Given,
     as_answers,
@@ -58,7 +60,7 @@ from discreet.noise import SealedPhase
 from discreet.oracles import check_answers
 from discreet.pools import macs_at
 from discreet.privacy.ledger import Ledger
-from discreet.records import HANDED_OUT, Answer, Question, Shown
+from discreet.records import HANDED_OUT, PROGRAM, Answer, Question, Shown
 from discreet.roles import Predictor
 from discreet.storage import Told
 
@@ -144,10 +146,20 @@ class Campaign(CampaignView):
             given, questions=questions, classes=self.recipe.classes, multilabel=self.recipe.multilabel
         )
         valid = list(checked.valid)
-        named = {(one.question_id, one.annotator) for one in valid if one.annotator not in ("", IMPORTED)}
+        named = {(one.question_id, one.annotator) for one in valid if one.annotator not in ("", IMPORTED, HOUSE)}
         # who answers has seen it, whoever handed it to them
         self.store.show([Shown(question_id=question, audience=person) for question, person in sorted(named)], at=at)
         return self.store.tell(valid, at=at)
+
+    def answer(self) -> int:
+        """Let the house answer the questions of the phase, where the recipe can (teachers): charged, drawn and told
+        before this returns; after a crash, the same answers. How many were asked; 0: there was nothing to answer.
+        """
+        if not isinstance(self.recipe, Answering):
+            raise BadInput(f"answers of {self.name} itself", "people answer its questions", "Ask, then tell")
+        with self.store.exclusive(_WORK):
+            now = self.standing
+            return self._answer(now.phase) if now.step == "answer" and not self.answered else 0
 
     def train(self, *, partial: bool = False) -> Predictor:
         """Train the phase whose questions are answered; after a crash, go on where it was.
@@ -249,6 +261,20 @@ class Campaign(CampaignView):
             )
         self.journal(Asked(phase=phase, labels_planned=self.recipe.labels_planned(phase)))
 
+    def _answer(self, phase: int) -> int:
+        assert isinstance(self.recipe, Answering)
+        questions = self.store.questions(phase)
+        self._check_records(one.record for one in questions)
+        self.show([Shown(question_id=one.id, audience=HOUSE, kind=PROGRAM) for one in questions])
+        forget(self.store)
+        with charging(self.store, phase, ANSWER, self._source()) as charges:
+            found = self.recipe.answers(self._desk(phase, charges), questions)
+            self.tell(found)
+            answered = sum(one.value is not None for one in found)  # public: it was paid for
+            self.store.record(ANSWERED, phase=phase, facts={"asked": len(questions), "answered": answered})
+        forget(self.store)
+        return len(questions)
+
     def _tell_known(self) -> None:
         """Labels that were there before the campaign. After a crash, those that are not told yet."""
         now = self.standing
@@ -324,7 +350,7 @@ class Campaign(CampaignView):
             self._check_records(question.record for question in self.store.questions())
             self._train(now.phase)
         elif step_begun(self.store, now):
-            self._publish(now.phase)
+            self._answer(now.phase) if now.step == "answer" else self._publish(now.phase)
 
     def _erase_marked(self) -> None:
         """For whoever holds the campaign: erase withdrawn records, unless a step is under way."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from discreet.campaign.standing import PUBLISHED, RELEASED, TRAINED, Standing
+from discreet.campaign.standing import ANSWERED, PUBLISHED, RELEASED, TRAINED, Standing
 from discreet.errors import BudgetExceeded, InvalidCheckpoint, InvalidStore
 from discreet.noise import SealedPhase, Source
 from discreet.noise.key_files import destroy
@@ -21,7 +21,7 @@ from discreet.privacy.ledger import Ledger
 from discreet.storage import CampaignStore
 from discreet.storage.disk import disk_refusals, make_private
 
-ASK, TRAIN, RELEASE = "asking", "training", "releasing"
+ASK, ANSWER, TRAIN, RELEASE = "asking", "answering", "training", "releasing"
 CHECKPOINTS = "checkpoints"
 
 
@@ -84,7 +84,7 @@ def _lost_key(ledger: Ledger, phase: int, part: str, place: Path) -> bool:
     return charged and not any(place.glob(f"phase-{phase}-*.key"))
 
 
-_PARTS = {"training": TRAIN, "evaluation": TRAIN, "release": RELEASE}
+_PARTS = {"answers": ANSWER, "training": TRAIN, "evaluation": TRAIN, "release": RELEASE}
 """By the first word of a charge's purpose; all others are of asking."""
 
 
@@ -96,26 +96,38 @@ def query_begun(store: CampaignStore, phase: int) -> bool:
     """Whether something of a phase that asked nobody yet was charged: a query that was cut off, and will be redone."""
     with ledger_of(store) as ledger:
         return any(
-            entry.why.phase == phase and entry.charges and _part(entry.why.purpose) != RELEASE
+            entry.why.phase == phase and entry.charges and _part(entry.why.purpose) not in (RELEASE, ANSWER)
             for entry in ledger.entries
         )
 
 
 def step_begun(store: CampaignStore, now: Standing) -> bool:
-    """Whether a query or a training was begun: it goes on with the records it was begun with, or never."""
+    """Whether a query, answers of the house or a training were begun: they go on with what they were begun with, or not
+    at all.
+    """
+    if now.step == "answer":
+        return answering_begun(store, now.phase)
     return now.step == "train" or (now.step == "ask" and query_begun(store, now.phase))
+
+
+def answering_begun(store: CampaignStore, phase: int) -> bool:
+    """Whether answers of the house were charged in a phase, and not all of them told."""
+    if any(one.kind == ANSWERED and one.phase == phase for one in store.transitions()):
+        return False
+    with ledger_of(store) as ledger:
+        return any(entry.why.phase == phase and _part(entry.why.purpose) == ANSWER for entry in ledger.entries)
 
 
 def leftovers(store: CampaignStore) -> list[Path]:
     """What processes that died left of steps that are over: keys, checkpoints, files half written."""
     found: list[Path] = []
     for one in store.transitions():
-        for kind, part in ((PUBLISHED, ASK), (TRAINED, TRAIN), (RELEASED, RELEASE)):
+        for kind, part in ((PUBLISHED, ASK), (ANSWERED, ANSWER), (TRAINED, TRAIN), (RELEASED, RELEASE)):
             if one.kind == kind:
                 found += (store.directory / _keys(part)).glob(f"phase-{one.phase}-*")
         if one.kind == TRAINED:
             found += (store.directory / CHECKPOINTS).glob(f"phase-{one.phase}[.-]*")
-    for name in (CHECKPOINTS, _keys(ASK), _keys(TRAIN), _keys(RELEASE)):
+    for name in (CHECKPOINTS, *(_keys(part) for part in (ASK, ANSWER, TRAIN, RELEASE))):
         found += (store.directory / name).glob(".*")  # the names of whole files have no dot before them
     return found
 

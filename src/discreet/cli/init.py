@@ -64,6 +64,9 @@ def init_command(
     )
     told = gate_facts(campaign, read)
     form |= {"released": told[0]} if told else {}
+    if (price := teacher_facts(campaign)) is not None:
+        form |= {"price": price[0]}
+        told = ({}, [price[1]])
     show(form, "\n".join([text, *told[1]]) if told else text, as_json=as_json)
 
 
@@ -83,6 +86,20 @@ def gate_facts(campaign: Campaign, config: AnyCampaign) -> tuple[dict[str, Any],
         lines.append(NOT_PROMISED)
     promised = config.log.person is not None
     return {"values": count, "k": gate.k, "beta": gate.beta, "persons": promised}, lines
+
+
+def teacher_facts(campaign: Campaign) -> tuple[dict[str, Any], str] | None:
+    """Of a campaign of teachers: what their answers cost, and how clear a vote must be to be heard. Public."""
+    from discreet.recipes.teachers import Teachers
+
+    if not isinstance(campaign.recipe, Teachers):
+        return None
+    price = campaign.recipe.plan.price
+    words = (
+        f"{price.teachers} teachers voted, and stay with you; {price.aggregator}: a class that leads by "
+        f"{price.lead():.0f} votes is the answer 95 times of 100"
+    )
+    return price.to_json(), words
 
 
 def _write(path: Path, name: str) -> None:

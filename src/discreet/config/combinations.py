@@ -225,8 +225,13 @@ RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (
 """What each rule reads; a name with a question mark may be left out of a file."""
 
 
+def pool_rules() -> tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...]:
+    """Of [pool], for files of other recipes."""
+    return ((("pool",), _pool),)
+
+
 def task_rules() -> tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...]:
-    """Of [task], for files of other recipes."""
+    """Of [task], likewise."""
     return ((("task",), _task),)
 
 

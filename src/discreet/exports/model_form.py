@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet._version import __version__
-from discreet.config import CampaignConfig, CrowdConfig
+from discreet.config import CampaignConfig, CrowdConfig, TeachersConfig
 from discreet.errors import InvalidCertificate, InvalidCheckpoint
 from discreet.privacy.certificate.statement import digest_of, read_certificate
 from discreet.recipes.learning import task_of
@@ -30,6 +30,8 @@ MODEL, WEIGHTS, ONNX, CARD, CERTIFICATE, ENCODER = (
 )
 CLASSIFIER = "classifier.npz"
 """Weights of a model of texts that came from a crowd; named by ``weights`` in its form."""
+STUDENT = "student.npz"
+"""Weights of a student of teachers; of one that is not linear, the public records and answers that it learnt from."""
 THRESHOLD = 0.5
 _LOCAL = ("path", "weights")
 """Options of models that are places on a disk; the weights they brought are in the exported ones."""
@@ -101,13 +103,46 @@ def crowd_form_of(
     }
 
 
-def _preprocessing(config: CampaignConfig) -> dict[str, Any]:
+def teachers_form_of(
+    config: TeachersConfig,
+    *,
+    inputs: tuple[int, ...],
+    phase: int,
+    phases: int,
+    private: bool,
+    claim: dict[str, Any],
+    evaluation: Any,
+) -> dict[str, Any]:
+    """The same of a campaign of teachers: a student."""
+    table = config.student
+    return {
+        "format": FORMAT,
+        "simulation": config.simulation is not None,
+        "audience": "world",
+        "private": private,
+        "recipe": config.recipe.name,
+        "name": config.name,
+        "discreet": __version__,
+        "phase": phase,
+        "phases": phases,
+        "task": "classes",
+        "classes": list(config.task.classes),
+        "model": {"name": table.name, "options": dict(table.options), "dropout": 0.0, "seed": table.seed},
+        "inputs": list(inputs),
+        "weights": STUDENT,
+        "preprocessing": _preprocessing(config),
+        "claim": claim,
+        "evaluation": evaluation,
+    }
+
+
+def _preprocessing(config: CampaignConfig | TeachersConfig) -> dict[str, Any]:
     """How records are read and scaled, as the pool's were declared; or which encoder reads texts."""
     pool, several = config.pool, (list, tuple)
     read = {"id": pool.id, "columns": pool.columns, "array": pool.array, "text": pool.text, "shape": pool.shape}
     form: dict[str, Any] = {"kind": pool.kind}
     form |= {key: list(value) if isinstance(value, several) else value for key, value in read.items() if value}
-    if config.model.encoder is None:
+    if isinstance(config, TeachersConfig) or config.model.encoder is None:
         numbers = {"center": pool.center, "scale": pool.scale}
         return form | {key: list(value) if isinstance(value, several) else value for key, value in numbers.items()}
     encoder = {

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from discreet.campaign import Campaign
 from discreet.campaign.standing import PUBLISHED, TRAINED
 from discreet.campaign.view import MODEL as STORED
@@ -35,6 +37,7 @@ from discreet.exports.model_form import (
     form_of,
     read_form,
     sealed,
+    teachers_form_of,
 )
 from discreet.exports.onnx_files import write_onnx
 from discreet.privacy.certificate.statement import write_certificate
@@ -44,6 +47,7 @@ from discreet.recipes.crowd import Crowd
 from discreet.recipes.model_records import made_up_rows
 from discreet.recipes.private_pool import PrivatePool
 from discreet.recipes.public_data import PublicData
+from discreet.recipes.teachers import Teachers
 
 _ROWS = 5
 _COPIED = (".json", ".txt", ".model", ".safetensors")
@@ -106,6 +110,9 @@ def _described(campaign: Campaign, number: int, claim: dict[str, Any]) -> dict[s
     }
     if isinstance(recipe, Crowd):
         return crowd_form_of(recipe.config, **facts)
+    if isinstance(recipe, Teachers):
+        inputs = tuple(int(size) for size in np.shape(campaign.pool.rows(slice(0, 1)))[1:])
+        return teachers_form_of(recipe.config, inputs=inputs, **facts)
     if not isinstance(recipe, (PrivatePool, PublicData)):
         raise BadInput("exporting a model", "this recipe's models cannot be", "Store predictor().module yourself")
     return form_of(recipe.config, inputs=recipe.inputs, **facts)
@@ -114,6 +121,8 @@ def _described(campaign: Campaign, number: int, claim: dict[str, Any]) -> dict[s
 def _beside(campaign: Campaign, number: int, scratch: Path, *, onnx: bool, encoder: bool) -> str | None:
     """A copy of the encoder and an ONNX file, where there may be some; why there is no ONNX file."""
     recipe = campaign.recipe
+    if isinstance(recipe, Teachers):
+        return "a student is any classifier, and no module of torch"
     if not isinstance(recipe, (PrivatePool, PublicData)):
         return "it reads texts by a hash of their words"
     if encoder and recipe.config.model.encoder is not None:

@@ -28,6 +28,7 @@ from discreet.privacy.plan import Plan
 from discreet.recipes.crowd import Crowd, gate_of
 from discreet.recipes.private_pool import PrivatePool
 from discreet.recipes.rescoring import exact_counts, reads_scores
+from discreet.recipes.teachers import Teachers
 from discreet.records import NoisyHistogram
 from discreet.report.assumptions import assumptions_of
 from discreet.report.campaign_report import (
@@ -81,7 +82,9 @@ def report_of(
             for number in range(recipe.phases)
         ),
         certificate=certified,
-        assumptions=assumptions_of(budget, certified, plan, gate=isinstance(recipe, Crowd)),
+        assumptions=assumptions_of(
+            budget, certified, plan, gate=isinstance(recipe, Crowd), teachers=isinstance(recipe, Teachers)
+        ),
         replanned=tuple(replanned_form(one) for one in replannings(steps)),
         owned=_owned(campaign, steps, scores=scores) if audience == "owner" else None,
     )
@@ -119,6 +122,8 @@ def _about(campaign: Campaign) -> dict[str, str]:
     recipe = campaign.recipe
     if isinstance(recipe, Crowd):
         return _about_crowd(campaign, recipe)
+    if isinstance(recipe, Teachers):
+        return _about_teachers(recipe)
     if not isinstance(recipe, PrivatePool):
         return {"classes": f"{len(recipe.classes)}"}
     config, plan = recipe.config, recipe.plan
@@ -148,6 +153,21 @@ def _about_crowd(campaign: Campaign, recipe: Crowd) -> dict[str, str]:
         "labels": f"{config.answers.aggregation}, over all answers",
         "gold": "public, as declared",
         "evaluation": "none" if config.evaluation.path is None else "on public texts",
+    }
+
+
+def _about_teachers(recipe: Teachers) -> dict[str, str]:
+    config, price = recipe.config, recipe.plan.price
+    return {
+        "recipe": config.recipe.name,
+        "task": f"{config.task.kind}, {len(recipe.classes)} classes",
+        "private": f"{config.private.size:,} labelled records, as declared; read once, by teachers",
+        "pool": f"{config.pool.size:,} public records, as declared",
+        "teachers": f"{price.teachers}, {config.teachers.name}, on disjoint parts",
+        "answers": f"at most {price.answers:,}, {price.aggregator}",
+        "heard": f"95 times of 100, a class that leads by {price.lead():.0f} votes",
+        "student": f"{config.student.name}, asks by {config.student.ask}; no answer: {config.student.unstable}",
+        "evaluation": "none" if config.evaluation.path is None else "on public records",
     }
 
 
@@ -216,6 +236,8 @@ def _note(facts: Mapping[str, Any], mechanism: str, number: int, *, shown: bool)
         return "Counts with the noise that was paid for; the query found its threshold in them."
     if mechanism in _OF_CROWD:
         return _OF_CROWD[mechanism]
+    if mechanism.startswith("student: "):
+        return "Public records that the student chose: free. What the teachers answered was paid for."
     if number == 0:
         return "Initial records are not chosen by a score."
     if mechanism == "random":
