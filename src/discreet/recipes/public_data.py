@@ -117,6 +117,9 @@ class PublicData:
         same = self.config.pool.kind != "arrays" and here.exists() and there.exists() and here.samefile(there)
         if same or (self.config.pool.id != "position" and set(own.ids) & set(pool.ids)):
             raise self.config.error("private.path", "records of the public pool are in it", "Keep them apart")
+        if inputs_of(self.config, own) != self.inputs:
+            fact = "its records have another shape than the public ones"
+            raise self.config.error("private.path", fact, "Prepare both in one way")
 
     def choose(self, desk: Desk) -> Chosen:
         """Nobody in phase 0; later, public records, for nothing or for what the plan pays."""

@@ -10,6 +10,7 @@ the budget, found on the safe side.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -18,7 +19,7 @@ from typing import Any
 
 from discreet.config import CampaignConfig
 from discreet.config.public_tables import CheckpointConfig
-from discreet.errors import BadInput, DiscreetError, InvalidStore
+from discreet.errors import BadInput, DiscreetError, InvalidStore, UnsupportedEvent
 from discreet.planning.search import least_noise
 from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import DiscreteLaplace, Event, Gaussian, PoissonSampledGaussian, Repeated, Stated
@@ -165,7 +166,10 @@ def _noise(config: CampaignConfig, plan: PublicPlan) -> float:
 def spent(config: CampaignConfig, plan: PublicPlan) -> float:
     """What a private record loses by this plan, as the ledger will certify it."""
     terms = plan.terms(config, phases=1)
-    return float_above(max(cost_of(path, terms.accounted, by_pld=True) for path in terms.trajectories()))
+    try:
+        return float_above(max(cost_of(path, terms.accounted, by_pld=True) for path in terms.trajectories()))
+    except UnsupportedEvent:  # its losses reach further than any budget
+        return math.inf
 
 
 def _check(config: CampaignConfig, plan: PublicPlan, key: str, remedy: str) -> None:
