@@ -312,7 +312,7 @@ def before_writes(data, seed, *, every, least=None):
                 kills += 1
             shutil.rmtree(place)
     wanted = kills + 1 if least is None else least
-    assert seed is not None or repeated >= wanted, "too few draws were made again to show anything"
+    assert seed is not None or repeated >= wanted, f"{repeated} draws were made again, too few to show anything"
     return kills
 
 
