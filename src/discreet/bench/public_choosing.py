@@ -102,7 +102,7 @@ def _near_private(
 
 
 def _uncertain(method: PublicMethod, given: dict[str, Any]) -> int:
-    return min(len(given["ids"]), method.times * given["k"])
+    return min(len(given["ids"]), method.times * int(given["k"]))
 
 
 def _places(found: Any) -> Rows:

@@ -102,7 +102,7 @@ class FineTuning:
         pictures = all(one.ndim < 5 for one in module.parameters())
         module.to(device).train()
         if pictures:  # convolutions of plain pictures take two thirds of the time so
-            module.to(memory_format=torch.channels_last)
+            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         chance = np.random.default_rng(self.seed)
         steps = self.epochs * -(-len(labelled) // self.batch)
         weights = [one for one in module.parameters() if one.requires_grad]
@@ -134,7 +134,7 @@ class FineTuning:
                         average_into(averages, dict(module.named_parameters()), settings.ema, step)
                     if progress is not None:
                         progress(step, steps)
-        module.to(memory_format=torch.contiguous_format)
+        module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         if averages:
             module.load_state_dict({**module.state_dict(), **averages})
         module.eval()
