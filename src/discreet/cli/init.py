@@ -67,7 +67,21 @@ def init_command(
     if (price := teacher_facts(campaign)) is not None:
         form |= {"price": price[0]}
         told = ({}, [price[1]])
-    show(form, "\n".join([text, *told[1]]) if told else text, as_json=as_json)
+    bound = bound_fact(campaign)
+    form |= {} if bound is None else {"checkpoint_bound": bound}
+    lines = [text, *(told[1] if told else []), *([UNBOUND] if bound is False else [])]
+    show(form, "\n".join(lines), as_json=as_json)
+
+
+UNBOUND = "the certificate names no weights, as earlier versions wrote it: that it is of this checkpoint is your word"
+
+
+def bound_fact(campaign: Campaign) -> bool | None:
+    """Of a campaign on public data whose checkpoint has a certificate: whether that names the checkpoint's weights."""
+    from discreet.recipes.public_data import PublicData
+
+    recipe = campaign.recipe
+    return recipe.plan.bound if isinstance(recipe, PublicData) else None
 
 
 def gate_facts(campaign: Campaign, config: AnyCampaign) -> tuple[dict[str, Any], list[str]] | None:

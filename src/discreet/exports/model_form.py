@@ -218,9 +218,14 @@ def claim_of(certificate: dict[str, Any]) -> dict[str, Any]:
 
 
 def says_claim(directory: Path, form: dict[str, Any]) -> bool:
-    """Whether the claim is the one of the certificate beside it."""
+    """Whether the claim is the one of the certificate beside it, and that certificate of these weights.
+
+    Certificates of exports by earlier versions name no weights: the hashes of the files alone hold them together.
+    """
     try:
-        return bool(form["claim"] == claim_of(read_certificate((directory / CERTIFICATE).read_bytes())))
+        certificate = read_certificate((directory / CERTIFICATE).read_bytes())
+        ours = certificate.get("weights") in (None, form["sha256"])
+        return bool(ours and form["claim"] == claim_of(certificate))
     except (KeyError, TypeError, OSError, InvalidCertificate):
         return False
 

@@ -40,7 +40,7 @@ from discreet.exports.model_form import (
     teachers_form_of,
 )
 from discreet.exports.onnx_files import write_onnx
-from discreet.privacy.certificate.statement import write_certificate
+from discreet.privacy.certificate.statement import bound, write_certificate
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger.file_sink import sync_directory
 from discreet.recipes.crowd import Crowd
@@ -84,11 +84,12 @@ def export_model(
     place = Path(directory)
     number = _phase(campaign, phase)
     _check_place(place, force=force)
-    certificate = _signed(campaign.certificate(), sign)
+    content = campaign.store.file(STORED, number).read_bytes()
+    certificate = _signed(bound(campaign.certificate(), content), sign)
     form = _described(campaign, number, claim_of(certificate))
     weights = form.get("weights", WEIGHTS)
     with _whole(place) as scratch:
-        write_whole(scratch / weights, campaign.store.file(STORED, number).read_bytes())
+        write_whole(scratch / weights, content)
         write_certificate(certificate, scratch / CERTIFICATE)
         reason = _beside(campaign, number, scratch, onnx=onnx, encoder=encoder)
         write_whole(scratch / CARD, card(form, certificate, onnx=reason))
