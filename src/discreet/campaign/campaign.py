@@ -91,7 +91,7 @@ class Campaign(CampaignView):
         """
         _check_many(n)
         if annotator is not None:
-            return self._hand_out(annotator, n)
+            return self._assigned(annotator, self.due(None), n)
         found = self.due(n)
         self.show([Shown(question_id=one.id, audience=to, kind=HANDED_OUT) for one in found])
         return found
@@ -121,8 +121,19 @@ class Campaign(CampaignView):
         """
         self.store.show(shown, most=self._per_annotator)
 
-    def _hand_out(self, annotator: str, n: int | None) -> list[Question]:
-        questions = {one.id: one for one in self.due(None)}
+    def hand_out(self, annotator: str, n: int | None = None) -> list[Question]:
+        """Published questions for one person: as `ask`, but no query is ever asked, so that nothing people do on a page
+        costs anything. Of records that are not theirs nothing is read. Audience: annotator.
+        """
+        _check_many(n)
+        self._follow()
+        self._tell_known()
+        mine = self._assigned(annotator, self.open(), n)
+        self._check_records(question.record for question in mine)
+        return mine
+
+    def _assigned(self, annotator: str, open_now: Sequence[Question], n: int | None) -> list[Question]:
+        questions = {one.id: one for one in open_now}
         mine = self.store.assign(
             annotator, list(questions), places=self._per_question, n=n, most=self._per_annotator, hold=HOLD
         )

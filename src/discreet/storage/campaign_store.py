@@ -26,6 +26,7 @@ from discreet.storage.ledger_sink import Step, StoreSink
 from discreet.storage.locks import locked
 from discreet.storage.scope import Scope
 from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
+from discreet.storage.users import Users
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,11 @@ class CampaignStore:
     def directory(self) -> Path:
         """For this campaign's files."""
         return self._scope.directory
+
+    @property
+    def users(self) -> Users:
+        """People who use the campaign's pages, and their sessions."""
+        return Users(_scope=self._scope)
 
     def add_records(self, rows: Iterable[tuple[str, bytes]], facts: Mapping[str, Any] | None = None) -> int:
         """Enrol records, ids with their keyed codes, as a cohort of the pool: all or none. The cohort's number.
@@ -130,6 +136,10 @@ class CampaignStore:
         """Phase by phase, in the random order in which they are shown."""
         return asked_questions.read(self._scope, phase)
 
+    def question(self, question_id: str) -> Question | None:
+        """The one of this id."""
+        return asked_questions.find(self._scope, question_id)
+
     def cohort_members(self, phase: int | None = None) -> dict[str, list[str]]:
         """Records by the label of their cohort, in the order in which they were asked."""
         return asked_questions.cohort_members(self._scope, phase)
@@ -153,6 +163,10 @@ class CampaignStore:
         """
         return shown_questions.assign(self._scope, person, open_ids, places=places, n=n, most=most, hold=hold)
 
+    def was_shown(self, question_id: str, person: str) -> bool:
+        """Whether a question was assigned to an annotator, which is stored before they see it."""
+        return shown_questions.was_shown(self._scope, question_id, person)
+
     def exposures(self, audience: str | None = None) -> list[Exposure]:
         """Who was shown what, oldest first. A withdrawn record is named by its code."""
         return shown_questions.read(self._scope, audience)
@@ -166,6 +180,10 @@ class CampaignStore:
     def answers(self, phase: int | None = None) -> list[Answer]:
         """What each annotator last said to each question, in the order of the questions."""
         return told_answers.read(self._scope, phase)
+
+    def answers_of(self, annotator: str) -> list[Answer]:
+        """What one annotator last said to each question, in the order in which they said it."""
+        return told_answers.of_annotator(self._scope, annotator)
 
     def voices(self) -> dict[str, set[str]]:
         """Who answered each question, by its id: what `answers` would tell, without what they said."""

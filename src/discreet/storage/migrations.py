@@ -4,7 +4,7 @@ Guarantee: an older database is brought up to date in one transaction, so a cras
 newer one, and one that is somebody else's, are refused before anything is written.
 
 A step is never changed once it was released, so it says its tables itself instead of reading `tables`, which is what
-all steps together come to. The next one: `def m003_...(connection)`, added to `MIGRATIONS`, with `tables` changed
+all steps together come to. The next one: `def m004_...(connection)`, added to `MIGRATIONS`, with `tables` changed
 alike and a fixture of the schema before it (`tests/storage/make_fixture.py`).
 """
 
@@ -35,6 +35,7 @@ from discreet.errors import InvalidStore
 from discreet.storage import tables
 from discreet.storage.forms import now, stamp
 from discreet.storage.sqlite import TABLE_OPTIONS
+from discreet.storage.user_tables import m003_users
 
 Migration = Callable[[Connection], None]
 
@@ -121,7 +122,7 @@ def _fact(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, nullable=False)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_first_tables, m002_exposures)
+MIGRATIONS: tuple[Migration, ...] = (m001_first_tables, m002_exposures, m003_users)
 
 
 def missing(connection: Connection, name: str) -> tuple[Migration, ...]:
