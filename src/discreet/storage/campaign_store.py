@@ -23,7 +23,7 @@ from discreet.storage import questions as asked_questions
 from discreet.storage import transitions as steps
 from discreet.storage.forms import from_json
 from discreet.storage.ledger_sink import Step, StoreSink
-from discreet.storage.locks import locked
+from discreet.storage.locks import is_held, locked
 from discreet.storage.scope import Scope
 from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
 from discreet.storage.users import Users
@@ -233,3 +233,7 @@ class CampaignStore:
         place = self.directory / "locks" / f"{purpose}.lock"
         with locked(place, asked=asked, doing=purpose, wait=wait):
             yield
+
+    def busy(self, purpose: str) -> bool:
+        """Whether somebody does ``purpose`` now, as far as the system tells: for people who look, not for who works."""
+        return is_held(self.directory / "locks" / f"{purpose}.lock")

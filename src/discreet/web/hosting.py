@@ -35,6 +35,10 @@ class Hosted:
         """Of the campaign; it stays the same one."""
         return self._campaign.store
 
+    def opened(self) -> Campaign:
+        """The campaign, opened once more: for work that reads its pool while pages do."""
+        return self._load()
+
     def campaign(self) -> Campaign:
         """As it is now."""
         with self._guard:
