@@ -63,6 +63,7 @@ from discreet.roles import Predictor
 from discreet.storage import Told
 
 _WORK, TRUST = "working", "trust"
+_FEW = 4
 HOLD = timedelta(hours=24)
 """How long somebody who was shown a question keeps a place among those who answer it."""
 
@@ -121,16 +122,21 @@ class Campaign(CampaignView):
         """
         self.store.show(shown, most=self._per_annotator)
 
-    def hand_out(self, annotator: str, n: int | None = None) -> list[Question]:
-        """Published questions for one person: as `ask`, but no query is ever asked, so that nothing people do on a page
-        costs anything. Of records that are not theirs nothing is read. Audience: annotator.
+    def next_for(self, annotator: str) -> Question | None:
+        """A published question for one person: the one that waits for their answer, or a new one, which is stored as
+        shown. No query is ever asked here: what people do on a page costs nothing. None: there is none for them now.
         """
-        _check_many(n)
         self._follow()
         self._tell_known()
-        mine = self._assigned(annotator, self.open(), n)
-        self._check_records(question.record for question in mine)
-        return mine
+        found = self.store.next_question(
+            annotator, places=self._per_question, most=self._per_annotator, hold=HOLD, enough=IMPORTED
+        )
+        self._check_records([] if found is None else [found.record])
+        return found
+
+    def left_for(self, annotator: str) -> tuple[int, int]:
+        """How many questions somebody answered, and how many are open that they did not. Audience: annotator."""
+        return self.store.left(annotator, places=self._per_question, enough=IMPORTED)
 
     def _assigned(self, annotator: str, open_now: Sequence[Question], n: int | None) -> list[Question]:
         questions = {one.id: one for one in open_now}
@@ -147,7 +153,10 @@ class Campaign(CampaignView):
         records are passed over.
         """
         self._follow()
-        gone, questions = self.withdrawn_questions(), self.store.questions()
+        gone = self.withdrawn_questions()
+        if not isinstance(answers, Mapping):
+            answers = as_answers(answers, ())
+        questions = self.store.questions() if isinstance(answers, Mapping) else self._questions_of(answers)
         if isinstance(answers, Mapping):
             answers = {name: value for name, value in answers.items() if not self.pool.withdrew(name)}
         given = [one for one in as_answers(answers, questions, annotator=annotator) if question_of(one) not in gone]
@@ -159,6 +168,13 @@ class Campaign(CampaignView):
         # who answers has seen it, whoever handed it to them
         self.store.show([Shown(question_id=question, audience=person) for question, person in sorted(named)], at=at)
         return self.store.tell(valid, at=at)
+
+    def _questions_of(self, answers: Sequence[Answer]) -> list[Question]:
+        """Those that are answered: a page tells one at a time."""
+        if len(answers) > _FEW:
+            return self.store.questions()
+        names = {name for one in answers if isinstance(name := question_of(one), str)}
+        return [found for name in names if (found := self.store.question(name)) is not None]
 
     def train(self, *, partial: bool = False) -> Predictor:
         """Train the phase whose questions are answered; after a crash, go on where it was.

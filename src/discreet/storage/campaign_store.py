@@ -18,7 +18,7 @@ from discreet.records import Answer, Exposure, Question, Shown
 from discreet.storage import answers as told_answers
 from discreet.storage import exposures as shown_questions
 from discreet.storage import files as kept_files
-from discreet.storage import pool, withdrawals
+from discreet.storage import pool, queues, withdrawals
 from discreet.storage import questions as asked_questions
 from discreet.storage import transitions as steps
 from discreet.storage.forms import from_json
@@ -162,6 +162,18 @@ class CampaignStore:
         ``places``: people who answer a question; somebody who was shown it holds a place for ``hold``.
         """
         return shown_questions.assign(self._scope, person, open_ids, places=places, n=n, most=most, hold=hold)
+
+    def next_question(
+        self, person: str, *, places: int, most: int | None, hold: timedelta, enough: str
+    ) -> Question | None:
+        """The question that waits for an annotator, or else a new one, which is stored as shown; None if there is none.
+        ``enough``: the annotator whose answer alone closes a question.
+        """
+        return queues.next_question(self._scope, person, places=places, most=most, hold=hold, enough=enough)
+
+    def left(self, person: str, *, places: int, enough: str) -> tuple[int, int]:
+        """How many questions an annotator answered, and how many are open that they did not answer."""
+        return queues.left(self._scope, person, places=places, enough=enough)
 
     def was_shown(self, question_id: str, person: str) -> bool:
         """Whether a question was assigned to an annotator, which is stored before they see it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Connection, ForeignKey, ForeignKeyConstraint, Integer, MetaData, Table, Text
+from sqlalchemy import Column, Connection, ForeignKey, ForeignKeyConstraint, Index, Integer, MetaData, Table, Text
 from sqlalchemy import UniqueConstraint as Unique
 
 from discreet.storage.sqlite import TABLE_OPTIONS
@@ -40,7 +40,7 @@ sessions = Table(
 
 
 def m003_users(connection: Connection) -> None:
-    """People who use a campaign's pages, and their sessions."""
+    """People who use a campaign's pages, and their sessions; withdrawn records are found without looking at all."""
     made = MetaData()
     Table("campaigns", made, Column("number", Integer, primary_key=True))
     Table(
@@ -61,6 +61,9 @@ def m003_users(connection: Connection) -> None:
     )
     for name in ("users", "sessions"):
         made.tables[name].create(connection)
+    records = Table("records", made, Column("campaign", Integer), Column("withdrawn", Text)).c
+    there = {"sqlite_where": records.withdrawn.is_not(None), "postgresql_where": records.withdrawn.is_not(None)}
+    Index("records_withdrawn", records.campaign, records.withdrawn, **there).create(connection)
 
 
 def _campaign() -> Column[Any]:

@@ -24,6 +24,7 @@ from discreet.web.attempts import Attempts
 from discreet.web.guards import Guard
 from discreet.web.hosting import Hosting
 from discreet.web.pages import STATIC, error_page
+from discreet.web.queue import NoSuchQuestion
 
 ERROR = "discreet.error/1"
 API = "/api/"
@@ -93,6 +94,8 @@ def status_of(error: DiscreetError) -> int:
     """As HTTP says it."""
     if isinstance(error, StoreUnavailable):
         return 503
+    if isinstance(error, NoSuchQuestion):
+        return 404
     if isinstance(error, NotNow | PoolChanged):
         return 409
     return 400 if isinstance(error, BadInput) else 500
@@ -101,6 +104,7 @@ def status_of(error: DiscreetError) -> int:
 def words_of(error: DiscreetError) -> str:
     """What anybody may hear of a refusal."""
     said = {
+        NoSuchQuestion: "there is no such question for you",
         NotNow: "this cannot be done now",
         PoolChanged: "the record of this question was changed since it was enrolled; tell the owner",
         StoreUnavailable: "the store is busy; try again in a moment",

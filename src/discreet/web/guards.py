@@ -136,11 +136,12 @@ def host_name(host: str) -> str:
 
 def _from_here(headers: dict[bytes, bytes], host: str) -> bool:
     """Whether a browser says that one of our pages sent it; what is no browser says nothing."""
-    site = headers.get(b"sec-fetch-site", b"none")
-    origin = headers.get(b"origin")
-    if site not in (b"same-origin", b"none"):
+    site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+    if site not in (None, b"same-origin", b"none"):
         return False
-    return origin is None or urlsplit(origin.decode("latin-1")).netloc.lower() == host.lower()
+    if origin is None or (origin == b"null" and site == b"same-origin"):  # what no-referrer makes of a form's origin
+        return True
+    return urlsplit(origin.decode("latin-1")).netloc.lower() == host.lower()
 
 
 def route_of(scope: Scope) -> str:

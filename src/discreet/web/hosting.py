@@ -7,6 +7,7 @@ to campaigns, so a token says which campaign somebody means.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from discreet.storage import User
 if TYPE_CHECKING:
     from discreet.storage import CampaignStore
 
+_FRESH = 1.0
+"""Seconds for which a campaign is taken to be planned as it was: what is asked or trained checks again by itself."""
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -28,7 +31,7 @@ class Hosted:
         self._load, self._guard = load, threading.Lock()
         self.reading = threading.Lock()
         self._campaign = load()
-        self._state = _state(self._campaign.store)
+        self._state, self._looked = _state(self._campaign.store), time.monotonic()
 
     @property
     def store(self) -> CampaignStore:
@@ -42,9 +45,11 @@ class Hosted:
     def campaign(self) -> Campaign:
         """As it is now."""
         with self._guard:
-            state = _state(self.store)
-            if state != self._state:
-                self._campaign, self._state = self._load(), state
+            if time.monotonic() > self._looked + _FRESH:
+                state = _state(self.store)
+                if state != self._state:
+                    self._campaign, self._state = self._load(), state
+                self._looked = time.monotonic()
             return self._campaign
 
 

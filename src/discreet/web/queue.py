@@ -1,7 +1,7 @@
 """One annotator's questions: the next one, an answer, a skip, back to what was said, and how far they are.
 
 Guarantee: a question is reached only by whom it was assigned to, and that is stored before anything of its record is
-read for them (`Campaign.hand_out`). Whoever else asks, or asks for what does not exist, hears the same. What others
+read for them (`Campaign.next_for`). Whoever else asks, or asks for what does not exist, hears the same. What others
 said is never read here. Nothing here asks a query, trains, or costs anything.
 
 Undo goes back to the last answer, and from there further; the answer stands until another one is given, and the former
@@ -58,8 +58,8 @@ class Queue:
     def upcoming(self) -> Sheet | None:
         """The question that is shown now: the one that waits for an answer, or a new one. None: there is none."""
         campaign = self.visitor.campaign
-        found = campaign.hand_out(self.annotator, 1)
-        return self._sheet(campaign, found[0]) if found else None
+        found = campaign.next_for(self.annotator)
+        return None if found is None else self._sheet(campaign, found)
 
     def sheet(self, question_id: str) -> Sheet:
         """A question that was assigned before, with what was said to it."""
@@ -87,10 +87,8 @@ class Queue:
 
     def progress(self) -> Progress:
         """How far this annotator is."""
-        campaign = self.visitor.campaign
-        mine = {one.question_id for one in campaign.store.answers_of(self.annotator)}
-        left = sum(one.id not in mine for one in campaign.open())
-        return Progress(answered=len(mine), left=left)
+        answered, left = self.visitor.campaign.left_for(self.annotator)
+        return Progress(answered=answered, left=left)
 
     def picture(self, question_id: str) -> bytes:
         """The picture of a question, as PNG."""
