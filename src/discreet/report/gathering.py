@@ -47,12 +47,17 @@ BINS = 64
 
 
 def report_of(
-    campaign: Campaign, audience: Audience = "world", *, scores: bool = False, certificate: Path | None = None
+    campaign: Campaign,
+    audience: Audience = "world",
+    *,
+    scores: bool = False,
+    certificate: Path | Mapping[str, Any] | None = None,
 ) -> Report:
     """What ``audience`` may see of a campaign.
 
     ``scores``: count the scores of every query again, exactly; for the owner alone. ``certificate``: one that was
-    exported (and signed) before, checked against the ledger; without it, one is made.
+    exported (and signed) before, checked against the ledger; or one that this process made, if it is of the ledger's
+    last line; without it, one is made.
     """
     if audience not in get_args(Audience):
         raise BadInput(f"a report for {audience}", "there is no such audience", "Choose world or owner")
@@ -61,7 +66,7 @@ def report_of(
     steps, recipe, now = campaign.store.transitions(), campaign.recipe, campaign.standing
     plan = plan_of(campaign)
     with ledger_of(campaign.store) as ledger:
-        certified = certify(ledger) if certificate is None else _shown(campaign, certificate)
+        certified = _certified(campaign, ledger, certificate)
         paths, budget = meters_of(ledger, _claims(ledger, certified)), ledger.terms.budget
     published = {one.phase: one.facts for one in steps if one.kind == PUBLISHED}
     return Report(
@@ -81,6 +86,12 @@ def report_of(
         replanned=tuple(replanned_form(one) for one in replannings(steps)),
         owned=_owned(campaign, steps, scores=scores) if audience == "owner" else None,
     )
+
+
+def _certified(campaign: Campaign, ledger: Ledger, given: Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if isinstance(given, Path):
+        return _shown(campaign, given)
+    return given if given is not None and given["ledger"]["head"] == ledger.head else certify(ledger)
 
 
 def _shown(campaign: Campaign, path: Path) -> Mapping[str, Any]:

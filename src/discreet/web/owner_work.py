@@ -15,10 +15,12 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
+
+from fastapi import Request
 
 from discreet.campaign import Campaign
 from discreet.campaign.standing import Standing
@@ -93,7 +95,9 @@ class Worker:
         with self._guard:
             if self._running():
                 raise NotNow(
-                    _asked(verb, at.phase), "this server is at work in the campaign already", "Let it finish, or stop it"
+                    _asked(verb, at.phase),
+                    "this server is at work in the campaign already",
+                    "Let it finish, or stop it",
                 )
             now = self._hosted.campaign().standing
             if now != at or verb not in VERBS[now.step]:
@@ -185,6 +189,7 @@ class Works:
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}
         self._shown: OrderedDict[str, Confirmation] = OrderedDict()
+        self._taken: deque[str] = deque(maxlen=_MOST)
         self._guard = threading.Lock()
 
     def of(self, hosted: Hosted) -> Worker:
@@ -207,7 +212,13 @@ class Works:
             found = self._shown.get(token)
             if found is None or (found.campaign, found.by, found.verb) != (campaign, by, verb):
                 return None
+            self._taken.append(token)
             return self._shown.pop(token)
+
+    def was_taken(self, token: str) -> bool:
+        """Whether it was taken before: then what it stands for was begun, or refused."""
+        with self._guard:
+            return token in self._taken
 
     def leave(self) -> None:
         """The server ends: let work stop where it can be gone on with."""
@@ -216,3 +227,16 @@ class Works:
             one.stop()
         for one in workers:
             one.join(_LEAVING)
+
+
+def works_of(request: Request) -> Works:
+    """Of the application; made when it is first asked for."""
+    state = request.app.state
+    with _making:
+        if getattr(state, "works", None) is None:
+            state.works = Works()
+        found: Works = state.works
+    return found
+
+
+_making = threading.Lock()
