@@ -25,6 +25,7 @@ PAGES = (
     "/owner/report.css",
     "/owner/certificate",
     "/owner/certificate/file",
+    "/owner/verification",
     "/owner/exposures.csv",
     "/owner/exposures.json",
 )
@@ -330,7 +331,8 @@ def test_the_certificate_is_verified_and_can_be_saved(house, tmp_path):
     from discreet.privacy.certificate import verify
 
     browser = house.browser("olga")
-    page = browser.get("/owner/certificate")
+    assert "the worst path is" in browser.get("/owner/certificate").text
+    page = browser.get("/owner/verification")
     assert page.text.count('<span class="badge trained">holds</span>') == 2
     assert "failed" not in page.text
     (tmp_path / "certificate.json").write_bytes(browser.get("/owner/certificate/file").content)

@@ -47,9 +47,9 @@ def draw_days(figure: DayFigure) -> Markup:
     for place, (day, count) in enumerate(figure.days):
         x, tall = _LEFT + width * place, high * count / top
         if count:
-            said = tag("title", f"{day.isoformat()}: {count:,}")
+            named = tag("title", f"{day.isoformat()}: {count:,}")
             box = {"x": x + 0.14 * width, "y": _HIGH - _BOTTOM - tall, "width": 0.72 * width, "height": tall, "rx": 2.0}
-            parts.append(tag("rect", said, class_="bar", **box))
+            parts.append(tag("rect", named, class_="bar", **box))
         if (len(figure.days) - 1 - place) % every == 0:
             parts.append(_text(f"{day:%b} {day.day}", x + width / 2, _HIGH - 8, "middle"))
     said = "; ".join(f"{day.isoformat()}: {count}" for day, count in figure.days if count) or "no answer yet"

@@ -72,7 +72,7 @@ def style(_: Owner) -> Response:
 
 @router.get("/certificate")
 def certificate(found: Owner) -> Response:
-    """What is promised, in words, and whether it holds when it is computed again."""
+    """What is promised, in words."""
     campaign = found.campaign
     form = certificate_of(campaign)
     with ledger_of(campaign.store) as ledger:
@@ -82,7 +82,19 @@ def certificate(found: Owner) -> Response:
         found,
         form=form,
         claim=claim,
-        verdicts=verdicts_of(campaign, form),
+        campaign=campaign.name,
+        simulation=campaign.simulation,
+    )
+
+
+@router.get("/verification")
+def verification(found: Owner) -> Response:
+    """Whether it holds, when everything is computed again."""
+    campaign = found.campaign
+    return page(
+        "owner/verification.html",
+        found,
+        verdicts=verdicts_of(campaign, certificate_of(campaign)),
         campaign=campaign.name,
         simulation=campaign.simulation,
     )
