@@ -1,11 +1,13 @@
 """A campaign of small pictures, texts or numbers that is served: real stores, real sessions, no network."""
 
+import csv
+import json
 import re
 
 import numpy as np
 from starlette.testclient import TestClient
 
-from discreet.config import read_config
+from discreet.config import read_campaign
 from discreet.recipes.opening import create, load
 from discreet.web.app import create_app
 from discreet.web.hosting import Hosted, Hosting
@@ -40,7 +42,6 @@ learning_rate = 1.0
 engine = "reference"
 """
 PICTURES = '[pool]\npath = "pool.npz"\nkind = "npz"\nid = "id"\narray = "x"\nshape = [1, 8, 8]\nscale = 16'
-TEXTS = '[pool]\npath = "pool.csv"\nkind = "csv"\nid = "id"\ntext = "words"'
 NUMBERS = '[pool]\npath = "pool.csv"\nkind = "csv"\nid = "id"\ncolumns = ["age", "dose"]'
 
 
@@ -58,13 +59,69 @@ def written(
     return path
 
 
+SCRIPTS = (
+    "<script>window.ran = 1</script> lamp",
+    "<img src=x onerror='window.ran = 2'> lamp",
+    '"><svg onload="window.ran = 3"> lamp',
+    "{{ 7 * 7 }} ${7 * 7} lamp",
+    "<a href='javascript:window.ran = 4'>oven</a>",
+    "</div></main><iframe srcdoc='<script>parent.ran = 5</script>'></iframe> oven",
+    "<style>body { display: none }</style> oven",
+    "<form hx-post='/logout' hx-trigger='load'>oven</form>",
+)
+LABELS = ("<script>window.ran = 6</script>", "<img src=x onerror='window.ran = 7'>")
+CROWD = """format = "discreet.campaign/1"
+name = "home"
+[log]
+path = "log.csv"
+text = "query"
+person = "user"
+[gate]
+k = 10
+beta = 0.5
+[gold]
+path = "gold.csv"
+public = true
+[task]
+kind = "binary"
+classes = {classes}
+[budget]
+epsilon = "1"
+delta = "1e-2"
+unit = "person"
+[recipe]
+name = "crowd"
+[plan]
+queries = [8]
+[oracle]
+name = "web"
+[model]
+features = 64
+epochs = 2
+"""
+
+
+def crowd_of_scripts(place):
+    """A crowd campaign whose gate let out texts that are scripts, with classes that are scripts, too."""
+    with (place / "log.csv").open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["user", "query"])
+        out.writerows([f"person-{place}-{number}", text] for place, text in enumerate(SCRIPTS) for number in range(80))
+    with (place / "gold.csv").open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["text", "label"])
+        out.writerows([f"buy {number} of these", LABELS[number % 2]] for number in range(8))
+    (place / "home.toml").write_text(CROWD.format(classes=json.dumps(LABELS)), encoding="utf-8")
+    return place / "home.toml"
+
+
 class House:
     """What is served, and the tokens of those who may come: an owner, and three annotators."""
 
     def __init__(self, path, **hosting):
         self.path = path
-        self.campaign = create(read_config(path))
-        self.hosted = Hosted(lambda: load(read_config(path)))
+        self.campaign = create(read_campaign(path))
+        self.hosted = Hosted(lambda: load(read_campaign(path)))
         self.app = create_app(Hosting(campaigns=[self.hosted], **({"names": frozenset({"127.0.0.1"})} | hosting)))
         people = {"olga": "owner", "ada": "annotator", "bo": "annotator", "cy": "annotator"}
         self.tokens = {name: self.campaign.store.users.add(name, role) for name, role in people.items()}

@@ -79,7 +79,9 @@ _OURS = ("body", "path", "query", "value", "question")
 
 def _http(request: Request, error: Any) -> Response:
     """Of the framework: no such address, no such method."""
-    response = _said(request, error.status_code, "there is nothing here, or not in this way")
+    long = error.status_code == 413
+    words = "the body is too long" if long else "there is nothing here, or not in this way"
+    response = _said(request, error.status_code, words)
     response.headers.update(error.headers or {})
     return response
 

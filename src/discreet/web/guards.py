@@ -15,6 +15,7 @@ import traceback
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from discreet.web.hosting import Hosting
@@ -38,8 +39,11 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 log = logging.getLogger("discreet.web")
 
 
-class TooLong(Exception):
+class TooLong(HTTPException):
     """A body that is longer than it said, or than we take."""
+
+    def __init__(self) -> None:
+        super().__init__(413)
 
 
 class Guard:
@@ -61,8 +65,6 @@ class Guard:
                 await answer.refuse(*refused)
             else:
                 await self._app(scope, _Counted(receive, self._hosting.body_bytes), answer)
-        except TooLong:
-            await answer.refuse(413, "the body is too long")
         except Exception as error:  # noqa: BLE001 - whatever it says may quote a record, so nobody else may log it
             log.error("unexpected %s at %s", type(error).__name__, _place(error))
             await answer.refuse(500, "something went wrong here; the owner's log says where")

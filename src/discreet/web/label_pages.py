@@ -116,7 +116,8 @@ def _value(form: Posted) -> Value:
     """The classes that were sent by their numbers."""
     recipe = form.visitor.campaign.recipe
     given = form.several.get("value", ())
-    numbers = [int(one) for one in given if one.isascii() and one.isdigit() and int(one) < len(recipe.classes)]
+    known = {str(number): number for number in range(len(recipe.classes))}
+    numbers = [known[one] for one in given if one in known]
     if len(numbers) != len(given) or (not recipe.multilabel and len(numbers) != 1):
         raise BadInput("an answer", "it is none of the declared classes", "Press one of the buttons")
     chosen = tuple(recipe.classes[number] for number in numbers)
