@@ -58,7 +58,7 @@ def kept(page, name):
     page.set_viewport_size(WIDE)
 
 
-def test_an_owner_leads_a_campaign(tmp_path):
+def test_an_owner_leads_a_campaign(tmp_path):  # noqa: PLR0915 - one story, told once: a browser takes its time
     truth = digits(tmp_path)
     path = campaign_file(tmp_path, pool="pictures", classes=CLASSES, initial=40, oracle="per_question = 2")
     campaign = create(read_config(path))

@@ -7,8 +7,8 @@ from web_parts import House, written
 
 from discreet.web.attempts import Attempts
 
-SLOW = ("/certificate", "/report")
-"""Seconds each: who may see them is tried here, what they say elsewhere."""
+SLOW = ("/certificate", "/report", "/verification", "/train", "/exposures", "/exposures.csv")
+"""Seconds each, or, of exposures, with ids of records: who may see them is tried here, what they say elsewhere."""
 
 
 def test_answers_are_as_declared(tmp_path):

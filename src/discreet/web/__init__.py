@@ -8,8 +8,9 @@ or an error. Assumption: whoever can read this process's memory, its store or it
                         access.py                   who is asking: a session and its CSRF token, or a bearer token
                         login.py                    in and out
                         label_pages.py, queue.py    one annotator's questions, as pages and as a value
-                        owner.py                    the owner's pages
-                        interface.py                the JSON interface
+                        owner.py, owner_papers.py   the owner's pages; what they show is owner_board.py
+                        owner_work.py               asking and training from a page, confirmed, one at a time
+                        interface.py                the JSON interface; the owner's: owner_interface.py
 
 The web framework is imported here and nowhere below.
 """

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 
 from discreet._version import __version__
 from discreet.errors import BadInput, DiscreetError, NotNow, PoolChanged, StoreUnavailable
-from discreet.web import interface, label_pages, login, owner, owner_interface
+from discreet.web import interface, label_pages, login, owner, owner_interface, owner_papers
 from discreet.web.access import AccessRefused
 from discreet.web.attempts import Attempts
 from discreet.web.guards import Guard
@@ -42,7 +42,7 @@ def create_app(hosting: Hosting) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.hosting, app.state.attempts = hosting, Attempts()
-    for one in (login, label_pages, owner, interface, owner_interface):
+    for one in (login, label_pages, owner, owner_papers, interface, owner_interface):
         app.include_router(one.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_exception_handler(AccessRefused, _refused)

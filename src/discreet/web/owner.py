@@ -19,7 +19,6 @@ from discreet.errors import BadInput, NotNow
 from discreet.report.markup import rounded
 from discreet.report.report_figures import meter_figure
 from discreet.report.svg import draw_meter
-from discreet.web import owner_papers
 from discreet.web.access import Posted, Visitor, owner, posted_by_owner
 from discreet.web.owner_board import Board, board_of, forecast_now, open_in
 from discreet.web.owner_figures import draw_days
@@ -48,7 +47,6 @@ async def _ending(app: FastAPI) -> AsyncIterator[None]:
 
 
 router = APIRouter(prefix=HOME, include_in_schema=False, lifespan=_ending)
-router.include_router(owner_papers.router)
 
 
 @router.get("")

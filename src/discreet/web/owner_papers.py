@@ -29,7 +29,7 @@ from discreet.report.style import STYLE
 from discreet.web.access import Visitor, owner
 from discreet.web.pages import page
 
-router = APIRouter()
+router = APIRouter(prefix="/owner", include_in_schema=False)
 Owner = Annotated[Visitor, Depends(owner)]
 Audience = Literal["world", "owner"]
 STYLE_PATH = "/owner/report.css"
