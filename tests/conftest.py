@@ -46,6 +46,8 @@ THOROUGH = (
     "trainers/test_several_processes.py",
     "trainers/test_training_statistics.py",
     "tuning/test_private_search.py",
+    "web/test_web_attacks.py",
+    "web/test_web_schema.py",
 )
 
 

@@ -55,6 +55,8 @@ def test_a_released_store_is_opened_with_all_it_holds(fixture, tmp_path):
         shown = [("q0", "annotator", "ann", EARLY), ("q1", "annotator", "ann", EARLY)]
         shown.append(("q1", "hand-out", "questions-0001.csv", LATE))
         assert seen == ([] if fixture.stem == "m001_first_tables" else shown)
+        people = [(one.name, one.role, one.active) for one in storage.load("shells").users.everybody()]
+        assert people == ([("ann", "annotator", True)] if fixture.stem >= "m003" else [])
 
 
 def shape(engine):

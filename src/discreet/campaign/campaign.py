@@ -65,6 +65,7 @@ from discreet.roles import Predictor
 from discreet.storage import Told
 
 _WORK, TRUST = "working", "trust"
+_FEW = 4
 HOLD = timedelta(hours=24)
 """How long somebody who was shown a question keeps a place among those who answer it."""
 
@@ -93,7 +94,7 @@ class Campaign(CampaignView):
         """
         _check_many(n)
         if annotator is not None:
-            return self._hand_out(annotator, n)
+            return self._assigned(annotator, self.due(None), n)
         found = self.due(n)
         self.show([Shown(question_id=one.id, audience=to, kind=HANDED_OUT) for one in found])
         return found
@@ -123,8 +124,24 @@ class Campaign(CampaignView):
         """
         self.store.show(shown, most=self._per_annotator)
 
-    def _hand_out(self, annotator: str, n: int | None) -> list[Question]:
-        questions = {one.id: one for one in self.due(None)}
+    def next_for(self, annotator: str) -> Question | None:
+        """A published question for one person: the one that waits for their answer, or a new one, which is stored as
+        shown. No query is ever asked here: what people do on a page costs nothing. None: there is none for them now.
+        """
+        self._follow()
+        self._tell_known()
+        found = self.store.next_question(
+            annotator, places=self._per_question, most=self._per_annotator, hold=HOLD, enough=IMPORTED
+        )
+        self._check_records([] if found is None else [found.record])
+        return found
+
+    def left_for(self, annotator: str) -> tuple[int, int]:
+        """How many questions somebody answered, and how many are open that they did not. Audience: annotator."""
+        return self.store.left(annotator, places=self._per_question, enough=IMPORTED)
+
+    def _assigned(self, annotator: str, open_now: Sequence[Question], n: int | None) -> list[Question]:
+        questions = {one.id: one for one in open_now}
         mine = self.store.assign(
             annotator, list(questions), places=self._per_question, n=n, most=self._per_annotator, hold=HOLD
         )
@@ -138,7 +155,10 @@ class Campaign(CampaignView):
         records are passed over.
         """
         self._follow()
-        gone, questions = self.withdrawn_questions(), self.store.questions()
+        gone = self.withdrawn_questions()
+        if not isinstance(answers, Mapping):
+            answers = as_answers(answers, ())
+        questions = self.store.questions() if isinstance(answers, Mapping) else self._questions_of(answers)
         if isinstance(answers, Mapping):
             answers = {name: value for name, value in answers.items() if not self.pool.withdrew(name)}
         given = [one for one in as_answers(answers, questions, annotator=annotator) if question_of(one) not in gone]
@@ -160,6 +180,13 @@ class Campaign(CampaignView):
         with self.store.exclusive(_WORK):
             now = self.standing
             return self._answer(now.phase) if now.step == "answer" and not self.answered else 0
+
+    def _questions_of(self, answers: Sequence[Answer]) -> list[Question]:
+        """Those that are answered: a page tells one at a time."""
+        if len(answers) > _FEW:
+            return self.store.questions()
+        names = {name for one in answers if isinstance(name := question_of(one), str)}
+        return [found for name in names if (found := self.store.question(name)) is not None]
 
     def train(self, *, partial: bool = False) -> Predictor:
         """Train the phase whose questions are answered; after a crash, go on where it was.

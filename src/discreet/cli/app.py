@@ -29,6 +29,7 @@ from discreet.cli.replan import replan_command
 from discreet.cli.report import report_command
 from discreet.cli.run import run_command
 from discreet.cli.select import select_command
+from discreet.cli.serve import serve_command
 from discreet.cli.simulate import simulate_command
 from discreet.cli.status import status_command
 from discreet.cli.storage import storage_app
@@ -36,6 +37,7 @@ from discreet.cli.stream import stream_command
 from discreet.cli.tell import tell_command
 from discreet.cli.train import train_command
 from discreet.cli.tune_price import tune_price_command
+from discreet.cli.user import user_app
 from discreet.cli.verify import verify_command
 from discreet.cli.withdraw import withdraw_command
 from discreet.errors import DiscreetError
@@ -59,6 +61,8 @@ app.command("tell")(tell_command)
 app.command("train")(train_command)
 app.command("run")(run_command)
 app.command("status")(status_command)
+app.command("serve")(serve_command)
+app.add_typer(user_app)
 app.command("report")(report_command)
 app.command("gallery")(gallery_command)
 app.command("replan")(replan_command)

@@ -8,15 +8,17 @@ from typing import Any
 from discreet.errors import BadInput
 from discreet.oracles.calling import CallableOracle
 from discreet.oracles.file_oracle import FileOracle
+from discreet.oracles.pages import PageOracle
 from discreet.oracles.simulated import SimulatedOracle
 from discreet.roles import Oracle
 
-ORACLES: dict[str, type[SimulatedOracle] | type[FileOracle] | type[CallableOracle]] = {
+ORACLES: dict[str, type[SimulatedOracle] | type[FileOracle] | type[CallableOracle] | type[PageOracle]] = {
     "simulated": SimulatedOracle,
     "files": FileOracle,
     "callable": CallableOracle,
+    "web": PageOracle,
 }
-PLANNED = ("label-studio", "web", "teachers")
+PLANNED = ("label-studio", "teachers")
 
 
 def build_oracle(name: str, **options: Any) -> Oracle:

@@ -17,17 +17,21 @@ from discreet.report.style import STYLE, content_policy
 _SECTIONS = (budget_section, phases_section, labels_section, accuracy_section, scores_section, certificate_section)
 
 
-def to_html(report: Report) -> str:
-    """The whole page. The same report gives the same bytes."""
+def to_html(report: Report, *, style: str | None = None) -> str:
+    """The whole page. The same report gives the same bytes.
+
+    ``style``: where the style is, for a server whose own policy lets no page carry one; it forbids the rest itself.
+    """
+    policy = tag("meta", http_equiv="Content-Security-Policy", content=content_policy()) if style is None else None
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=content_policy()),
+        policy,
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="generator", content=f"{FORMAT} discreet {__version__}"),
         tag("title", f"{report.name}: report for the {report.audience}"),
-        tag("style", Markup(STYLE)),
+        tag("style", Markup(STYLE)) if style is None else tag("link", rel="stylesheet", href=style),
     )
     main = tag("main", _tiles(report), *(section(report) for section in _SECTIONS))
     return f"<!doctype html>\n{tag('html', head, tag('body', _header(report), main, _footer(report)), lang='en')}\n"

@@ -4,6 +4,7 @@ from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.ledger_sink import StoreSink
 from discreet.storage.opening import Storage, open_storage, upgrade_storage
 from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
+from discreet.storage.users import User, Users
 
 __all__ = [
     "CampaignStore",
@@ -13,6 +14,8 @@ __all__ = [
     "StoreSink",
     "Told",
     "Transition",
+    "User",
+    "Users",
     "WithdrawnRecord",
     "open_storage",
     "upgrade_storage",

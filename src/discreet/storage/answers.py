@@ -110,6 +110,18 @@ def read(scope: Scope, phase: int | None) -> list[Answer]:
 
 
 @steady
+def of_annotator(scope: Scope, annotator: str) -> list[Answer]:
+    """What one annotator last said to each question, in the order in which they said it."""
+    wanted = select(table).where(scope.rows(table), table.c.annotator == annotator)
+    current: dict[str, Answer] = {}
+    with scope.reading("reading the answers") as connection:
+        for row in connection.execute(wanted.order_by(table.c.told, table.c.number)):
+            current.pop(row.question, None)
+            current[row.question] = _answer(row)
+    return list(current.values())
+
+
+@steady
 def voices(scope: Scope) -> dict[str, set[str]]:
     """Who answered each question that has an answer."""
     wanted = select(table.c.question, table.c.annotator).distinct().where(scope.rows(table))

@@ -80,6 +80,9 @@ class Dialect(Protocol):
     def turn(self, path: Path, key: str, *, asked: str, doing: str, wait: float) -> AbstractContextManager[None]:
         """Be the only process, on all hosts, that does ``key`` while the block runs. ``path``: for a lock's file."""
 
+    def held(self, connection: Connection, path: Path, key: str) -> bool:
+        """Whether some process does ``key`` now, as far as can be seen without asking for a turn."""
+
     def session(self) -> Session | None:
         """That which has the turns of the running block, if there is one and it is a connection."""
 

@@ -90,6 +90,14 @@ def _fits(question: str, person: str, said: People, seen: People, places: int, m
 
 
 @steady
+def was_shown(scope: Scope, question: str, person: str) -> bool:
+    """Whether a person was shown a question, or is being shown it: it was assigned to them."""
+    mine = scope.rows(table), table.c.question == question, table.c.kind == PERSON, table.c.audience == person
+    with scope.reading("reading who was shown what") as connection:
+        return connection.execute(select(table.c.at).where(*mine)).first() is not None
+
+
+@steady
 def read(scope: Scope, audience: str | None = None) -> list[Exposure]:
     """Everything that was shown, oldest first."""
     wanted = (

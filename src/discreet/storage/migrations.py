@@ -35,6 +35,7 @@ from discreet.storage import tables
 from discreet.storage.column_types import Text
 from discreet.storage.forms import now, stamp
 from discreet.storage.sqlite import TABLE_OPTIONS
+from discreet.storage.user_tables import m003_users
 
 Migration = Callable[[Connection], None]
 
@@ -133,7 +134,7 @@ def _fact(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, nullable=False)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_first_tables, m002_exposures, m004_shared_stores)
+MIGRATIONS: tuple[Migration, ...] = (m001_first_tables, m002_exposures, m003_users, m004_shared_stores)
 
 
 def missing(connection: Connection, name: str) -> tuple[Migration, ...]:

@@ -26,7 +26,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from discreet.errors import BadInput, MissingExtra, StoreUnavailable
 from discreet.storage.dialect import WRITES, Interrupted, Session
 from discreet.storage.postgres_errors import cannot_connect, refusals, was_lost
-from discreet.storage.postgres_turns import session_of, turn
+from discreet.storage.postgres_turns import held, session_of, turn
 
 SCHEMES = ("postgresql://", "postgres://")
 OLDEST = 14
@@ -191,6 +191,10 @@ class PostgresDatabase:
     def turn(self, path: Path, key: str, *, asked: str, doing: str, wait: float) -> AbstractContextManager[None]:
         """By an advisory lock of a connection: the server lets go when the connection ends, however it ends."""
         return turn(self, path, key, asked=asked, doing=doing, wait=wait)
+
+    def held(self, connection: Connection, path: Path, key: str) -> bool:
+        """As the server's table of locks says: of any host."""
+        return held(connection, key)
 
     def session(self) -> Session | None:
         """The connection that has the turns of the running block."""

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 _PAUSE = 0.05
 _WAITS = 10.0
 """Seconds that a writer in a turn waits for another writer of the campaign."""
-_MINE = text(
-    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid() AND objsubid = 1"
+_ANYBODYS = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
     " AND classid = CAST(:high AS oid) AND objid = CAST(:low AS oid)"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+_MINE = f"{_ANYBODYS} AND pid = pg_backend_pid()"
 
 _sessions: ContextVar[dict[Any, TurnSession]] = ContextVar("_sessions", default={})  # noqa: B039 - never changed
 _of_parents: list[object] = []
@@ -74,6 +75,16 @@ def turn(database: PostgresDatabase, path: Path, key: str, *, asked: str, doing:
 def _number(key: str) -> int:
     """A lock's number: whole databases share them, so it is taken from a hash."""
     return int.from_bytes(hashlib.sha256(f"discreet turn {key}".encode()).digest()[:8], signed=True)
+
+
+def _parts(number: int) -> dict[str, str]:
+    """As the server's table of locks shows it."""
+    return {"high": str((number >> 32) & 0xFFFFFFFF), "low": str(number & 0xFFFFFFFF)}
+
+
+def held(connection: Connection, key: str) -> bool:
+    """Whether a process of any host does ``key`` now; nobody is kept from it by looking."""
+    return bool(connection.execute(text(_ANYBODYS), _parts(_number(key))).scalar())
 
 
 class TurnSession:
@@ -163,8 +174,7 @@ class _InTurn:
 
     def _check(self, connection: Connection) -> None:
         for number in self._session._held:
-            parts = {"high": str((number >> 32) & 0xFFFFFFFF), "low": str(number & 0xFFFFFFFF)}
-            if connection.execute(_MINE, parts).scalar() != 1:
+            if connection.execute(text(_MINE), _parts(number)).scalar() != 1:
                 raise _odd(self._asked)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:

@@ -121,6 +121,15 @@ def read(scope: Scope, phase: int | None) -> list[Question]:
 
 
 @steady
+def find(scope: Scope, question: str) -> Question | None:
+    """One question by its id."""
+    wanted = select(table.c.id, table.c.record, table.c.phase, table.c.place)
+    with scope.reading("reading a question") as connection:
+        row = connection.execute(wanted.where(scope.rows(table), table.c.id == question)).first()
+    return None if row is None else Question(id=row.id, record=row.record, phase=row.phase, place=row.place)
+
+
+@steady
 def cohort_members(scope: Scope, phase: int | None) -> dict[str, list[str]]:
     """Records by the cohort they entered, in the order in which they were asked. Audience: owner."""
     wanted = select(table.c.cohort, table.c.record).where(scope.rows(table), table.c.cohort.is_not(None))

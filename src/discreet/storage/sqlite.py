@@ -22,7 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from discreet.errors import DiscreetError, InvalidStore, StoreUnavailable
 from discreet.storage.dialect import WRITES, Session
-from discreet.storage.locks import locked
+from discreet.storage.locks import is_held, locked
 
 TABLE_OPTIONS: dict[str, Any] = {"sqlite_with_rowid": False}
 """Of tables with a key of several columns: one tree instead of two, an eighth less on the disk. Others ignore it."""
@@ -85,6 +85,10 @@ class SqliteFile:
     def turn(self, path: Path, key: str, *, asked: str, doing: str, wait: float) -> AbstractContextManager[None]:
         """By the lock of a file: all processes are on this host."""
         return locked(path, asked=asked, doing=doing, wait=wait)
+
+    def held(self, connection: Connection, path: Path, key: str) -> bool:
+        """As the system's table of locks says."""
+        return is_held(path)
 
     def session(self) -> Session | None:
         """None: a file's lock is no connection."""

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Column,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -72,6 +73,13 @@ records = Table(
     Column("withdrawn", Text),
     UniqueConstraint("campaign", "id"),
     **TABLE_OPTIONS,
+)
+
+Index(
+    "records_withdrawn",  # few, and looked for at every click
+    *(records.c.campaign, records.c.withdrawn),
+    sqlite_where=records.c.withdrawn.is_not(None),
+    postgresql_where=records.c.withdrawn.is_not(None),
 )
 
 transitions = Table(
