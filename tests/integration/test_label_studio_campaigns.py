@@ -245,6 +245,17 @@ def test_tokens_come_from_a_file_that_is_ones_own(place, capsys, monkeypatch):
     assert form(capsys, "labelstudio", "push", "c.toml")["pushed"] == 20
 
 
+def test_run_hands_over_and_goes_on_when_people_have_answered(place, people, capsys):
+    first = form(capsys, "run", "c.toml")
+    assert (first["phase"], first["waiting"]) == (0, 20)
+    project = form(capsys, "labelstudio", "status", "c.toml")["project"]
+    for task in people.tasks(project).values():
+        people.choose(task, "one")
+    second = form(capsys, "run", "c.toml")
+    assert second["phase"] == 1
+    assert people.count(project) == 20 + second["waiting"]
+
+
 class Labeller(threading.Thread):
     """Somebody who labels whatever appears, and is not put off when the server is away."""
 

@@ -205,7 +205,7 @@ class LabelStudioOracle:
     def _project_or_new(self) -> Project:
         found = self._project()
         if found is None:
-            found = self._server.create_project(
+            made = self._server.create_project(
                 title=f"discreet: {self._title}"[:50],  # a title has 3 to 50 letters
                 description=f"Questions of a campaign. Leave this mark for it to be found again: {self._mark}",
                 label_config=self._config,
@@ -216,6 +216,9 @@ class LabelStudioOracle:
                 show_collab_predictions=False,
                 evaluate_predictions_automatically=False,
             )
+            found = self._project() or made
+            if found.id != made.id:  # another process was faster
+                self._server.delete_project(made.id)
         elif found.people < self._per_question:
             self._server.set_people(found.id, self._per_question)
         return found

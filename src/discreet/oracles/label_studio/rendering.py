@@ -11,18 +11,16 @@ numbers, each picture is spread over its own darkest and brightest point. Small 
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import MissingExtra
 from discreet.oracles.label_studio.labeling_config import Kind
 from discreet.pools import Pool
+from discreet.pools.pictures import is_picture, png
 
-_CHANNELS = (1, 3)
 _LEAST = 240
 """Pixels of the longer side, so that a digit of 8 by 8 is seen."""
 Rendered = dict[str, Any]
@@ -32,9 +30,7 @@ def kind_of(pool: Pool) -> Kind:
     """How records of a pool are shown."""
     if pool.text is not None:
         return "text"
-    shape = tuple(pool.x.shape[1:])  # type: ignore[union-attr]
-    picture = len(shape) == 2 or (len(shape) == 3 and shape[0] in _CHANNELS)
-    return "image" if picture else "table"
+    return "image" if is_picture(tuple(pool.x.shape[1:])) else "table"  # type: ignore[union-attr]
 
 
 def rendered(pool: Pool, records: Sequence[str]) -> list[Rendered]:
@@ -75,18 +71,7 @@ def _spread(values: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 
 def _address(shades: NDArray[np.uint8]) -> str:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtra("pictures of records", "Pillow is not installed", "pip install discreet[images]") from None
-    flat = shades[0] if shades.ndim == 3 and shades.shape[0] == 1 else shades
-    picture = Image.fromarray(flat if flat.ndim == 2 else np.moveaxis(flat, 0, -1))
-    factor = -(-_LEAST // max(picture.size))
-    if factor > 1:
-        picture = picture.resize((picture.width * factor, picture.height * factor), Image.Resampling.NEAREST)
-    made = io.BytesIO()
-    picture.save(made, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(made.getvalue()).decode()}"
+    return f"data:image/png;base64,{base64.b64encode(png(shades, least=_LEAST)).decode()}"
 
 
 def _columns(pool: Pool, shape: tuple[int, ...]) -> list[str]:
