@@ -119,6 +119,9 @@ def test_three_phases_on_digits_with_a_restart_in_the_middle(label_studio, place
         tasks = people.tasks(project)
         assert all(task["data"]["image"].startswith("data:image/png;base64,") for task in tasks.values())
         fresh = [name for name in asked if asked[name] not in given]
+        if phases == 1:  # somebody thinks better of an answer of the phase before: it counts from now on
+            given[asked["0.3"]] = "five" if given[asked["0.3"]] != "five" else "six"
+            people.change(tasks["0.3"]["annotations"][0]["id"], given[asked["0.3"]])
         assert len(fresh) == pushed["pushed"] > 0
         for number, name in enumerate(fresh):
             if (phases, number) == (1, len(fresh) // 2):  # half of the answers of the second phase are given
@@ -132,6 +135,7 @@ def test_three_phases_on_digits_with_a_restart_in_the_middle(label_studio, place
             given[asked[name]] = said
         pulled = form(capsys, "labelstudio", "pull", "c.toml")
         assert (pulled["new"], pulled["open"], pulled["refused"]) == (len(fresh), 0, [])
+        assert pulled["corrected"] == (phases == 1)
         again = form(capsys, "labelstudio", "pull", "c.toml")
         assert (again["new"], again["corrected"]) == (0, 0)
         assert form(capsys, "labelstudio", "push", "c.toml")["pushed"] == 0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 labelstudio_app = typer.Typer(
     name="labelstudio",
     no_args_is_help=True,
-    help="Questions in a Label Studio server. Its token: LABEL_STUDIO_API_KEY.",
+    help="Questions in a Label Studio server. Its token: LABEL_STUDIO_API_KEY, or [oracle] token_file.",
 )
 _SHOWN = 5
 

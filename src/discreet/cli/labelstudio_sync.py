@@ -88,6 +88,8 @@ class Sync:
         """For the owner, who watches."""
         counts = self._counts
         found = f"{counts['pushed']} pushed, {counts['new']} answers, {len(self._campaign.open())} open"
+        if counts["refused"]:
+            found += f", {counts['refused']} with a label outside the classes"
         return f"{found}; the server is away" if away else found
 
 
