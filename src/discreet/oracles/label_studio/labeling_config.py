@@ -26,6 +26,7 @@ _TAGS: dict[Kind, str] = {
 _ESCAPED = {'"': "&quot;", "'": "&apos;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _VARIABLE = re.compile(r"\$\w|\{\{")
+_KEY = re.compile("[0-9a-z]")
 _MOST = 1_000_000
 
 
@@ -38,7 +39,11 @@ def labeling_config(kind: Kind, classes: Sequence[str], *, multilabel: bool) -> 
                 "its name has a control character, or what is taken for a variable there ($word, {{)",
                 "Rename the class",
             )
-    choices = "".join(f'    <Choice value="{escape(name, _ESCAPED)}"/>\n' for name in classes)
+    keys = all(_KEY.fullmatch(name) for name in classes)  # else Label Studio gives 1, 2, 3 ..., also to a class "0"
+    choices = "".join(
+        f'    <Choice value="{escape(name, _ESCAPED)}"' + (f' hotkey="{name}"' if keys else "") + "/>\n"
+        for name in classes
+    )
     how = 'choice="multiple"' if multilabel else 'choice="single" required="true"'
     return (
         f'<View>\n  {_TAGS[kind]}\n  <Choices name="{CONTROL}" toName="{RECORD}" {how} showInline="true">\n'
