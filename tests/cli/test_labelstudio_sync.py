@@ -1,9 +1,24 @@
 """How `discreet labelstudio sync` takes turns, and how long it waits. With a real server: `tests/integration`."""
 
+import numpy as np
 import pytest
 
+from discreet.cli.app import run
 from discreet.cli.labelstudio_sync import Sync
 from discreet.errors import BadInput, ServerUnavailable
+
+FILE = """format = "discreet.campaign/1"
+name = "tiny"
+pool = { path = "pool.npz", kind = "npz", id = "id", array = "x", size = 60 }
+task = { kind = "multiclass", classes = ["a", "b"] }
+budget = { epsilon = 8, delta = "1e-4" }
+recipe = { name = "private-pool" }
+plan = { initial = 20, queries = [10], batch = 10, epochs = 1, selection_epsilon = "2", accountant = "rdp" }
+scorer = { name = "entropy" }
+selector = { name = "threshold-response", threshold_epsilon = "0.5" }
+oracle = { name = "files" }
+model = { name = "linear" }
+"""
 
 
 class Turns:
@@ -41,6 +56,19 @@ def syncing(monkeypatch):
         return sync, turns, clock
 
     return made
+
+
+def test_a_campaign_whose_people_answer_elsewhere_is_refused(tmp_path, monkeypatch, capsys):
+    luck = np.random.default_rng(0)
+    np.savez(tmp_path / "pool.npz", x=luck.normal(size=(60, 4)).astype(np.float32), id=[f"r{n}" for n in range(60)])
+    (tmp_path / "c.toml").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "c.toml"]) == 0
+    for verb in ("push", "pull", "sync", "status", "remove"):
+        capsys.readouterr()
+        assert run(["labelstudio", verb, "c.toml"]) == 2
+        said = capsys.readouterr().err
+        assert "[oracle] name: it is files. Write name = 'label-studio', and url." in said
 
 
 AWAY = ServerUnavailable("reaching it", "it does not answer", "Wait")

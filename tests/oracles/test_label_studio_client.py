@@ -1,11 +1,12 @@
 """What a network and a broken server can do to requests. How the real one behaves: `tests/integration`."""
 
 import json
+import sys
 
 import httpx2
 import pytest
 
-from discreet.errors import BadInput, DiscreetError, ServerUnavailable
+from discreet.errors import BadInput, DiscreetError, MissingExtra, ServerUnavailable
 from discreet.oracles.label_studio import Client, Server, Token
 
 URL = "http://127.0.0.1:1"
@@ -143,6 +144,12 @@ def test_addresses_that_are_taken():
     for url in ("https://labels.example.org/", "http://localhost:8080", "http://[::1]:8080", "http://127.0.0.2"):
         assert Client(url, Token(value=LEGACY)).url == url.rstrip("/")
     assert Client("http://10.0.0.7", Token(value=LEGACY), plain_http=True).url == "http://10.0.0.7"
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'discreet\[labelstudio\]'"):
+        Client(URL, Token(value=LEGACY))
 
 
 def test_nothing_is_taken_from_the_environment(monkeypatch, tmp_path):

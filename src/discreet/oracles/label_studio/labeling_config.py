@@ -41,14 +41,17 @@ def labeling_config(kind: Kind, classes: Sequence[str], *, multilabel: bool) -> 
             )
     keys = all(_KEY.fullmatch(name) for name in classes)  # else Label Studio gives 1, 2, 3 ..., also to a class "0"
     choices = "".join(
-        f'    <Choice value="{escape(name, _ESCAPED)}"' + (f' hotkey="{name}"' if keys else "") + "/>\n"
-        for name in classes
+        f'    <Choice value="{escape(name, _ESCAPED)}"{_hotkey(name) if keys else ""}/>\n' for name in classes
     )
     how = 'choice="multiple"' if multilabel else 'choice="single" required="true"'
     return (
         f'<View>\n  {_TAGS[kind]}\n  <Choices name="{CONTROL}" toName="{RECORD}" {how} showInline="true">\n'
         f"{choices}  </Choices>\n</View>\n"
     )
+
+
+def _hotkey(name: str) -> str:
+    return f' hotkey="{name}"'
 
 
 def misfit(config: str, kind: Kind, classes: Sequence[str], *, multilabel: bool) -> str:
