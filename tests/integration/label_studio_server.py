@@ -51,12 +51,18 @@ class LabelStudio:
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + wait
+        try:
+            self._wait(time.monotonic() + wait)
+        except BaseException:  # nobody else would stop it
+            self.stop(kill=True)
+            raise
+        return self
+
+    def _wait(self, deadline):
         while not self.answers():
             assert self._process.poll() is None, f"Label Studio ended; see {self.data}/server.log"
             assert time.monotonic() < deadline, "Label Studio did not start"
             time.sleep(0.2)
-        return self
 
     def answers(self):
         try:

@@ -211,6 +211,20 @@ def test_a_label_outside_the_classes_is_named_and_its_question_stays_open(place,
     assert (status["tasks"], status["open"], status["open_there"], status["refused"]) == (20, 19, 19, ["0.3"])
 
 
+def test_an_account_that_is_deleted_has_one_voice_still(place, people, capsys):
+    tasks = people.tasks(form(capsys, "labelstudio", "push", "c.toml")["project"])
+    (ida, _), (bo, _) = people.join("ida"), people.join("bo")
+    people.choose(tasks["0.0"], "one", by=ida)
+    assert form(capsys, "labelstudio", "pull", "c.toml")["new"] == 1
+    people.choose(tasks["0.1"], "two", by=bo)
+    for number in (ida, bo):
+        people.send("DELETE", f"/api/users/{number}/")
+    for new in (1, 0):  # bo's, which was not pulled yet
+        assert form(capsys, "labelstudio", "pull", "c.toml")["new"] == new
+    answers = load(read_config(place / "c.toml")).store.answers()
+    assert [(one.question_id, one.value) for one in answers] == [("0.0", "one"), ("0.1", "two")]
+
+
 def test_a_withdrawn_record_is_deleted_there_too(place, people, capsys):
     project = form(capsys, "labelstudio", "push", "c.toml")["project"]
     asked = records(place)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from discreet.campaign import Campaign
 from discreet.config import AnyCampaign
 from discreet.oracles.label_studio import (
+    GONE,
     Client,
     LabelStudioOracle,
     Pushed,
@@ -93,8 +94,13 @@ def push(campaign: Campaign, oracle: LabelStudioOracle) -> PushedQuestions:
 
 
 def pull(campaign: Campaign, oracle: LabelStudioOracle) -> PulledAnswers:
-    """Tell what people submitted. People who got an account since the push are recorded as those who can see it."""
-    answers = oracle.collect()
+    """Tell what people submitted. People who got an account since the push are recorded as those who can see it.
+
+    What somebody said whose account is gone is told only where nobody is known to have said it: one voice, not two.
+    """
+    known = {(one.question_id, one.value) for one in campaign.store.answers()}
+    found = oracle.collect()
+    answers = [one for one in found if one.annotator != GONE or (one.question_id, one.value) not in known]
     read = oracle.read or NOTHING
     seen = [one for one in campaign.store.questions() if one.id in read.questions]
     if seen:

@@ -1,6 +1,6 @@
 """People who answer in a Label Studio server."""
 
-from discreet.oracles.label_studio.annotations import Read, read_tasks
+from discreet.oracles.label_studio.annotations import GONE, Read, read_tasks
 from discreet.oracles.label_studio.client import Client
 from discreet.oracles.label_studio.labeling_config import labeling_config, misfit
 from discreet.oracles.label_studio.oracle import LabelStudioOracle, Pushed, Standing, mark_of
@@ -9,6 +9,7 @@ from discreet.oracles.label_studio.server import Server
 from discreet.oracles.label_studio.tokens import VARIABLE, Token, read_token
 
 __all__ = [
+    "GONE",
     "VARIABLE",
     "Client",
     "LabelStudioOracle",
