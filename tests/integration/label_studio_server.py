@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +75,8 @@ class LabelStudio:
     def stop(self, kill=False):
         """``kill``: at any instruction."""
         if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL if kill else signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it ended by itself
+                os.killpg(self._process.pid, signal.SIGKILL if kill else signal.SIGTERM)
             self._process.wait(timeout=60)
             self._process = None
 
