@@ -93,8 +93,7 @@ def test_oracles_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "fact"),
     [
-        ("label-studio", {}, "not there yet. Choose one of simulated, files, callable"),
-        ("web", {}, "not there yet"),
+        ("web", {}, "not there yet. Choose one of simulated, files, callable"),
         ("teachers", {"votes": 3}, "not there yet"),
         ("crystal-ball", {}, "no such oracle"),
         ("simulated", {}, "it needs labels, classes, seed"),

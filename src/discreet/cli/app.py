@@ -18,6 +18,7 @@ from discreet.cli.export import export_command
 from discreet.cli.exposure import exposure_command
 from discreet.cli.gallery import gallery_command
 from discreet.cli.init import init_command
+from discreet.cli.labelstudio import labelstudio_app
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
 from discreet.cli.pool import pool_app
@@ -67,6 +68,7 @@ app.command("report")(report_command)
 app.command("gallery")(gallery_command)
 app.command("replan")(replan_command)
 app.add_typer(pool_app)
+app.add_typer(labelstudio_app)
 app.command("withdraw")(withdraw_command)
 app.command("exposure")(exposure_command)
 app.command("export")(export_command)

@@ -106,6 +106,12 @@ def oracle_of(config: AnyCampaign, campaign: Campaign) -> Oracle:
             folder.mkdir(mode=0o700, exist_ok=True)
             extra = {"text": texts} if texts else None
             return build_oracle("files", folder=folder, words=words, extra=extra, **options)
+        if table.name == "label-studio":
+            from discreet.recipes.label_studio import oracle_of as at_label_studio
+
+            oracle = at_label_studio(config, campaign)
+            oracle.check()  # before anything is charged
+            return oracle
         return build_oracle(table.name)
 
 

@@ -26,6 +26,17 @@ ELSEWHERE = (
 )
 """What discreet cannot reach."""
 
+AT_LABEL_STUDIO = (
+    "tasks about it at Label Studio: discreet labelstudio remove deletes them, and so does every push and sync; the"
+    " server's exports, backups and free database pages are its operator's"
+)
+"""Where people label there."""
+
+
+def elsewhere(config: CampaignConfig) -> tuple[str, ...]:
+    """What this command does not reach."""
+    return (AT_LABEL_STUDIO, *ELSEWHERE) if config.oracle.name == "label-studio" else ELSEWHERE
+
 
 def withdraw(
     config: CampaignConfig,
