@@ -72,67 +72,39 @@ def form_of(
     return form | ({"threshold": THRESHOLD} if form["task"] == "multilabel" else {})
 
 
-def crowd_form_of(
-    config: CrowdConfig,
-    *,
-    phase: int,
-    phases: int,
-    private: bool,
-    claim: dict[str, Any],
-    evaluation: Any,
-) -> dict[str, Any]:
+def crowd_form_of(config: CrowdConfig, **facts: Any) -> dict[str, Any]:
     """The same of a crowd campaign: a model of texts as its gate normalised them."""
-    return {
-        "format": FORMAT,
-        "simulation": config.simulation is not None,
-        "audience": "world",
-        "private": private,
-        "recipe": config.recipe.name,
-        "name": config.name,
-        "discreet": __version__,
-        "phase": phase,
-        "phases": phases,
-        "task": "classes",
-        "classes": list(config.task.classes),
+    return _of_recipe(config, facts) | {
         "model": {"name": config.model.name, "options": {}, "dropout": config.model.dropout},
         "inputs": [],
         "weights": CLASSIFIER,
         "preprocessing": {"kind": "parquet", "text": config.log.text, "normalisation": config.gate.normalisation},
-        "claim": claim,
-        "evaluation": evaluation,
     }
 
 
-def teachers_form_of(
-    config: TeachersConfig,
-    *,
-    inputs: tuple[int, ...],
-    phase: int,
-    phases: int,
-    private: bool,
-    claim: dict[str, Any],
-    evaluation: Any,
-) -> dict[str, Any]:
+def teachers_form_of(config: TeachersConfig, *, inputs: tuple[int, ...], **facts: Any) -> dict[str, Any]:
     """The same of a campaign of teachers: a student."""
     table = config.student
-    return {
-        "format": FORMAT,
-        "simulation": config.simulation is not None,
-        "audience": "world",
-        "private": private,
-        "recipe": config.recipe.name,
-        "name": config.name,
-        "discreet": __version__,
-        "phase": phase,
-        "phases": phases,
-        "task": "classes",
-        "classes": list(config.task.classes),
+    return _of_recipe(config, facts) | {
         "model": {"name": table.name, "options": dict(table.options), "dropout": 0.0, "seed": table.seed},
         "inputs": list(inputs),
         "weights": STUDENT,
         "preprocessing": _preprocessing(config),
-        "claim": claim,
-        "evaluation": evaluation,
+    }
+
+
+def _of_recipe(config: CrowdConfig | TeachersConfig, facts: dict[str, Any]) -> dict[str, Any]:
+    """What recipes of other models than DP-SGD's say alike. ``facts``: phase, phases, private, claim, evaluation."""
+    return {
+        "format": FORMAT,
+        "simulation": config.simulation is not None,
+        "audience": "world",
+        "recipe": config.recipe.name,
+        "name": config.name,
+        "discreet": __version__,
+        "task": "classes",
+        "classes": list(config.task.classes),
+        **facts,
     }
 
 

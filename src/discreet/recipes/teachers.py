@@ -3,8 +3,8 @@
     votes (once, at creation) -> what the student wants to know -> answers, charged -> train the student -> again
 
 Guarantee (docs/proofs/teachers.md): committed. Every charge of every phase follows from the file and is in the ledger's
-terms before a private record is read. Those are read once, to train teachers; their votes stay with the owner. An
-answer leaves after its charge is durable. All else reads public records and answers: post-processing.
+terms before a private record teaches anybody. Those are read once, to train teachers; their votes stay with the owner.
+An answer leaves after its charge is durable. All else reads public records and answers: post-processing.
 
 Assumptions: records of [pool] and [evaluation] are public; scaling is declared, or from public records; all records of
 a unit have its id, which is public and not derived from content.
