@@ -11,8 +11,10 @@ from cutting_proxy import AFTER, BEFORE, CuttingProxy
 
 from discreet.errors import InvalidStore, LedgerUnavailable, StoreUnavailable
 from discreet.records import Answer, Question
-from discreet.storage import migrations, open_storage, postgres, upgrade_storage
-from discreet.storage.postgres import PostgresDatabase, Transaction
+from discreet.storage import migrations, open_storage, upgrade_storage
+from discreet.storage import postgres_transactions as transactions
+from discreet.storage.postgres import PostgresDatabase
+from discreet.storage.postgres_transactions import Transaction
 from discreet.testing import check_storage
 
 pytestmark = pytest.mark.integration
@@ -128,9 +130,8 @@ def test_what_nobody_can_tell_is_said_and_the_ledger_must_be_read_again(proxied,
 def test_on_another_timeline_nobody_claims_to_know(proxied, monkeypatch):
     """A replica that was promoted may have given the number to somebody else."""
     proxy, other = proxied
-    monkeypatch.setattr(
-        postgres, "_BEGIN", postgres.text(str(postgres._BEGIN).replace("(SELECT system_id", "'1' || (SELECT system_id"))
-    )
+    begin = str(transactions._BEGIN).replace("(SELECT system_id", "'1' || (SELECT system_id")
+    monkeypatch.setattr(transactions, "_BEGIN", transactions.text(begin))
     proxy.cut(AFTER)
     with pytest.raises(StoreUnavailable, match="cannot tell"):
         told(other)

@@ -28,6 +28,7 @@ from discreet.errors import StoreUnavailable
 from discreet.storage.dialect import Session
 from discreet.storage.locks import locked
 from discreet.storage.postgres_errors import was_lost
+from discreet.storage.postgres_transactions import Transaction
 
 if TYPE_CHECKING:
     from discreet.storage.postgres import PostgresDatabase
@@ -132,11 +133,9 @@ class TurnSession:
 
 
 class _InTurn:
-    """As `postgres.Transaction`, with the turn looked at first. No generator, see there."""
+    """As `Transaction`, with the turn looked at first. No generator, see there."""
 
     def __init__(self, session: TurnSession, asked: str) -> None:
-        from discreet.storage.postgres import Transaction
-
         self._session, self._asked = session, asked
         self._inner = Transaction(lambda: session._connection, writes=True, asked=asked, patience=_WAITS, kept=True)
 
