@@ -1,5 +1,6 @@
 """The store in PostgreSQL, with a real server: its contract, kills, connections that are lost at the worst moment."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -45,6 +46,27 @@ def test_thirty_processes_killed_at_random_moments(tmp_path, url):
 @pytest.mark.long
 def test_five_hundred_processes_killed_at_random_moments(tmp_path, url):
     killed(tmp_path, url, 500)
+
+
+CAMPAIGNS = KILLS.parents[1] / "crash" / "campaign_kills.py"
+
+
+def campaigns_killed(server, tmp_path, kills):
+    """Whole campaigns, simulated and not: they go on, and end as if nothing had happened."""
+    command = [sys.executable, "-W", "error", str(CAMPAIGNS), "random", str(tmp_path), str(kills)]
+    told = {**os.environ, "DISCREET_KILLS_SERVER": str(server.place)}
+    done = subprocess.run(command, capture_output=True, text=True, env=told)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.split()[0])
+
+
+def test_campaigns_killed_at_random_moments(server, tmp_path):
+    assert campaigns_killed(server, tmp_path, 54) == 54
+
+
+@pytest.mark.long
+def test_campaigns_killed_at_many_random_moments(server, tmp_path):
+    assert campaigns_killed(server, tmp_path, 360) == 360
 
 
 # -- connections that are lost
