@@ -76,9 +76,45 @@ def config_in(place, seed):
         "model": {"name": "linear"},
         "trainer": {"learning_rate": 1.0, "engine": "reference", "checkpoint_every": 3},
         "evaluation": {"kind": "paid", "path": "../held.npz", "labels": "../held.csv", "epsilon": "0.5"},
-        "storage": {"url": "sqlite:///scan.db"},
+        "storage": {"url": store_in(place)},
     }
     return config_from_json(form if seed is None else {**form, "simulation": {"seed": seed}}, directory=place)
+
+
+SERVER = os.environ.get("DISCREET_KILLS_SERVER")
+"""The directory of a PostgreSQL server's socket, where campaigns are to be kept by one."""
+
+
+def admin():
+    import psycopg
+
+    return psycopg.connect(f"postgresql://discreet@/postgres?host={SERVER}", autocommit=True)
+
+
+def store_in(place):
+    """A file; or, where a server is named, a database of this place's own."""
+    if SERVER is None:
+        return "sqlite:///scan.db"
+    file = place / "database"
+    if not place.is_dir():  # only to make a plan
+        return f"postgresql://discreet@/none?host={SERVER}"
+    if not file.exists():
+        file.write_text(f"kills_{os.urandom(6).hex()}")
+    name = file.read_text()
+    with admin() as connection:
+        if not connection.execute("select 1 from pg_database where datname = %s", (name,)).fetchone():
+            connection.execute(f"create database {name}")
+    return f"postgresql://discreet@/{name}?host={SERVER}"
+
+
+def wait_for_the_server():
+    """It notices a moment later that a process was killed; until then that one has its turn."""
+    if SERVER is None:
+        return
+    with admin() as connection:
+        there, until = "select count(*) from pg_stat_activity where datname like 'kills%'", time.monotonic() + 30
+        while connection.execute(there).fetchone()[0] and time.monotonic() < until:
+            time.sleep(0.005)
 
 
 def label(record):
@@ -214,6 +250,7 @@ def in_child(work, *, delay=None):
         said = [json.loads(line) for line in file if line.endswith("\n")]
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) or status == 0, "a child failed by itself"
+    wait_for_the_server()
     return said, os.WIFSIGNALED(status)
 
 

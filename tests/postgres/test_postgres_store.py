@@ -1,5 +1,6 @@
 """The store in PostgreSQL, with a real server: its contract, kills, connections that are lost at the worst moment."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -8,12 +9,16 @@ from pathlib import Path
 
 import pytest
 from cutting_proxy import AFTER, BEFORE, CuttingProxy
+from sqlalchemy import Select
 
 from discreet.errors import InvalidStore, LedgerUnavailable, StoreUnavailable
 from discreet.records import Answer, Question
-from discreet.storage import migrations, open_storage, postgres, upgrade_storage
-from discreet.storage.postgres import PostgresDatabase, Transaction
+from discreet.storage import migrations, open_storage, upgrade_storage
+from discreet.storage import postgres_transactions as transactions
+from discreet.storage.postgres import PostgresDatabase
+from discreet.storage.postgres_transactions import Transaction
 from discreet.testing import check_storage
+from discreet.testing.storage_processes import check_turns
 
 pytestmark = pytest.mark.integration
 
@@ -41,6 +46,27 @@ def test_thirty_processes_killed_at_random_moments(tmp_path, url):
 @pytest.mark.long
 def test_five_hundred_processes_killed_at_random_moments(tmp_path, url):
     killed(tmp_path, url, 500)
+
+
+CAMPAIGNS = KILLS.parents[1] / "crash" / "campaign_kills.py"
+
+
+def campaigns_killed(server, tmp_path, kills):
+    """Whole campaigns, simulated and not: they go on, and end as if nothing had happened."""
+    command = [sys.executable, "-W", "error", str(CAMPAIGNS), "random", str(tmp_path), str(kills)]
+    told = {**os.environ, "DISCREET_KILLS_SERVER": str(server.place)}
+    done = subprocess.run(command, capture_output=True, text=True, env=told)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.split()[0])
+
+
+def test_campaigns_killed_at_random_moments(server, tmp_path):
+    assert campaigns_killed(server, tmp_path, 54) == 54
+
+
+@pytest.mark.long
+def test_campaigns_killed_at_many_random_moments(server, tmp_path):
+    assert campaigns_killed(server, tmp_path, 360) == 360
 
 
 # -- connections that are lost
@@ -128,9 +154,8 @@ def test_what_nobody_can_tell_is_said_and_the_ledger_must_be_read_again(proxied,
 def test_on_another_timeline_nobody_claims_to_know(proxied, monkeypatch):
     """A replica that was promoted may have given the number to somebody else."""
     proxy, other = proxied
-    monkeypatch.setattr(
-        postgres, "_BEGIN", postgres.text(str(postgres._BEGIN).replace("(SELECT system_id", "'1' || (SELECT system_id"))
-    )
+    begin = str(transactions._BEGIN).replace("(SELECT system_id", "'1' || (SELECT system_id")
+    monkeypatch.setattr(transactions, "_BEGIN", transactions.text(begin))
     proxy.cut(AFTER)
     with pytest.raises(StoreUnavailable, match="cannot tell"):
         told(other)
@@ -323,3 +348,10 @@ def test_somebody_elses_database_is_left_alone(server, url, tmp_path):
         connection.execute("create table recipes (title text)")
     with pytest.raises(InvalidStore, match="something else"):
         open_storage(url, directory=tmp_path)
+
+
+def test_writers_without_the_lock_of_their_campaign_are_caught(url, tmp_path, monkeypatch):
+    """What the contract's turns would find: two who end one log at once."""
+    monkeypatch.setattr(Select, "with_for_update", lambda self, **_: self)
+    with pytest.raises(AssertionError, match="two processes"):
+        check_turns(lambda: open_storage(url, directory=tmp_path), each=40)

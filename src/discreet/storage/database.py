@@ -76,16 +76,15 @@ class Database:
         return self.dialect.transaction(self._engine, writes=writes, asked=asked, patience=self.patience)
 
     def steadily(self, act: Callable[[], T]) -> T:
-        """``act``, done again from its beginning while connections are lost with nothing stored, for some time. Not
-        when a turn was lost with one.
+        """``act``, done again from its beginning while connections are lost with nothing stored, for some time.
+        A turn that is lost is another error.
         """
         until, pause = time.monotonic() + self.patience, _PAUSE
         while True:
             try:
                 return act()
             except Interrupted:
-                session = self.dialect.session()
-                if time.monotonic() > until or (session is not None and session.lost):
+                if time.monotonic() > until:
                     raise
                 time.sleep(pause)
                 pause = min(2 * pause, 1.0)

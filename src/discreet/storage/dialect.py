@@ -20,15 +20,11 @@ WRITES = "discreet_writes"
 
 
 class Interrupted(StoreUnavailable):
-    """The connection was lost and it is known that nothing was stored: whoever can may do it again."""
+    """The connection was lost and it is known that nothing was stored: whoever can may do it again. Never of a turn."""
 
 
 class Session(Protocol):
     """A connection that has turns, and by which everything is written that is done in them."""
-
-    @property
-    def lost(self) -> bool:
-        """Whether it is known that the connection has ended."""
 
     def writing(self, asked: str) -> AbstractContextManager[Connection]:
         """As `Dialect.transaction`; refused when the connection, and so the turn, was lost."""

@@ -1,31 +1,28 @@
-"""What is PostgreSQL's alone: addresses, settings of a transaction, reconnecting, and what a lost COMMIT did.
+"""What is PostgreSQL's alone: addresses, what a server must be, how it is shared.
 
 Guarantee: a committed transaction was written to the disk of the server (`synchronous_commit` is on for every writer,
 whatever the role or the database has as a default; a campaign that is no simulation is not written to on a server with
 `fsync` or `full_page_writes` off). Writers of a campaign take turns by the lock of its row, which each takes first, so
 none of them meets another half way: there is nothing to deadlock on. A reader sees one state of everything.
 
-A connection that cannot be had is tried again for as long as the store is patient. One that is lost before COMMIT has
-stored nothing. One that is lost in COMMIT: the server is asked what became of the transaction, by its number, and on
-another server or another timeline than before nobody claims to know.
+Connections that are lost: `postgres_transactions`. Whose turn it is: `postgres_turns`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from discreet.errors import BadInput, MissingExtra, StoreUnavailable
-from discreet.storage.dialect import WRITES, Interrupted, Session
-from discreet.storage.postgres_errors import cannot_connect, refusals, was_lost
+from discreet.storage.dialect import Session
+from discreet.storage.postgres_errors import refusals
+from discreet.storage.postgres_transactions import Transaction, facts_of, patience_of
 from discreet.storage.postgres_turns import held, session_of, turn
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -34,23 +31,8 @@ USED = 0x6469736372656574
 """The advisory lock that every connection shares; who changes tables has it alone."""
 MAKING = USED + 1
 """The one of who makes the first tables."""
-_FACTS = "discreet_facts"
-_SLOWEST = 1.0
 _CONNECTIONS = 40
 """Of one process, at most."""
-
-_BEGIN = text(
-    "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN"
-    " 'remote_apply' ELSE 'on' END, true) AS synchronous, set_config('lock_timeout', :patience, true) AS patience,"
-    " pg_current_xact_id()::text AS number, pg_backend_pid() AS process, current_setting('fsync') AS fsync,"
-    " current_setting('full_page_writes') AS pages,"
-    " (SELECT system_identifier FROM pg_control_system()) || ' ' ||"
-    " substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS server"
-)
-_BECAME = text(
-    "SELECT CASE WHEN :server = (SELECT system_identifier FROM pg_control_system()) || ' ' ||"
-    " substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) THEN pg_xact_status(CAST(:number AS xid8)) END"
-)
 
 
 def database_at(url: str, directory: Path | str | None) -> PostgresDatabase:
@@ -205,113 +187,9 @@ class PostgresDatabase:
         its disk this does not know.
         """
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text("SELECT set_config('lock_timeout', :patience, false)"), _patience(patience))
+            connection.execute(text("SELECT set_config('lock_timeout', :patience, false)"), patience_of(patience))
             try:
                 for table in ("answers", "questions", "records", "exposures", "file_pieces"):
                     connection.exec_driver_sql(f"VACUUM (FULL) {table}")
             finally:
                 connection.invalidate()  # with its setting
-
-
-def _patience(seconds: float) -> dict[str, str]:
-    return {"patience": f"{max(1, int(1000 * seconds))}ms"}
-
-
-def facts_of(connection: Connection) -> Any:
-    """What the server said when the transaction began."""
-    return connection.info[_FACTS]
-
-
-class Transaction:
-    """One transaction on a connection of its own, or on that of a turn (``kept``), which is not tried again.
-
-    No generator: one that is collected in a forked child would end what is the parent's.
-    """
-
-    def __init__(
-        self, connect: Callable[[], Connection], *, writes: bool, asked: str, patience: float, kept: bool = False
-    ) -> None:
-        self._connect, self._writes, self._asked, self._patience, self._kept = connect, writes, asked, patience, kept
-
-    def __enter__(self) -> Connection:
-        until, pause = time.monotonic() + self._patience, 0.05
-        while True:
-            try:
-                return self._begin()
-            except SQLAlchemyError as error:
-                if self._kept or not was_lost(error):
-                    raise
-                if why := cannot_connect(error, self._asked):
-                    raise why from None
-                if time.monotonic() > until:
-                    raise StoreUnavailable(
-                        self._asked, "the database cannot be reached", "See to the server and the network; try again"
-                    ) from None
-            time.sleep(pause)
-            pause = min(2 * pause, _SLOWEST)
-
-    def _begin(self) -> Connection:
-        options: dict[str, Any] = {WRITES: self._writes, "postgresql_readonly": not self._writes}
-        options["isolation_level"] = "READ COMMITTED" if self._writes else "REPEATABLE READ"
-        self._connection = self._connect()
-        try:
-            self._connection.execution_options(**options)
-            self._begun = self._connection.begin()
-            if self._writes:
-                self._facts = self._connection.execute(_BEGIN, _patience(self._patience)).one()
-                self._connection.info[_FACTS] = self._facts
-        except BaseException:
-            self._leave()
-            raise
-        return self._connection
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        try:
-            if kind is None and self._writes:
-                self._commit()
-            else:
-                with suppress(SQLAlchemyError):
-                    self._begun.rollback()
-        finally:
-            self._leave()
-
-    def _leave(self) -> None:
-        if self._kept:
-            if self._connection.in_transaction():
-                with suppress(SQLAlchemyError):
-                    self._connection.rollback()
-            return
-        with suppress(SQLAlchemyError):
-            self._connection.close()
-
-    def _commit(self) -> None:
-        try:
-            self._begun.commit()
-        except DBAPIError as error:
-            if not was_lost(error):
-                raise
-            became = self._became()
-            if became == "aborted":
-                raise Interrupted(
-                    self._asked, "the connection to the database was lost", "Try again; nothing of this was stored"
-                ) from None
-            if became != "committed":
-                raise StoreUnavailable(
-                    self._asked,
-                    "the connection was lost while this was stored, and the server cannot tell what became of it",
-                    "Look whether it is there before you do it again",
-                ) from None
-
-    def _became(self) -> str | None:
-        """Of a transaction whose COMMIT was not answered: committed, aborted, or None if nobody knows."""
-        engine = self._connection.engine
-        until, pause = time.monotonic() + max(self._patience, 10.0), 0.05
-        while time.monotonic() < until:
-            with suppress(SQLAlchemyError), engine.connect() as connection:
-                asked = {"server": self._facts.server, "number": self._facts.number}
-                found = connection.execute(_BECAME, asked).scalar()
-                if found != "in progress":
-                    return None if found is None else str(found)
-            time.sleep(pause)
-            pause = min(2 * pause, _SLOWEST)
-        return None

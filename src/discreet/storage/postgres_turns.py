@@ -25,9 +25,10 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from discreet.errors import StoreUnavailable
-from discreet.storage.dialect import Session
+from discreet.storage.dialect import Interrupted, Session
 from discreet.storage.locks import locked
 from discreet.storage.postgres_errors import was_lost
+from discreet.storage.postgres_transactions import Transaction
 
 if TYPE_CHECKING:
     from discreet.storage.postgres import PostgresDatabase
@@ -123,11 +124,6 @@ class TurnSession:
         except SQLAlchemyError as error:
             raise _lost(asked) if was_lost(error) else _odd(asked) from None
 
-    @property
-    def lost(self) -> bool:
-        """Whether it is known that the connection has ended."""
-        return self._connection.invalidated
-
     def writing(self, asked: str) -> AbstractContextManager[Connection]:
         """A transaction that the turn's own connection makes."""
         return _InTurn(self, asked)
@@ -143,11 +139,9 @@ class TurnSession:
 
 
 class _InTurn:
-    """As `postgres.Transaction`, with the turn looked at first. No generator, see there."""
+    """As `Transaction`, with the turn looked at first. No generator, see there."""
 
     def __init__(self, session: TurnSession, asked: str) -> None:
-        from discreet.storage.postgres import Transaction
-
         self._session, self._asked = session, asked
         self._inner = Transaction(lambda: session._connection, writes=True, asked=asked, patience=_WAITS, kept=True)
 
@@ -180,8 +174,12 @@ class _InTurn:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
             self._inner.__exit__(kind, error, trace)
+        except Interrupted:
+            raise _lost(self._asked) from None
         finally:
             self._session._one.release()
+        if isinstance(error, SQLAlchemyError) and was_lost(error):
+            raise _lost(self._asked) from None
 
 
 def _lost(asked: str) -> StoreUnavailable:
