@@ -15,6 +15,9 @@ from label_studio_server import LEGACY
 
 from discreet.cli.app import run
 from discreet.config import read_config
+from discreet.errors import ServerUnavailable
+from discreet.oracles.label_studio import LabelStudioOracle
+from discreet.recipes.label_studio import oracle_of, pull
 from discreet.recipes.opening import load
 from discreet.storage import open_storage
 
@@ -209,6 +212,26 @@ def test_a_label_outside_the_classes_is_named_and_its_question_stays_open(place,
     assert "ninety" not in "".join(capsys.readouterr())
     status = form(capsys, "labelstudio", "status", "c.toml")
     assert (status["tasks"], status["open"], status["open_there"], status["refused"]) == (20, 19, 19, ["0.3"])
+
+
+def test_what_was_read_and_could_not_be_told_is_read_again(place, people, capsys, monkeypatch):
+    """In one process, as `sync` is: the server dies between two requests of a pull."""
+    project = form(capsys, "labelstudio", "push", "c.toml")["project"]
+    people.choose(people.tasks(project)["0.0"], "one")
+    config = read_config(place / "c.toml")
+    campaign = load(config)
+    oracle = oracle_of(config, campaign)
+    with monkeypatch.context() as broken:
+        broken.setattr(LabelStudioOracle, "shown_to", dying)
+        with pytest.raises(ServerUnavailable):
+            pull(campaign, oracle)
+    assert campaign.store.answers() == []
+    assert pull(campaign, oracle).told.new == 1
+    assert pull(campaign, oracle).told.repeated == 1
+
+
+def dying(self, questions):
+    raise ServerUnavailable("reaching it", "it does not answer", "Wait")
 
 
 def test_an_account_that_is_deleted_has_one_voice_still(place, people, capsys):

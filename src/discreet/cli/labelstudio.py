@@ -197,7 +197,7 @@ def pulled_lines(done: PulledAnswers) -> list[str]:
     """In words."""
     told = done.told
     return [
-        f"{told.new} new answers, {told.repeated} known, {told.corrected} corrected; {done.skips} of them skips",
+        f"{told.new} new answers, {told.repeated} known, {told.corrected} corrected; {done.skips} of all are skips",
         *read_lines(done.read),
     ]
 

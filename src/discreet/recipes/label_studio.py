@@ -44,7 +44,7 @@ class PushedQuestions:
 
 @dataclass(frozen=True, kw_only=True)
 class PulledAnswers:
-    """What a pull brought. ``skips``: of the answers that are new or changed. Audience: owner."""
+    """What a pull brought. ``skips``: of all answers that stand there. Audience: owner."""
 
     told: Told
     skips: int
@@ -98,10 +98,9 @@ def pull(campaign: Campaign, oracle: LabelStudioOracle) -> PulledAnswers:
 
     What somebody said whose account is gone is told only where nobody is known to have said it: one voice, not two.
     """
+    read = oracle.look() or NOTHING  # all of it, each time: whatever fails below, the next pull has it again
     known = {(one.question_id, one.value) for one in campaign.store.answers()}
-    found = oracle.collect()
-    answers = [one for one in found if one.annotator != GONE or (one.question_id, one.value) not in known]
-    read = oracle.read or NOTHING
+    answers = [one for one in read.answers if one.annotator != GONE or (one.question_id, one.value) not in known]
     seen = [one for one in campaign.store.questions() if one.id in read.questions]
     if seen:
         campaign.store.show(oracle.shown_to(seen))  # no cap: what is there is open to them already

@@ -133,18 +133,21 @@ class LabelStudioOracle:
 
     def collect(self) -> list[Answer]:
         """Answers that are new or other than the last time; `read` says what else stands there."""
-        self._server.version()
-        self.read = self._read()
-        if self.read is None:
-            return []
+        read = self.look()
         found = [
             one
-            for one in self.read.answers
+            for one in (read.answers if read is not None else ())
             if (one.question_id, one.annotator) not in self._given
             or self._given[one.question_id, one.annotator] != one.value
         ]
         self._given |= {(one.question_id, one.annotator): one.value for one in found}
         return found
+
+    def look(self) -> Read | None:
+        """Everything that stands on the server, told before or not; None where there is no project yet."""
+        self._server.version()
+        self.read = self._read()
+        return self.read
 
     def shown_to(self, questions: Sequence[Question]) -> list[Shown]:
         """The server, and everybody who has an account there: each of them can open every task."""
