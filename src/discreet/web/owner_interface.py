@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import Response
 
 from discreet.campaign.standing import Standing
@@ -27,7 +27,18 @@ from discreet.web.owner_work import Verb, Worker, works_of
 
 router = APIRouter(prefix="/api/v1/owner", responses=REFUSALS)
 Owner = Annotated[Visitor, Depends(bearer_owner)]
-Phase = Annotated[int, Field(ge=0, le=10**6, description="The phase that is meant: where `status` says it stands.")]
+
+
+def _whole(value: Any) -> Any:
+    """2.0 is a whole number in JSON; a string or a truth value is none."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Phase = Annotated[
+    int,
+    Field(ge=0, le=10**6, description="The phase that is meant: where `status` says it stands."),
+    BeforeValidator(_whole),  # last: before it, limits would be checked behind it, and not described
+]
 
 
 class Ask(Form):
