@@ -58,10 +58,10 @@ def measured(place: Path) -> dict[str, list[float]]:
     pool(place)
     facts: dict[str, Any] = {"pool": "pictures", "classes": [str(n) for n in range(10)], "size": QUESTIONS + 500}
     path = campaign_file(place, initial=QUESTIONS, **facts)
-    _, tokens = created(path, ada="annotator")
+    _, tokens = created(path, zoe="annotator")
     found: dict[str, list[float]] = {"page ready": [], "next question": []}
     with serving(path) as (address, log), chromium(viewport={"width": 1280, "height": 800}) as page:
-        log_in(page, address, "ada", tokens["ada"])
+        log_in(page, address, "zoe", tokens["zoe"])
         for _ in range(LOADS):
             page.goto(f"{address}/label", wait_until="commit")
             page.wait_for_selector("#task img")
