@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from discreet.campaign.standing import Standing
 from discreet.errors import NotNow
+from discreet.privacy.certificate.statement import dump_certificate
 from discreet.report.exposure_table import exposure_csv, exposure_form
 from discreet.report.gathering import report_of
 from discreet.web.access import Visitor, bearer_owner
@@ -118,10 +119,15 @@ def progress(request: Request, found: Owner) -> Progress:
     return _progress(works_of(request).of(found.hosted), found)
 
 
-@router.get("/certificate", summary="What the campaign promises")
-def certificate(found: Owner) -> dict[str, Any]:
+@router.get(
+    "/certificate",
+    summary="What the campaign promises",
+    response_class=Response,
+    responses={200: {"content": {"application/json": {}}, "description": "The one text of the certificate."}},
+)
+def certificate(found: Owner) -> Response:
     """For anybody to check: `discreet verify`. Audience: world."""
-    return certificate_of(found.campaign)
+    return Response(dump_certificate(certificate_of(found.campaign)), media_type="application/json")
 
 
 @router.get("/verification", summary="Whether it holds")
