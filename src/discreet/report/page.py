@@ -22,8 +22,8 @@ _SECTIONS = (budget_section, phases_section, labels_section, accuracy_section, s
 def to_html(report: Report, *, links: Mapping[str, str] | None = None) -> str:
     """The whole page. The same report gives the same bytes.
 
-    ``links``: where the ``stylesheet`` is, and an ``icon``, for a server whose own policy lets no page carry a style; it
-    forbids the rest itself.
+    ``links``: where the ``stylesheet`` is, and an ``icon``, for a server whose own policy lets no page carry a style;
+    it forbids the rest itself.
     """
     policy = tag("meta", http_equiv="Content-Security-Policy", content=content_policy()) if links is None else None
     head = tag(
