@@ -47,15 +47,21 @@ def pool(place: Path) -> None:
 
 def measured(place: Path) -> dict[str, list[float]]:
     """Milliseconds of everything."""
-    from labelling_server import campaign_file, chromium, created, log_in, serving
+    from labelling_server import (  # type: ignore[import-not-found]
+        campaign_file,
+        chromium,
+        created,
+        log_in,
+        serving,
+    )
 
     pool(place)
     facts: dict[str, Any] = {"pool": "pictures", "classes": [str(n) for n in range(10)], "size": QUESTIONS + 500}
     path = campaign_file(place, initial=QUESTIONS, **facts)
-    _, tokens = created(path, ada="annotator")
+    _, tokens = created(path, zoe="annotator")
     found: dict[str, list[float]] = {"page ready": [], "next question": []}
     with serving(path) as (address, log), chromium(viewport={"width": 1280, "height": 800}) as page:
-        log_in(page, address, "ada", tokens["ada"])
+        log_in(page, address, "zoe", tokens["zoe"])
         for _ in range(LOADS):
             page.goto(f"{address}/label", wait_until="commit")
             page.wait_for_selector("#task img")
@@ -71,7 +77,7 @@ def measured(place: Path) -> dict[str, list[float]]:
 def processor(place: Path) -> list[float]:
     """Of the server alone, for an answer with the next question and its picture; a request in memory, no network."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "web"))
-    from web_parts import House, fields
+    from web_parts import House, fields  # type: ignore[import-not-found]
 
     house = House(place / "shown.toml")
     browser, taken = house.browser("bo"), []
@@ -94,9 +100,9 @@ def main() -> None:
     lines = [
         "# The labelling page in Chromium",
         "",
-        f"`python benchmarks/web.py`. {QUESTIONS} questions, pictures of 8 x 8, one annotator, SQLite. {platform.machine()},",
-        f"{os.cpu_count()} cores; load before {before:.1f}, after {os.getloadavg()[0]:.1f}: above the number of cores, times",
-        "of the clock are mostly waiting for other work.",
+        f"`python benchmarks/web.py`. {QUESTIONS} questions, pictures of 8 x 8, one annotator, SQLite.",
+        f"{platform.machine()}, {os.cpu_count()} cores; load before {before:.1f}, after {os.getloadavg()[0]:.1f}:",
+        "above the number of cores, times of the clock are mostly waiting for other work.",
         "",
         "| milliseconds | median | best | nine of ten below |",
         "|---|---:|---:|---:|",

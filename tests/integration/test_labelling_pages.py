@@ -76,7 +76,7 @@ def test_fifty_pictures_by_keyboard_to_the_end_of_a_phase(tmp_path):
 
 def test_a_thumb_on_a_phone_and_two_keys_at_once(tmp_path):
     digits(tmp_path)
-    path = campaign_file(tmp_path, pool="pictures", classes=["even", "odd"], initial=6)
+    path = campaign_file(tmp_path, pool="pictures", classes=["even", "odd"], initial=20)
     campaign, tokens = created(path, bo="annotator")
     options = {"is_mobile": True, "has_touch": True, "device_scale_factor": 2, "color_scheme": "dark"}
     with serving(path) as (address, _), chromium(viewport=PHONE, **options) as page:
@@ -131,7 +131,7 @@ def test_scripts_in_texts_and_labels_do_not_run(tmp_path):
 def test_the_policy_stops_a_script_that_got_in(tmp_path):
     """The second line of defence is there: a script that is planted in the page itself does not run."""
     digits(tmp_path)
-    path = campaign_file(tmp_path, pool="pictures", classes=["even", "odd"], initial=6)
+    path = campaign_file(tmp_path, pool="pictures", classes=["even", "odd"], initial=20)
     _, tokens = created(path, ada="annotator")
     with serving(path) as (address, _), chromium() as page:
         log_in(page, address, "ada", tokens["ada"])
@@ -148,7 +148,7 @@ def test_the_policy_stops_a_script_that_got_in(tmp_path):
 def test_several_labels_by_keyboard(tmp_path):
     digits(tmp_path)
     path = campaign_file(
-        tmp_path, pool="pictures", classes=["round", "straight", "closed"], kind="multilabel", initial=6
+        tmp_path, pool="pictures", classes=["round", "straight", "closed"], kind="multilabel", initial=20
     )
     campaign, tokens = created(path, ada="annotator")
     with serving(path) as (address, _), chromium(viewport={"width": 1280, "height": 800}, color_scheme="dark") as page:

@@ -6,6 +6,7 @@ import time
 import pytest
 from web_parts import House, written
 
+from discreet.privacy.certificate.verification import verify_certificate
 from discreet.records import Answer
 
 GETS = ("status", "progress", "certificate", "verification", "report", "exposures", "exposures.csv")
@@ -66,6 +67,7 @@ def test_a_phase_by_programs(fresh):
     assert (status["phase"], status["step"]) == (1, "ask")
     assert status["paths"][0]["spent"] > 0
     assert owner.get(f"{HERE}/verification").json()["ok"]
+    assert verify_certificate(owner.get(f"{HERE}/certificate").content).ok
     assert owner.get(f"{HERE}/report").json()["audience"] == "world"
     assert "owner" not in owner.get(f"{HERE}/report").json()
     assert owner.get(f"{HERE}/report?audience=owner").json()["owner"]["answers_by_annotator"] == {"ada": 8, "bo": 8}

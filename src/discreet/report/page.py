@@ -6,6 +6,8 @@ policy forbids the browser whatever the page does not need.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from discreet._version import __version__
 from discreet.report.campaign_report import FORMAT, Report
 from discreet.report.certificate_section import certificate_section
@@ -17,12 +19,13 @@ from discreet.report.style import STYLE, content_policy
 _SECTIONS = (budget_section, phases_section, labels_section, accuracy_section, scores_section, certificate_section)
 
 
-def to_html(report: Report, *, style: str | None = None) -> str:
+def to_html(report: Report, *, links: Mapping[str, str] | None = None) -> str:
     """The whole page. The same report gives the same bytes.
 
-    ``style``: where the style is, for a server whose own policy lets no page carry one; it forbids the rest itself.
+    ``links``: where the ``stylesheet`` is, and an ``icon``, for a server whose own policy lets no page carry a style;
+    it forbids the rest itself.
     """
-    policy = tag("meta", http_equiv="Content-Security-Policy", content=content_policy()) if style is None else None
+    policy = tag("meta", http_equiv="Content-Security-Policy", content=content_policy()) if links is None else None
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -31,7 +34,7 @@ def to_html(report: Report, *, style: str | None = None) -> str:
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="generator", content=f"{FORMAT} discreet {__version__}"),
         tag("title", f"{report.name}: report for the {report.audience}"),
-        tag("style", Markup(STYLE)) if style is None else tag("link", rel="stylesheet", href=style),
+        tag("style", Markup(STYLE)) if links is None else [tag("link", rel=to, href=at) for to, at in links.items()],
     )
     main = tag("main", _tiles(report), *(section(report) for section in _SECTIONS))
     return f"<!doctype html>\n{tag('html', head, tag('body', _header(report), main, _footer(report)), lang='en')}\n"

@@ -63,8 +63,13 @@ def m003_users(connection: Connection) -> None:
     for name in ("users", "sessions"):
         made.tables[name].create(connection)
     records = Table("records", made, Column("campaign", Integer), Column("withdrawn", Text)).c
-    there = {"sqlite_where": records.withdrawn.is_not(None), "postgresql_where": records.withdrawn.is_not(None)}
-    Index("records_withdrawn", records.campaign, records.withdrawn, **there).create(connection)
+    there = records.withdrawn.is_not(None)
+    Index(
+        "records_withdrawn",
+        *(records.campaign, records.withdrawn),
+        sqlite_where=there,
+        postgresql_where=there,
+    ).create(connection)
 
 
 def _campaign() -> Column[Any]:

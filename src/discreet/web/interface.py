@@ -16,7 +16,6 @@ from discreet.records import Value
 from discreet.web.access import Visitor, bearer
 from discreet.web.queue import Queue, Sheet
 
-FORMAT = "discreet.question/1"
 MOST = 1000
 """Of an id, and of labels in one answer."""
 Known = Annotated[Visitor, Depends(bearer)]
@@ -95,7 +94,7 @@ class Far(BaseModel):
 class Standing(BaseModel):
     """The question to answer now, if there is one, and what there is to choose from."""
 
-    format: Literal["discreet.question/1"] = FORMAT
+    format: Literal["discreet.question/1"] = "discreet.question/1"
     simulation: bool
     audience: Literal["annotator"] = "annotator"
     multilabel: bool

@@ -12,11 +12,12 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import Response
 
 from discreet.campaign.standing import Standing
 from discreet.errors import NotNow
+from discreet.privacy.certificate.statement import dump_certificate
 from discreet.report.exposure_table import exposure_csv, exposure_form
 from discreet.report.gathering import report_of
 from discreet.web.access import Visitor, bearer_owner
@@ -27,7 +28,18 @@ from discreet.web.owner_work import Verb, Worker, works_of
 
 router = APIRouter(prefix="/api/v1/owner", responses=REFUSALS)
 Owner = Annotated[Visitor, Depends(bearer_owner)]
-Phase = Annotated[int, Field(ge=0, le=10**6, description="The phase that is meant: where `status` says it stands.")]
+
+
+def _whole(value: Any) -> Any:
+    """2.0 is a whole number in JSON; a string or a truth value is none."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Phase = Annotated[
+    int,
+    Field(ge=0, le=10**6, description="The phase that is meant: where `status` says it stands."),
+    BeforeValidator(_whole),  # last: before it, limits would be checked behind it, and not described
+]
 
 
 class Ask(Form):
@@ -107,10 +119,15 @@ def progress(request: Request, found: Owner) -> Progress:
     return _progress(works_of(request).of(found.hosted), found)
 
 
-@router.get("/certificate", summary="What the campaign promises")
-def certificate(found: Owner) -> dict[str, Any]:
+@router.get(
+    "/certificate",
+    summary="What the campaign promises",
+    response_class=Response,
+    responses={200: {"content": {"application/json": {}}, "description": "The one text of the certificate."}},
+)
+def certificate(found: Owner) -> Response:
     """For anybody to check: `discreet verify`. Audience: world."""
-    return certificate_of(found.campaign)
+    return Response(dump_certificate(certificate_of(found.campaign)), media_type="application/json")
 
 
 @router.get("/verification", summary="Whether it holds")

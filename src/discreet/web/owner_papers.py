@@ -32,7 +32,7 @@ from discreet.web.pages import page
 router = APIRouter(prefix="/owner", include_in_schema=False)
 Owner = Annotated[Visitor, Depends(owner)]
 Audience = Literal["world", "owner"]
-STYLE_PATH = "/owner/report.css"
+LINKS = {"stylesheet": "/owner/report.css", "icon": "/static/icon.svg"}
 _certificates: dict[str, tuple[tuple[str, str], dict[str, Any]]] = {}
 _certifying = threading.Lock()
 
@@ -54,7 +54,7 @@ def papers(found: Owner) -> Response:
 @router.get("/report/{audience}")
 def report(audience: Audience, found: Owner) -> Response:
     """To read."""
-    return Response(to_html(_report(found.campaign, audience), style=STYLE_PATH), media_type="text/html")
+    return Response(to_html(_report(found.campaign, audience), links=LINKS), media_type="text/html")
 
 
 @router.get("/report/{audience}/file")

@@ -103,7 +103,8 @@ def _unscaled(pool: Pool, places: Any) -> NDArray[Any]:
 
 def _bytes(values: NDArray[Any], *, as_they_are: bool) -> NDArray[np.uint8]:
     if as_they_are or values.dtype == np.uint8:
-        return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+        exact: NDArray[np.uint8] = np.clip(np.rint(values), 0, 255).astype(np.uint8)
+        return exact
     low, high = float(values.min(initial=0)), float(values.max(initial=0))
     if low >= 0 and high <= 1:
         low, high = 0.0, 1.0
