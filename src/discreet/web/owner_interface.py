@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
+from starlette.responses import Response
 
 from discreet.web.access import Visitor, bearer_owner
 from discreet.web.interface import REFUSALS
@@ -37,10 +38,17 @@ def ask(found: Owner) -> dict[str, Any]:
     }
 
 
-@router.get("/certificate", summary="What the campaign promises")
-def certificate(found: Owner) -> dict[str, Any]:
-    """For anybody to check: `discreet verify`."""
-    return found.campaign.certificate()
+@router.get(
+    "/certificate",
+    summary="What the campaign promises",
+    response_class=Response,
+    responses={200: {"content": {"application/json": {}}, "description": "As it is exported, to the byte."}},
+)
+def certificate(found: Owner) -> Response:
+    """Saved to a file, anybody can check it: `discreet verify`."""
+    from discreet.privacy.certificate.statement import dump_certificate
+
+    return Response(dump_certificate(found.campaign.certificate()), media_type="application/json")
 
 
 @router.get("/report", summary="A report for the owner")
