@@ -1,0 +1,69 @@
+"""The JSON interface: an annotator's day, and the owner's."""
+
+import io
+import json
+
+import numpy as np
+from PIL import Image
+from web_parts import House, written
+
+from discreet.privacy.certificate.verification import verify_certificate
+
+
+def test_an_annotator_labels_by_program(house):
+    program = house.program("ada")
+    now = program.post("/api/v1/next").json()
+    assert (now["format"], now["audience"], now["classes"]) == ("discreet.question/1", "annotator", ["a", "b"])
+    assert now["progress"] == {"answered": 0, "left": 8}
+    first = now["question"]["id"]
+    picture = program.get(now["question"]["picture"])
+    assert picture.headers["content-type"] == "image/png"
+    record = next(one.record for one in house.campaign.open() if one.id == first)
+    stored = house.campaign.pool.rows(house.campaign.pool.places([record]))[0, 0]
+    pixels = np.asarray(Image.open(io.BytesIO(picture.content)))
+    assert np.corrcoef(pixels.ravel(), stored.ravel())[0, 1] > 0.999, "of that record"
+    now = program.post(f"/api/v1/questions/{first}/answer", json={"value": "a"}).json()
+    second = now["question"]["id"]
+    now = program.post(f"/api/v1/questions/{second}/skip").json()
+    back = program.post("/api/v1/undo", json={}).json()["question"]
+    assert (back["id"], back["answered"], back["said"]) == (second, True, None)
+    back = program.post("/api/v1/undo", json={"question": second}).json()["question"]
+    assert (back["id"], back["said"]) == (first, "a")
+    assert program.post("/api/v1/undo", json={"question": first}).json()["question"] is None
+    program.post(f"/api/v1/questions/{first}/answer", json={"value": "b"})
+    assert program.get("/api/v1/progress").json() == {"answered": 2, "left": 6}
+    assert {one.question_id: one.value for one in house.campaign.store.answers()} == {first: "b", second: None}
+    assert "record-" not in json.dumps(now)
+
+
+def test_the_owner_asks_and_reads(tmp_path):
+    house = House(written(tmp_path))
+    owner = house.program("olga")
+    lines = len(house.campaign.store.sink().read())
+    asked = owner.post("/api/v1/owner/ask").json()
+    assert (asked["phase"], asked["step"], asked["open"]) == (0, "answer", 8)
+    assert owner.post("/api/v1/owner/ask").json() == asked, "again, nothing happens"
+    assert house.campaign.exposures() == [], "nobody was shown anything by it"
+    status = owner.get("/api/v1/owner/status").json()
+    assert (status["format"], status["audience"], status["answers"]["open"]) == ("discreet.status/1", "owner", 8)
+    assert verify_certificate(owner.get("/api/v1/owner/certificate").content).ok
+    report = owner.get("/api/v1/owner/report").json()
+    assert report["audience"] == "owner"
+    assert len(house.campaign.store.sink().read()) >= lines
+    assert "openapi" in owner.get("/api/v1/openapi.json").json()
+    page = house.browser("olga").get("/owner")
+    assert "0 of 1, next: answer" in page.text
+
+
+def test_a_pool_that_was_extended_is_loaded_again(house, monkeypatch):
+    from discreet.config import read_config
+    from discreet.recipes.pool_changes import extend
+    from discreet.web import hosting
+
+    place = house.path.parent / "more.npz"
+    np.savez(place, id=np.array(["new-1", "new-2"]), x=np.ones((2, 1, 8, 8), dtype=np.float32))
+    before = house.hosted.campaign()
+    extend(house.campaign, read_config(house.path), place)
+    monkeypatch.setattr(hosting, "_FRESH", -1.0)
+    assert len(before.pool) == 40
+    assert len(house.hosted.campaign().pool) == 42
