@@ -19,6 +19,7 @@ from typing import Any
 from discreet.campaign.journal import Asked, Trained, TrainingBegun
 from discreet.campaign.question_names import named_questions, question_of
 from discreet.campaign.recipe import Answering, Desk
+from discreet.campaign.refusals import RefusingCampaign
 from discreet.campaign.replanning import Proposal, propose, replan, replannings, wish_of
 from discreet.campaign.sealed_steps import (
     ANSWER,
@@ -43,22 +44,19 @@ from discreet.campaign.told import (
     trust_from_bytes,
     trust_to_bytes,
 )
-from discreet.campaign.view import MODEL, CampaignView
+from discreet.campaign.view import MODEL
 from discreet.campaign.withdrawing import (
     LABELS,
     Withdrawal,
     erase,
-    manifest_key,
     mark,
-    nulled,
     records_of,
     waiting,
     withdrawn_of,
 )
-from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
+from discreet.errors import BadInput, NotNow, StoreUnavailable
 from discreet.noise import SealedPhase
 from discreet.oracles import check_answers
-from discreet.pools import macs_at
 from discreet.privacy.ledger import Ledger
 from discreet.records import HANDED_OUT, PROGRAM, Answer, Question, Shown
 from discreet.roles import Predictor
@@ -70,7 +68,7 @@ HOLD = timedelta(hours=24)
 """How long somebody who was shown a question keeps a place among those who answer it."""
 
 
-class Campaign(CampaignView):
+class Campaign(RefusingCampaign):
     """One campaign of a store, with its pool and recipe. Made by `create_campaign` and `load_campaign`.
 
     ``per_question``: how many people answer a question before it is closed. ``per_annotator``: the most questions that
@@ -312,15 +310,6 @@ class Campaign(CampaignView):
         if left:
             self.tell([Answer(question_id=one.id, value=known[one.record], annotator=IMPORTED) for one in left])
 
-    def _check_answered(self, phase: int, *, partial: bool) -> None:
-        mine = [question for question in self.open() if question.phase == phase]
-        if mine and not partial:
-            raise NotNow(
-                f"training phase {phase}",
-                "some of its questions are open",  # how many is the owner's: see status
-                "Tell their answers (a skip is one), or train with partial=True (--partial)",
-            )
-
     def _fix_labels(self, phase: int) -> None:
         """From here on the phase is trained on these labels: equal noise on other ones would show their difference."""
         found = self._labelled()
@@ -384,40 +373,6 @@ class Campaign(CampaignView):
         if waiting(self.store) and not step_begun(self.store, self.standing):
             erase(self.store, self.pool, self._folder)
             self._follow()
-
-    def _follow(self) -> None:
-        """The pool as other processes left it: with nulls for what was withdrawn meanwhile."""
-        erased = {one.id for one in self.store.withdrawn() if one.erased and one.place < len(self.pool)}
-        if erased != self.pool.withdrawn:
-            self.pool = nulled(self.store, self.pool, most=len(self.pool))
-
-    def _check_plan(self) -> None:
-        """A process that has the old plan in hand must not go on by it."""
-        if len(replannings(self.store.transitions())) != self._replanned:
-            raise NotNow(f"going on with {self.name}", "another process re-planned it", "Load the campaign again")
-
-    def _check_whole(self) -> None:
-        """A query that is begun without the newest records could not be gone on with by a process that has them."""
-        enrolled = sum(cohort.size for cohort in self.store.pool_cohorts())
-        if enrolled != len(self.pool):
-            raise PoolChanged(
-                f"asking in {self.name}",
-                f"{enrolled} records are enrolled, and this process has {len(self.pool)}",
-                "Load the campaign again",
-            )
-
-    def _check_records(self, ids: Iterable[str]) -> None:
-        """Refuse records that are not what they were when they were enrolled."""
-        wanted = [one for one in ids if one not in self.pool.withdrawn]
-        key = manifest_key(self.store)
-        stored = self.store.macs_of(wanted)
-        now = macs_at(self.pool, key, self.pool.places(wanted))
-        if any(stored.get(name) != code for name, code in now):
-            raise PoolChanged(  # how many are used, or changed, is the owner's
-                f"using records of {self.name}",
-                "some of them are not what they were when they were enrolled",
-                "Restore them; discreet pool check looks at all of them",
-            )
 
 
 def _check_many(n: int | None) -> None:

@@ -18,12 +18,13 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, se
 from discreet.errors import NotNow
 from discreet.records import PERSON, Question
 from discreet.storage.forms import check_text, now, stamp
-from discreet.storage.scope import Scope
+from discreet.storage.scope import Scope, steady
 from discreet.storage.tables import answers, exposures, questions, records
 
 Conditions = list[ColumnElement[bool]]
 
 
+@steady
 def next_question(
     scope: Scope, person: str, *, places: int, most: int | None, hold: timedelta, enough: str
 ) -> Question | None:
@@ -49,6 +50,7 @@ def next_question(
     return found
 
 
+@steady
 def left(scope: Scope, person: str, *, places: int, enough: str) -> tuple[int, int]:
     """How many questions a person answered, and how many are open that they did not answer."""
     mine = select(func.count(answers.c.question.distinct())).where(scope.rows(answers), answers.c.annotator == person)
