@@ -13,9 +13,7 @@ from discreet.oracles.pages import PageOracle
 from discreet.oracles.simulated import SimulatedOracle
 from discreet.roles import Oracle
 
-Kinds = (
-    type[SimulatedOracle] | type[FileOracle] | type[CallableOracle] | type[PageOracle] | type[LabelStudioOracle]
-)
+Kinds = type[SimulatedOracle] | type[FileOracle] | type[CallableOracle] | type[PageOracle] | type[LabelStudioOracle]
 ORACLES: dict[str, Kinds] = {
     "simulated": SimulatedOracle,
     "files": FileOracle,
