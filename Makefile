@@ -57,6 +57,7 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/stream_service.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sketches.py $(DATA)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/streams.py $(DATA)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/web.py
 	$(BIN)/python benchmarks/release_gate.py $(DATA) out
 
 clean:
