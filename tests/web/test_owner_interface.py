@@ -47,6 +47,7 @@ def test_a_phase_by_programs(fresh):
     assert begun.status_code == 202
     assert (begun.json()["verb"], begun.json()["phase"]) == ("ask", 0)
     assert waited(owner)["state"] == "done"
+    assert fresh.campaign.exposures() == [], "nobody was shown anything by it"
     assert owner.post(f"{HERE}/ask", json={"phase": 0}).status_code == 409  # asked is asked
     for name in ("ada", "bo"):
         program = fresh.program(name)

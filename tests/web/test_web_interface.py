@@ -1,13 +1,10 @@
-"""The JSON interface: an annotator's day, and the owner's."""
+"""The JSON interface: an annotator's day. The owner's is in test_owner_interface.py."""
 
 import io
 import json
 
 import numpy as np
 from PIL import Image
-from web_parts import House, written
-
-from discreet.privacy.certificate.verification import verify_certificate
 
 
 def test_an_annotator_labels_by_program(house):
@@ -34,25 +31,6 @@ def test_an_annotator_labels_by_program(house):
     assert program.get("/api/v1/progress").json() == {"answered": 2, "left": 6}
     assert {one.question_id: one.value for one in house.campaign.store.answers()} == {first: "b", second: None}
     assert "record-" not in json.dumps(now)
-
-
-def test_the_owner_asks_and_reads(tmp_path):
-    house = House(written(tmp_path))
-    owner = house.program("olga")
-    lines = len(house.campaign.store.sink().read())
-    asked = owner.post("/api/v1/owner/ask").json()
-    assert (asked["phase"], asked["step"], asked["open"]) == (0, "answer", 8)
-    assert owner.post("/api/v1/owner/ask").json() == asked, "again, nothing happens"
-    assert house.campaign.exposures() == [], "nobody was shown anything by it"
-    status = owner.get("/api/v1/owner/status").json()
-    assert (status["format"], status["audience"], status["answers"]["open"]) == ("discreet.status/1", "owner", 8)
-    assert verify_certificate(owner.get("/api/v1/owner/certificate").content).ok
-    report = owner.get("/api/v1/owner/report").json()
-    assert report["audience"] == "owner"
-    assert len(house.campaign.store.sink().read()) >= lines
-    assert "openapi" in owner.get("/api/v1/openapi.json").json()
-    page = house.browser("olga").get("/owner")
-    assert "0 of 1, next: answer" in page.text
 
 
 def test_a_pool_that_was_extended_is_loaded_again(house, monkeypatch):
