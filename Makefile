@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test thorough lint long docs bench integration clean
+.PHONY: demo test thorough lint long docs bench integration label-studio clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,7 +27,14 @@ thorough: $(STAMP)  ## attacks, kills, fuzzing and statistics: some minutes more
 
 SPARK := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[spark]"
 
-integration: $(STAMP)  ## the installed wheel, in an environment of its own; a real redis-server; a real Spark (Java 17)
+LABEL_STUDIO := out/label-studio/.installed
+
+$(LABEL_STUDIO): tests/integration/label-studio.txt
+	$(PYTHON) tests/integration/label_studio_server.py
+
+label-studio: $(LABEL_STUDIO)  ## a real Label Studio in an environment of its own: a gigabyte, some minutes, once
+
+integration: $(STAMP) $(LABEL_STUDIO)  ## the installed wheel; a real redis-server, PostgreSQL, Spark (Java 17), Chromium and Label Studio
 	$(SPARK)
 	$(BIN)/pytest -m "integration and not long"
 
@@ -57,6 +64,7 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/stream_service.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sketches.py $(DATA)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/streams.py $(DATA)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/web.py
 	$(BIN)/python benchmarks/release_gate.py $(DATA) out
 
 clean:

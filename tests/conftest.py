@@ -35,6 +35,7 @@ THOROUGH = (
     "privacy/ledger/test_exact_attack.py",
     "privacy/ledger/test_replanning_attack.py",
     "privacy/test_tuned_attack.py",
+    "recipes/test_teacher_kinds.py",
     "report/test_campaign_report.py",
     "selectors/test_hidden_attack.py",
     "selectors/test_selection_attack.py",
@@ -46,6 +47,8 @@ THOROUGH = (
     "trainers/test_several_processes.py",
     "trainers/test_training_statistics.py",
     "tuning/test_private_search.py",
+    "web/test_web_attacks.py",
+    "web/test_web_schema.py",
 )
 
 

@@ -123,7 +123,7 @@ def create_campaign(
 ) -> Campaign:
     """A campaign that survives this process: made when it is first called, the same one ever after.
 
-    storage   ``sqlite:///scan.db``, or the path of a file
+    storage   ``sqlite:///scan.db``, the path of a file, or ``postgresql://ROLE@HOST/DATABASE``
     pool      a `discreet.pools.Pool`, or the table ``[pool]`` of a campaign's file as a dict
     budget    a `Budget`, or the table ``[budget]``
     recipe    the other tables: `discreet.recipes.private_pool` makes them

@@ -112,12 +112,15 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def certificate(self) -> dict[str, Any]:
-        """What this fit promises, for anybody to check: `discreet.privacy.certificate`. Audience: world."""
-        from discreet.privacy.certificate import certify
+        """What this fit promises, for anybody to check, bound to the weights that ``predictor_.save`` stores.
+
+        See `discreet.privacy.certificate`. Audience: world.
+        """
+        from discreet.privacy.certificate import bound, certify
         from discreet.privacy.ledger import Ledger, MemorySink
 
         check_is_fitted(self)
-        return certify(Ledger.open(MemorySink(list(self.account_))))
+        return bound(certify(Ledger.open(MemorySink(list(self.account_)))), self.predictor_.weights())
 
     def __sklearn_tags__(self) -> Any:
         """NaN is taken (as a null), never refused."""

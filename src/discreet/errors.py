@@ -18,6 +18,7 @@ DiscreetError
 ├── BudgetExceeded (ValueError)        a spend the filter refused; nothing was spent
 ├── LedgerUnavailable (RuntimeError)   a ledger in use elsewhere, or whose last write is in doubt
 ├── StoreUnavailable (RuntimeError)    a campaign store that is locked, full, or cannot be reached
+├── ServerUnavailable (RuntimeError)   a labelling server that is down, or answers in another way than it should
 ├── ReceiptRefused (RuntimeError)      a draw without a valid receipt: none, spent, foreign, or for something else
 ├── ProcessFailed (RuntimeError)       one of several processes failed, ended, or was started with something else
 ├── UnsupportedEvent (TypeError)       an accountant that cannot price this event
@@ -145,6 +146,10 @@ class LedgerUnavailable(DiscreetError, RuntimeError):
 
 class StoreUnavailable(DiscreetError, RuntimeError):
     """A campaign store is locked by another process, its disk is full, or it cannot be reached. Nothing was lost."""
+
+
+class ServerUnavailable(DiscreetError, RuntimeError):
+    """A server that people label at is down, slow, or answers in a form that is not its own. Nothing was lost here."""
 
 
 class ReceiptRefused(DiscreetError, RuntimeError):

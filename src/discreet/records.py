@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from discreet.errors import BadInput
 
@@ -147,6 +147,7 @@ class Votes:
     ids       of the public records, the user's own
     classes   the names of the columns
     counts    (records, classes), whole numbers; each row sums to ``teachers``
+    unit      whose records are with one teacher: a ledger that protects another unit does not answer from them
 
     One unit of the private data is with one teacher, and moves at most one vote a row. Once there are votes, the
     private data is not needed any more.
@@ -156,11 +157,14 @@ class Votes:
     classes: tuple[str, ...]
     counts: NDArray[np.int64] = field(repr=False)
     teachers: int
+    unit: Literal["record", "person"] = "record"
 
     def __post_init__(self) -> None:
         shape = (len(self.ids), len(self.classes))
         if self.counts.shape != shape or self.counts.dtype.kind not in "iu" or len(set(self.ids)) != len(self.ids):
             raise BadInput("votes", f"they are not whole numbers of the shape {shape}, a row an id", "Count them again")
+        if self.unit not in ("record", "person"):
+            raise BadInput("votes", f"they do not know the unit {self.unit}", "Say record or person")
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             raise BadInput("votes", "there are fewer than two classes, or one of them twice", "Declare the classes")
         if self.counts.size and ((self.counts < 0).any() or (self.counts.sum(axis=1) != self.teachers).any()):

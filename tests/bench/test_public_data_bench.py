@@ -10,7 +10,8 @@ from discreet.bench import EXPERIMENTS
 from discreet.bench.public_allocation import allocate
 from discreet.bench.public_cases import PublicCase
 from discreet.bench.public_problems import PrivateRun, PublicMethod, PublicProblem, Tuning
-from discreet.bench.public_runs import checkpoints_of, run_name, scene_of, start_of, total
+from discreet.bench.public_runs import checkpoints_of, run_name, start_of, total
+from discreet.bench.public_scenes import scene_of
 from discreet.bench.public_tables import (
     checkpoint_charts,
     checkpoint_tables,

@@ -6,10 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from discreet.bench import EXPERIMENTS
+from discreet.bench import EXPERIMENTS, teacher_sets
 from discreet.bench.teacher_cases import TeacherCase, TeacherMethod, TeacherProblem
+from discreet.bench.teacher_overlap import OverlapCase, OverlapMethod, overlap_tables
 from discreet.bench.teacher_sets import teacher_set
-from discreet.bench.teacher_tables import teacher_charts, teacher_tables
+from discreet.bench.teacher_tables import chosen_cap, teacher_charts, teacher_tables
 from discreet.errors import BadInput
 
 
@@ -97,4 +98,37 @@ def test_the_grid_is_the_one_that_was_asked_for():
     cases = EXPERIMENTS["teachers-adult"].cases()
     assert {case.problem.teachers for case in cases} == {25, 100, 250, 700, 1500, 3000}
     assert {epsilon for case in cases for epsilon in case.method.epsilons} == {"0.5", "1", "2", "4", "8"}
-    assert len({case.digest for case in cases}) == len(cases) == 60
+    assert len({case.digest for case in cases}) == len(cases) == 72
+
+
+def test_caps_are_chosen_on_a_seed_that_is_not_shown():
+    def row(seed, cap, accuracy):
+        return {"seed": seed, "cap": cap, "accuracy": accuracy}
+
+    by_cap = {
+        100: [row(0, 100, 0.7), row(1, 100, 0.9), row(2, 100, 0.9)],
+        300: [row(0, 300, 0.8), row(1, 300, 0.6), row(2, 300, 0.6)],
+        900: [row(0, 900, 0.99)],
+    }
+    assert chosen_cap(by_cap) == 300  # not what the others would choose, and nothing that only the tuning seed has
+    assert chosen_cap({100: [row(1, 100, 0.9)]}) is None
+
+
+def test_active_questions_with_a_sparse_vector(monkeypatch):
+    monkeypatch.setattr(teacher_sets, "_NORMAL", {"private": 3000, "public": 200, "test": 300})
+    problem = TeacherProblem(name="normal, K=200", data="normal", teachers=200, answers=(), unstable=())
+    method = OverlapMethod(name="both", epsilons=("30",), caps=(40,), sparse=((40, 3), (200, 190)))
+    rows = []
+    teacher_set.cache_clear()
+    for seed in (0, 1):
+        case = OverlapCase(problem=problem, method=method, seed=seed)
+        rows += [{"case": case.digest, **case.names()} | one for one in case.run(None)]
+    teacher_set.cache_clear()
+    assert {row["student"] for row in rows} == {"passive", "margin", "disagreement", "refused"}
+    stable = [row for row in rows if row["aggregator"] == "sparse" and row["student"] != "refused"]
+    assert all(row["unstable_asked"] <= 3 and row["asked"] <= 40 for row in stable)
+    assert all(0 <= row["near"] <= 1 for row in stable)
+    accuracy, paid = overlap_tables(rows)
+    assert "sparse" in accuracy.markdown()
+    assert len(paid.rows) == 3
+    assert overlap_tables([row for row in rows if row["student"] == "refused"]) == []

@@ -132,6 +132,15 @@ def test_the_address_of_the_store(written, url):
     assert config.storage_url() == url
 
 
+def test_the_directory_of_a_database():
+    def directory(written):
+        return config_from(changed(("url = ", written)), directory=Path("/d")).storage_directory()
+
+    assert directory("url = 'mine.db'") is None
+    assert directory("url = 'postgresql://me@host/scans'") == Path("/d/scans.files")
+    assert directory("url = 'postgresql://me@host/scans'\ndirectory = 'keys'") == Path("/d/keys")
+
+
 def test_other_rooms_point_at_a_line():
     config = config_from(EXAMPLE, name="scan.toml")
     line = line_with('name = "entropy"')

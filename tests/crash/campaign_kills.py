@@ -76,9 +76,45 @@ def config_in(place, seed):
         "model": {"name": "linear"},
         "trainer": {"learning_rate": 1.0, "engine": "reference", "checkpoint_every": 3},
         "evaluation": {"kind": "paid", "path": "../held.npz", "labels": "../held.csv", "epsilon": "0.5"},
-        "storage": {"url": "sqlite:///scan.db"},
+        "storage": {"url": store_in(place)},
     }
     return config_from_json(form if seed is None else {**form, "simulation": {"seed": seed}}, directory=place)
+
+
+SERVER = os.environ.get("DISCREET_KILLS_SERVER")
+"""The directory of a PostgreSQL server's socket, where campaigns are to be kept by one."""
+
+
+def admin():
+    import psycopg
+
+    return psycopg.connect(f"postgresql://discreet@/postgres?host={SERVER}", autocommit=True)
+
+
+def store_in(place):
+    """A file; or, where a server is named, a database of this place's own."""
+    if SERVER is None:
+        return "sqlite:///scan.db"
+    file = place / "database"
+    if not place.is_dir():  # only to make a plan
+        return f"postgresql://discreet@/none?host={SERVER}"
+    if not file.exists():
+        file.write_text(f"kills_{os.urandom(6).hex()}")
+    name = file.read_text()
+    with admin() as connection:
+        if not connection.execute("select 1 from pg_database where datname = %s", (name,)).fetchone():
+            connection.execute(f"create database {name}")
+    return f"postgresql://discreet@/{name}?host={SERVER}"
+
+
+def wait_for_the_server():
+    """It notices a moment later that a process was killed; until then that one has its turn."""
+    if SERVER is None:
+        return
+    with admin() as connection:
+        there, until = "select count(*) from pg_stat_activity where datname like 'kills%'", time.monotonic() + 30
+        while connection.execute(there).fetchone()[0] and time.monotonic() < until:
+            time.sleep(0.005)
 
 
 def label(record):
@@ -186,7 +222,7 @@ def telling_draws(say):
         if isinstance(made, np.ndarray):
             drawn = np.ascontiguousarray(made).tobytes()
         hidden = b"" if call.inputs is None else np.ascontiguousarray(call.inputs).tobytes()
-        where = [ticket.entry.hash, ticket.slot, ticket.who, ticket.index]
+        where = [ticket.entry.hash, ticket.slot, ticket.who, ticket.index, call.parameters.get("asked", 0)]
         say("drew", where, [hashlib.sha256(part).hexdigest() for part in (drawn, hidden)])
         return made
 
@@ -214,6 +250,7 @@ def in_child(work, *, delay=None):
         said = [json.loads(line) for line in file if line.endswith("\n")]
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) or status == 0, "a child failed by itself"
+    wait_for_the_server()
     return said, os.WIFSIGNALED(status)
 
 
@@ -294,8 +331,11 @@ def reference(place, seed):
     return found
 
 
-def before_writes(data, seed, *, every):
-    """From each state between two verbs, the next verb is killed before each of its writes, then taken to its end."""
+def before_writes(data, seed, *, every, least=None):
+    """From each state between two verbs, the next verb is killed before each of its writes, then taken to its end.
+
+    ``least``: how many draws must have been made again; more than there were kills, if it is not said.
+    """
     states, kills, repeated = reference(data / f"whole-{seed}", seed), 0, 0
     for (before, _, _), (_, until, wanted) in pairwise(states):
         kill_at, killed = 0, True
@@ -308,7 +348,8 @@ def before_writes(data, seed, *, every):
                 repeated += check_said(said + the_rest(place, seed, wanted, until))
                 kills += 1
             shutil.rmtree(place)
-    assert seed is not None or repeated > kills, "too few draws were made again to show anything"
+    wanted = kills + 1 if least is None else least
+    assert seed is not None or repeated >= wanted, f"{repeated} draws were made again, too few to show anything"
     return kills
 
 

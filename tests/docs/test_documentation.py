@@ -24,6 +24,7 @@ STORIES = [
     ROOT / "docs/howto/run-a-stream.md",
     ROOT / "docs/howto/ask-a-crowd.md",
     ROOT / "docs/howto/improve-with-public-data.md",
+    ROOT / "docs/howto/run-a-campaign-of-teachers.md",
 ]
 BLOCK = re.compile(r"^( *)```(\w+)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 

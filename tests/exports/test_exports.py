@@ -153,6 +153,21 @@ def test_a_model_does_not_claim_more_than_its_certificate(campaign, tmp_path, ca
     assert "model's claim: it is not the certificate's" in capsys.readouterr().out
 
 
+def test_a_certificate_of_other_weights_is_no_certificate_of_this_model(campaign, tmp_path, capsys):
+    first = export_model(campaign, tmp_path / "first", phase=0, onnx=False).directory
+    last = export_model(campaign, tmp_path / "last", onnx=False).directory
+    assert run(["verify", str(last), "--json"]) == 0
+    content = (last / "weights.safetensors").read_bytes()
+    assert json.loads(capsys.readouterr().out)["weights"] == hashlib.sha256(content).hexdigest()
+    (last / "certificate.json").write_bytes((first / "certificate.json").read_bytes())
+    form = json.loads((last / "model.json").read_text())
+    form["files"]["certificate.json"]["sha256"] = hashlib.sha256((last / "certificate.json").read_bytes()).hexdigest()
+    (last / "model.json").write_text(json.dumps(sealed(form)))
+    with pytest.raises(InvalidCheckpoint, match="claims something else"):
+        discreet.load_model(last)
+    assert run(["verify", str(last)]) == 1
+
+
 def test_an_export_is_verified_with_its_signature_and_its_ledger(campaign, tmp_path, capsys):
     key = tmp_path / "key.pem"
     assert run(["ledger", "keygen", str(key)]) == 0

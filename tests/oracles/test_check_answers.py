@@ -93,8 +93,8 @@ def test_oracles_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "fact"),
     [
-        ("label-studio", {}, "not there yet. Choose one of simulated, files, callable"),
-        ("web", {}, "not there yet"),
+        ("teachers", {}, "not there yet. Choose one of simulated, files, callable"),
+        ("web", {"folder": "x"}, "does not take folder"),
         ("teachers", {"votes": 3}, "not there yet"),
         ("crystal-ball", {}, "no such oracle"),
         ("simulated", {}, "it needs labels, classes, seed"),

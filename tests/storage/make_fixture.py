@@ -34,6 +34,7 @@ def fill(storage):
     )
     store.show([Shown(question_id="q1", audience="ann"), Shown(question_id="q0", audience="ann")], at=EARLY)
     store.show([Shown(question_id="q1", audience="questions-0001.csv", kind=HANDED_OUT)], at=LATE)
+    store.users.add("ann", "annotator")
     store.keep_file("model", phase=0, data=b"made-up weights")
     with Ledger.create(store.sink(), adaptive(Budget(epsilon=1, delta="1e-6"))) as ledger:
         ledger.charge(event=Laplace(epsilon="0.5"), who="pool", why="count")

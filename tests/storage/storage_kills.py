@@ -1,4 +1,4 @@
-"""What test_storage_kills.py runs, `DIRECTORY KILLS`, in a process that holds little: forking it is cheap.
+"""What test_storage_kills.py runs, `DIRECTORY KILLS [URL]`, in a process that holds little: forking it is cheap.
 
 Each child publishes, answers, keeps files, takes steps and charges in a loop, and says through a pipe what it began and
 what returned. It is killed at a random moment. Then what returned must be there, and what did not, whole or absent.
@@ -57,7 +57,7 @@ def line(phase):
 
 
 def endless(place, first, say):
-    store = open_storage(place).load("kills")
+    store = opened(place).load("kills")
     say("ready")
     phase = first
     while True:
@@ -123,18 +123,23 @@ def check(store, said):
     return last
 
 
-def run(directory, kills):
-    place, chance = directory / "scan.db", random.Random(30)
-    with open_storage(place) as storage:
+def opened(place):
+    """``place``: an address, and the directory of a store that is no file."""
+    return open_storage(place[0], directory=place[1], patience=60.0)
+
+
+def run(directory, kills, url=None):
+    place, chance = (directory / "scan.db", None) if url is None else (url, directory), random.Random(30)
+    with opened(place) as storage:
         store = storage.create("kills", config={}, simulation=True)
         store.add_records((f"r{phase}-{number}", b"code") for phase in range(500) for number in range(EACH))
     last, returned = -1, 0
     for _ in range(kills):
         said = killed(place, max(last, 0) + chance.randrange(2), chance.randrange(9), chance.random() * 0.005)
         returned += len(said)
-        with open_storage(place) as storage:
+        with opened(place) as storage:
             last = check(storage.load("kills"), said)
-    with open_storage(place) as storage:
+    with opened(place) as storage:
         store = storage.load("kills")
         for _, act in steps(store, last):  # the phase that was cut off goes on
             act()
@@ -151,4 +156,4 @@ def run(directory, kills):
 
 if __name__ == "__main__":
     gc.freeze()  # a child that looks for garbage among what it was born with copies every page of it
-    run(Path(sys.argv[1]), int(sys.argv[2]))
+    run(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

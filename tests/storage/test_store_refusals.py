@@ -4,12 +4,13 @@ import os
 import resource
 import sqlite3
 import stat
+import sys
 import time
 
 import pytest
 from sqlalchemy import event
 
-from discreet.errors import BadInput, DiscreetError, InvalidStore, NoSuchCampaign, StoreUnavailable
+from discreet.errors import BadInput, DiscreetError, InvalidStore, MissingExtra, NoSuchCampaign, StoreUnavailable
 from discreet.records import Answer
 from discreet.storage import open_storage
 
@@ -179,11 +180,29 @@ def test_a_missing_directory_and_things_that_are_no_files(tmp_path):
         ("sqlite:///", "outlives"),
         ("sqlite:///:memory:", "outlives"),
         (":memory:", "outlives"),
-        ("postgresql://host/db", "SQLite file"),
+        ("mysql://me:secret@host/db", "SQLite file or in PostgreSQL"),
+        ("postgresql://me:secret@host/db", "password in it"),
+        ("postgresql://me@host/db?password=secret", "password in it"),
+        ("postgresql://me@host/db?sslpassword=secret", "password in it"),
+        ("postgresql://host", "names no database"),
+        ("postgresql://[host/db", "cannot be read"),
+        ("postgresql://host/db?nonsense=secret", "cannot be read"),
     ):
         with pytest.raises(BadInput, match=fact) as caught:
             open_storage(place)
         assert three_parts(caught.value)
+        assert "secret" not in str(caught.value)
+
+
+def test_a_database_without_its_driver(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra, match=r"discreet\[postgres\]"):
+        open_storage("postgresql://me@host/db", directory=tmp_path)
+
+
+def test_a_directory_is_for_databases_alone(tmp_path):
+    with pytest.raises(BadInput, match="beside it"):
+        open_storage(tmp_path / "scan.db", directory=tmp_path)
 
 
 def test_a_store_that_must_exist(tmp_path):

@@ -72,6 +72,26 @@ def test_disagreement_asks_less_than_everything_and_infers_rightly():
     assert accuracy(student) > 0.98
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [LogisticRegression(C=0.003), LogisticRegression(C=0.03), DecisionTreeClassifier(min_samples_leaf=20)],
+    ids=["always one class", "at first one class", "tree"],
+)
+def test_a_first_model_that_says_one_class_everywhere_is_not_believed(estimator):
+    """It labelled everything after 50 answers, by itself, and stopped."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(4000, 6))
+    y = (x @ [2.0, -1.0, 0.5, 0, 0, 0] > 2.4).astype(int)
+    student = disagreement_student(
+        x, lambda places: [CLASSES[y[p]] for p in places], classes=CLASSES, estimator=estimator, answers=600, seed=1
+    )
+    assert len(student.asked) == len(set(student.asked)) > 300
+    if not isinstance(estimator, LogisticRegression) or estimator.C > 0.01:
+        assert student.predict(x[y == 1]).any()
+    else:  # no answers make it say another: all were bought, and nothing was inferred
+        assert (len(student.asked), student.inferred) == (600, 0)
+
+
 def test_the_quadratic_oracle_is_that_of_refitting():
     """On records far from the boundary and near it, the rise of the loss says what training again says."""
     pupil = Pupil(x=X, ask=Asked(), classes=CLASSES, estimator=LogisticRegression(), seed=0)

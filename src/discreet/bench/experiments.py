@@ -63,7 +63,11 @@ from discreet.bench.stream_questions import QUESTIONS, SEEDS, questions_charts, 
 from discreet.bench.stream_sizes_and_slabs import fig_4_charts, fig_4_tables, fig_5_charts, fig_5_tables
 from discreet.bench.tables import Table
 from discreet.bench.teacher_cases import TeacherCase
+from discreet.bench.teacher_grid import SEEDS as TEACHER_SEEDS
 from discreet.bench.teacher_grid import TEACHERS_ADULT, TEACHERS_MNIST
+from discreet.bench.teacher_overlap import METHODS as OVERLAP_METHODS
+from discreet.bench.teacher_overlap import PROBLEMS as OVERLAP_PROBLEMS
+from discreet.bench.teacher_overlap import OverlapCase, overlap_tables
 from discreet.bench.teacher_tables import teacher_charts, teacher_tables
 from discreet.errors import BadInput
 
@@ -310,16 +314,25 @@ EXPERIMENTS = {
             name="teachers-adult",
             about="teachers on Adult: aggregators, students, numbers of teachers (PATE)",
             blocks=TEACHERS_ADULT,
-            seeds=5,
+            seeds=TEACHER_SEEDS,
             tables=teacher_tables,
             charts=teacher_charts,
             case=TeacherCase,
         ),
         Experiment(
+            name="teachers-overlap",
+            about="active questions and a sparse vector: the same points? together? (PATE, an open question)",
+            blocks=((OVERLAP_PROBLEMS, OVERLAP_METHODS),),
+            seeds=TEACHER_SEEDS,
+            tables=overlap_tables,
+            charts=lambda rows: [],
+            case=OverlapCase,
+        ),
+        Experiment(
             name="teachers-mnist",
             about="teachers on MNIST: aggregators, students, numbers of teachers (PATE)",
             blocks=TEACHERS_MNIST,
-            seeds=5,
+            seeds=TEACHER_SEEDS,
             tables=teacher_tables,
             charts=teacher_charts,
             case=TeacherCase,

@@ -19,7 +19,8 @@ import numpy as np
 
 from discreet.bench.intervals import Interval, mean_interval
 from discreet.bench.public_problems import PrivateRun, PublicMethod, Tuning
-from discreet.bench.public_runs import Scene, rows_of, step_of, trained
+from discreet.bench.public_runs import rows_of, step_of, trained
+from discreet.bench.public_scenes import Scene
 from discreet.bench.stream_tables import answer, difference
 from discreet.bench.tables import Table, percent
 from discreet.errors import BadInput

@@ -37,9 +37,10 @@ class PublicCase:
 
     def make_plan(self, data: Path | None, plans: Path) -> None:
         """Train that run, once for all methods."""
-        from discreet.bench.public_runs import checkpoints_of, scene_of
+        from discreet.bench.public_runs import checkpoints_of
+        from discreet.bench.public_scenes import scene_of
 
-        checkpoints_of(self.problem, scene_of(self.problem, data, self.seed), self.seed, plans)
+        checkpoints_of(self.problem, scene_of(self.problem, data, self.seed), self.seed, _shelf(plans))
 
     @property
     def labels(self) -> tuple[int, ...]:
@@ -48,15 +49,22 @@ class PublicCase:
 
     def gradients(self, data: Path | None, plans: Path) -> int:
         """Of fine-tuning; those of the private run are shared by all methods."""
-        return self.problem.tuning.epochs * sum(self.labels)
+        tuning = self.problem.tuning
+        return sum(tuning.epochs_for(count) * count * (1 + bool(tuning.recall)) for count in self.labels)
 
     def run(self, data: Path | None, plans: Path | None = None) -> list[dict[str, Any]]:
         """A row for the checkpoint, and one a number of labels."""
-        from discreet.bench.public_runs import checkpoints_of, rows_of, scene_of
+        from discreet.bench.public_runs import checkpoints_of, rows_of
+        from discreet.bench.public_scenes import scene_of
 
         problem, scene = self.problem, scene_of(self.problem, data, self.seed)
-        points = checkpoints_of(problem, scene, self.seed, plans)
+        points = checkpoints_of(problem, scene, self.seed, None if plans is None else _shelf(plans))
         return rows_of(self.method, scene, points, problem.run, problem.tuning, self.labels, self.seed)
 
     def __str__(self) -> str:
         return f"{self.problem.name}, {self.method.name}, seed {self.seed}"
+
+
+def _shelf(plans: Path) -> Path:
+    """Beside the plans of all experiments: they start from the same private runs."""
+    return plans.parent / "public-runs"

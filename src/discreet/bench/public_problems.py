@@ -34,12 +34,27 @@ class PrivateRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """Of the checkpoint, on public labels: ordinary training, the same for every method."""
+    """Of the checkpoint, on public labels: ordinary training, the same for every method and seed.
 
-    epochs: int = 20
+    Found with a seed that is in no table, on public records that were kept apart there; no test set was looked at.
+
+    epochs, steps    so many epochs; more, where they would be fewer steps
+    recall           what the checkpoint says of public records without a label counts as much as so many labels
+    shift            pictures are moved by up to so many pixels
+    """
+
+    epochs: int = 7
+    steps: int = 250
     batch: int = 64
-    learning_rate: float = 0.01
+    learning_rate: float = 0.05
     momentum: float = 0.9
+    schedule: str = "cosine"
+    recall: float = 500.0
+    shift: int = 1
+
+    def epochs_for(self, count: int) -> int:
+        """Of ``count`` labels."""
+        return max(self.epochs, -(-self.steps // -(-count // self.batch)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +67,7 @@ class PublicProblem:
     public: int = 20_000
     polluted_by: Data | None = None
     pollution: int = 0
-    labels: tuple[int, ...] = (500, 1000, 2000, 4000, 7000)
+    labels: tuple[int, ...] = (500, 1000, 2500, 7000)
     run: PrivateRun = PrivateRun()
     tuning: Tuning = Tuning()
     test: int = 10_000

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.bench.public_choosing import Seen, chosen
 from discreet.bench.public_problems import PrivateRun, PublicMethod, PublicProblem, Tuning
-from discreet.bench.sets import digest_of as files_digest
-from discreet.bench.sets import paths_of, read_set
+from discreet.bench.public_scenes import Rows, Scene
 from discreet.errors import BadInput
 from discreet.noise import Seeded
 from discreet.planning.search import least_noise
@@ -28,76 +27,10 @@ from discreet.privacy.events import Composed, DiscreteLaplace, Event, Gaussian, 
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
-from discreet.scorers import EmbeddedRows, build_scorer, pool_scores
-from discreet.selectors import (
-    DiversePublic,
-    GreedyKCentre,
-    NearPrivate,
-    RandomSelector,
-    UncertainPublic,
-    charge_selection,
-    k_means_public,
-)
 from discreet.testing.neighbours import AMPLE
 
 INTERVAL = 1e-3
 _WHO = "private"
-Rows = NDArray[Any]
-
-
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Scene:
-    """The records of one seed. ``polluted``: which public ones are of another set."""
-
-    private_x: Rows
-    private_y: Rows
-    public_x: Rows
-    public_y: Rows
-    polluted: Rows
-    test_x: Rows
-    test_y: Rows
-    made_of: str = ""
-    classes: int = 10
-
-
-def scene_of(problem: PublicProblem, data: Path | None, seed: int) -> Scene:
-    """Cut by a public seed; labels of pollution are -1: people would skip it."""
-    raw, made_of = _pictures(problem.data, data)
-    chance = np.random.default_rng(seed)
-    order = chance.permutation(len(raw.y))
-    if problem.private + problem.public > len(order):
-        raise BadInput(f"the problem {problem.name}", f"{problem.data} has {len(order)} records", "Take fewer")
-    mine, theirs = order[: problem.private], order[problem.private : problem.private + problem.public]
-    x, y = raw.x[theirs], raw.y[theirs]
-    polluted = np.zeros(len(y), dtype=bool)
-    if problem.polluted_by is not None:
-        other, named = _pictures(problem.polluted_by, data)
-        made_of += named
-        some = chance.permutation(len(other.y))[: problem.pollution]
-        x = np.concatenate([x, other.x[some]])
-        y = np.concatenate([y, np.full(len(some), -1)])
-        polluted = np.concatenate([polluted, np.ones(len(some), dtype=bool)])
-    return Scene(
-        private_x=_scaled(raw.x[mine]),
-        private_y=raw.y[mine],
-        public_x=_scaled(x),
-        public_y=y,
-        polluted=polluted,
-        test_x=_scaled(raw.test_x[: problem.test]),
-        test_y=raw.test_y[: problem.test],
-        made_of=hashlib.sha256(made_of.encode()).hexdigest()[:16],
-    )
-
-
-@lru_cache(maxsize=4)
-def _pictures(name: Any, data: Path | None) -> tuple[Any, str]:
-    return read_set(name, data), files_digest(paths_of(name, data))
-
-
-def _scaled(pictures: Rows) -> Rows:
-    """Bytes to [0, 1], with a channel."""
-    rows = np.asarray(pictures, dtype=np.float32) / 255
-    return rows[:, None] if rows.ndim == 3 else np.moveaxis(rows, -1, 1)
 
 
 # -- the private run
@@ -116,6 +49,7 @@ class Checkpoints:
         return Repeated(event=self.step, count=self.epoch * epochs)
 
 
+@lru_cache(maxsize=64)
 def step_of(run: PrivateRun, private: int) -> tuple[PoissonSampledGaussian, int]:
     """The step whose ``run.epochs`` epochs cost ``run.epsilon``, and the steps of an epoch."""
     rate, epoch = run.batch / private, max(1, round(private / run.batch))
@@ -168,7 +102,7 @@ def trained(run: PrivateRun, scene: Scene, seed: int) -> Checkpoints:
 
     step, epoch = step_of(run, len(scene.private_y))
     shape = tuple(scene.private_x.shape[1:])
-    settings = Settings(clip=run.clip, learning_rate=run.learning_rate, micro_batch=1024)
+    settings = Settings(clip=run.clip, learning_rate=run.learning_rate, micro_batch=1024, engine="compiled")
     trainer = DPSGD(
         lambda: build_model(run.model, inputs=shape, classes=scene.classes, seed=seed),
         classes=scene.classes,
@@ -191,7 +125,13 @@ def trained(run: PrivateRun, scene: Scene, seed: int) -> Checkpoints:
 
 def total(points: Checkpoints, epochs: int, looks: tuple[Event, ...], delta: float) -> float:
     """Epsilon of a checkpoint and of looking, by PLD."""
-    return max(pld_epsilons(Composed(events=(points.event(epochs), *looks)), delta, interval=INTERVAL))
+    return _epsilon(Composed(events=(points.event(epochs), *looks)), delta)
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(event: Composed, delta: float) -> float:
+    """Computed once for all cases of a process: it is the same in every seed."""
+    return max(pld_epsilons(event, delta, interval=INTERVAL))
 
 
 def start_of(method: PublicMethod, points: Checkpoints, run: PrivateRun) -> tuple[int, tuple[Event, ...]]:
@@ -227,66 +167,33 @@ def filled(method: PublicMethod, points: Checkpoints, run: PrivateRun) -> Decima
     return (Decimal(low) / 100).quantize(Decimal("0.01"), rounding=ROUND_FLOOR)
 
 
-# -- choosing, and learning from what was chosen
-
-
-def chosen(method: PublicMethod, scene: Scene, model: Any, count: int, looks: tuple[Event, ...], seed: int) -> Rows:
-    """Places of ``count`` public records."""
-    ids = [str(place) for place in range(len(scene.public_y))]
-    source = Seeded(seed)
-    given: dict[str, Any] = {"ids": ids, "k": count, "scores": None}
-    if method.choice == "random":
-        return _places(RandomSelector(source=source).select(ids=ids, k=count))
-    scorer = build_scorer(
-        "logit-difference" if method.choice == "logit-difference" else "entropy", classes=scene.classes
-    )
-    if method.choice not in ("k-means", "greedy-k-centre"):
-        given["scores"] = pool_scores(scorer, model, scene.public_x)
-    if method.choice in ("entropy", "logit-difference"):
-        return _places(UncertainPublic(source=source).select(**given))
-    given["embeddings"] = EmbeddedRows(model, scene.public_x)
-    uncertain = min(len(ids), method.times * count)
-    if method.choice == "near-private":
-        ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=source)
-        noise, counts = looks
-        assert isinstance(noise, Gaussian)
-        assert isinstance(counts, DiscreteLaplace)
-        selector = NearPrivate(
-            support_epsilon=counts.epsilon,
-            noise_multiplier=noise.noise_multiplier,
-            uncertain=uncertain,
-            components=method.components,
-        )
-        paid = charge_selection(ledger, selector, k=count, pool_size=len(ids), who=_WHO, why="selection")
-        return _places(
-            selector.select(
-                **given,
-                receipt=paid,
-                private_scores=pool_scores(scorer, model, scene.private_x),
-                private_embeddings=EmbeddedRows(model, scene.private_x),
-            )
-        )
-    options: dict[str, Any] = {"components": method.components, "source": source}
-    if method.choice == "greedy-k-centre":
-        return _places(GreedyKCentre(**options).select(**given))
-    options |= {"each": method.each, "seed": seed}
-    if method.choice == "k-means":
-        return _places(k_means_public(**options).select(**given))
-    return _places(DiversePublic(uncertain=uncertain, **options).select(**given))
-
-
-def _places(found: Any) -> Rows:
-    return np.array([int(one) for one in found.ids], dtype=np.int64)
+# -- learning from what was chosen
 
 
 def tuned(start: Any, scene: Scene, places: Rows, tuning: Tuning, seed: int) -> Any:
     """The checkpoint after ordinary training on what people said of these records; pollution is skipped."""
-    from discreet.trainers.dp_sgd import CohortRecords, Settings
+    from discreet.trainers.dp_sgd import MISSING, CohortRecords, RandomShift, Settings
     from discreet.trainers.fine_tune import FineTuning
 
-    settings = Settings(learning_rate=tuning.learning_rate, optimizer_options={"momentum": tuning.momentum})
-    learner = FineTuning(settings=settings, epochs=tuning.epochs, batch=tuning.batch, seed=seed)
-    return learner.train(start, CohortRecords(x=scene.public_x[places], y=scene.public_y[places]))
+    settings = Settings(
+        learning_rate=tuning.learning_rate,
+        optimizer_options={"momentum": tuning.momentum},
+        schedule=tuning.schedule,
+        augment=(RandomShift(tuning.shift),) if tuning.shift else (),
+    )
+    learner = FineTuning(
+        settings=settings,
+        epochs=tuning.epochs_for(max(1, int((scene.public_y[places] != MISSING).sum()))),
+        batch=tuning.batch,
+        seed=seed,
+        recall=tuning.recall,
+    )
+    rest = np.setdiff1d(np.arange(len(scene.public_y)), places)
+    return learner.train(
+        start,
+        CohortRecords(x=scene.public_x[places], y=scene.public_y[places]),
+        pool=CohortRecords(x=scene.public_x[rest], y=np.full(len(rest), MISSING)),
+    )
 
 
 def accuracy(model: Any, scene: Scene) -> float:
@@ -323,8 +230,9 @@ def rows_of(
         "made_of": scene.made_of,
     }
     rows: list[dict[str, Any]] = [{"labels": 0, "accuracy": before, "polluted": None} | common]
+    seen = Seen(scene, model, method.choice)
     for count in labels:
-        places = chosen(method, scene, model, count, looks, seed)
+        places = chosen(method, scene, seen, count, looks, seed)
         made = tuned(start, scene, places, tuning, seed)
         share = float(scene.polluted[places].mean()) if scene.polluted.any() else None
         rows.append({"labels": count, "accuracy": accuracy(made, scene), "polluted": share} | common)

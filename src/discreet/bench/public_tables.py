@@ -85,7 +85,7 @@ def _questions(rows: Sequence[Row], problem: str) -> Table:
     for count in counts:
         for method in methods:
             gap = difference(_by_seed(rows, method, count), _by_seed(rows, method, count, "checkpoint"))
-            if gap is not None and method in (DIVERSE, NEAR):
+            if gap is not None:
                 lines.append((f"{method} over its checkpoint", f"{count} labels", points_of(gap), answer(gap)))
         for better, other in [(DIVERSE, one) for one in methods if one not in (DIVERSE, NEAR)] + [(NEAR, DIVERSE)]:
             gap = difference(_by_seed(rows, better, count), _by_seed(rows, other, count))

@@ -96,7 +96,7 @@ class TeacherCase:
     def run(self, data: Path | None, plans: Path | None = None) -> list[dict[str, Any]]:
         """Rows of free baselines, then of every price."""
         whole = teacher_set(self.problem.data, data, self.seed)
-        votes = _votes(self.problem, data, self.seed)
+        votes = votes_of(self.problem, data, self.seed)
         common = {"made_of": whole.made_of, "teachers": self.problem.teachers}
         return [row | common for row in (*_free(whole, votes, self.problem), *self._paid(whole, votes))]
 
@@ -111,14 +111,15 @@ class TeacherCase:
                         continue
                     about |= {"cap": price.answers, "unstable": getattr(price, "unstable", None)}
                     for student in self.method.students:
-                        yield about | _asked(whole, votes, price, student, self.seed, majority)
+                        yield about | asked_of(whole, votes, price, student, self.seed, majority)
 
     def __str__(self) -> str:
         return f"{self.problem.name}, {self.method.name}, seed {self.seed}"
 
 
 @lru_cache(maxsize=1)
-def _votes(problem: TeacherProblem, data: Path | None, seed: int) -> Votes:
+def votes_of(problem: TeacherProblem, data: Path | None, seed: int) -> Votes:
+    """Of logistic regressions; made once for all that is tried on them."""
     from sklearn.linear_model import LogisticRegression
 
     from discreet.trainers.teachers import train_teachers
@@ -138,7 +139,8 @@ def _votes(problem: TeacherProblem, data: Path | None, seed: int) -> Votes:
 
 
 @lru_cache(maxsize=1024)
-def _price(aggregator: str, epsilon: str, teachers: int, classes: int, answers: int, unstable: int) -> VotePrice:
+def priced(aggregator: str, epsilon: str, teachers: int, classes: int, answers: int, unstable: int) -> VotePrice:
+    """At the delta of all cases; made once."""
     budget = Budget(epsilon=epsilon, delta=DELTA)
     return price_answers(
         aggregator, budget=budget, teachers=teachers, classes=classes, answers=answers, unstable=unstable
@@ -153,14 +155,15 @@ def _prices(
     for number in problem.unstable if sparse else problem.answers:
         answers, unstable = (public, min(number, public)) if sparse else (min(number, public), 1)
         try:
-            yield _price(aggregator, epsilon, problem.teachers, classes, answers, unstable)
+            yield priced(aggregator, epsilon, problem.teachers, classes, answers, unstable)
         except InfeasiblePlan as refused:
             yield refused
 
 
-def _asked(
+def asked_of(
     whole: TeacherSet, votes: Votes, price: VotePrice, student: str, seed: int, majority: NDArray[np.int64]
 ) -> dict[str, Any]:
+    """A student that asks for this price: what it asked, what it heard, how good it is."""
     ledger = Ledger.create(MemorySink(), price.terms(), source=Seeded(seed))
     oracle = TeacherOracle(votes, price=price, ledger=ledger)
 
@@ -184,7 +187,7 @@ def _asked(
         "as_majority": float((codes == majority[places[heard]]).mean()) if heard.any() else None,
         "right": float((codes == whole.public_y[places[heard]]).mean()) if heard.any() else None,
         "inferred": made.inferred,
-        "asked_places": json.dumps(sorted(map(int, places))) if student == "disagreement" else None,
+        "asked_places": json.dumps(sorted(map(int, places))) if student != "passive, voting" else None,
         "places": json.dumps(sorted(int(place) for place, known in zip(places, heard, strict=True) if not known)),
     }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from discreet.bench.teacher_cases import TeacherMethod, TeacherProblem
 
+SEEDS = 6
+"""The first chooses caps (`discreet.bench.teacher_tables`); the others are reported."""
 EPSILONS = ("0.5", "1", "2", "4", "8")
 STUDENTS = ("passive", "passive, pseudo-labels", "passive, voting", "margin", "disagreement")
 GAUSSIAN = TeacherMethod(name="gaussian, all students", aggregators=("gaussian",), epsilons=EPSILONS, students=STUDENTS)

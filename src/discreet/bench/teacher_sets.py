@@ -2,6 +2,7 @@
 
     adult   the census files adult.data.gz and adult.test.gz: numbers standardised, words as one column each
     mnist   IDX files: 50 principal components of the public pictures
+    normal  made up: ten normal columns, a linear rule, 2% of the labels turned; as many private records as one likes
 
 Everything that prepares records (means, components, the list of words) is of the public 20% alone.
 """
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from discreet.bench.sets import digest_of, paths_of, read_set
 from discreet.errors import BadInput
 
-TeacherData = Literal["adult", "mnist"]
+TeacherData = Literal["adult", "mnist", "normal"]
 Floats = NDArray[np.float64]
 PUBLIC_SHARE = 0.2
 _SPLIT_SEED = 50_000
@@ -50,6 +51,8 @@ class TeacherSet:
 @lru_cache(maxsize=2)
 def teacher_set(name: TeacherData, place: Path | None, seed: int) -> TeacherSet:
     """The set with the split of ``seed``."""
+    if name == "normal":
+        return _normal(seed)
     raw, test, y, test_y, classes, made_of = _adult(place) if name == "adult" else _mnist(place)
     order = np.random.default_rng([seed, _SPLIT_SEED]).permutation(len(y))
     public = order[: round(PUBLIC_SHARE * len(order))]
@@ -67,6 +70,32 @@ def teacher_set(name: TeacherData, place: Path | None, seed: int) -> TeacherSet:
         test_x=tested,
         test_y=test_y,
         made_of=made_of,
+    )
+
+
+_NORMAL = {"private": 180_000, "public": 2_000, "test": 10_000}
+_TURNED = 0.02
+
+
+def _normal(seed: int) -> TeacherSet:
+    rng = np.random.default_rng([seed, _SPLIT_SEED, 1])
+    rule = rng.normal(size=10)
+    drawn = {}
+    for part, size in _NORMAL.items():
+        x = rng.normal(size=(size, 10))
+        turned = rng.random(size) < (_TURNED if part == "private" else 0.0)
+        drawn[part] = x, ((x @ rule > 0) ^ turned).astype(np.int64)
+    return TeacherSet(
+        classes=("below", "above"),
+        x=drawn["private"][0],
+        y=drawn["private"][1],
+        units=tuple(f"private {place}" for place in range(_NORMAL["private"])),
+        public_x=drawn["public"][0],
+        public_y=drawn["public"][1],
+        public_ids=tuple(f"public {place}" for place in range(_NORMAL["public"])),
+        test_x=drawn["test"][0],
+        test_y=drawn["test"][1],
+        made_of="made up",
     )
 
 

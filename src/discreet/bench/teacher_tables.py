@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ from discreet.bench.tables import Table, percent
 
 NOTE = (
     "Accuracy on the test set, in percent, with 95% intervals over seeds; in brackets the cap on questions (of a "
-    "sparse vector, T) and how many were answered on average. Of the caps that were tried the best is shown: which is "
-    "best was seen on the test set. *Refused*: too few teachers; the number that would do."
+    "sparse vector, T) and how many were answered on average. Of the caps that were tried the one is shown that was "
+    "best with seed 0, which is not in the means. *Refused*: too few teachers; the number that would do."
 )
+TUNING_SEED = 0
+"""Chooses caps, and is reported nowhere: choosing on the seeds that are shown would flatter every cell."""
 
 
 def teacher_tables(rows: Sequence[Row]) -> list[Table]:
@@ -26,15 +28,16 @@ def teacher_tables(rows: Sequence[Row]) -> list[Table]:
     for problem in values_in(rows, "problem"):
         mine = [row for row in rows if row["problem"] == problem]
         tables.append(_accuracy(problem, mine))
-    tables += [_margins(rows)] if any(row["aggregator"] == "margin" for row in rows) else []
-    overlaps = _overlaps(rows)
+    reported = [row for row in rows if row["seed"] != TUNING_SEED]
+    tables += [_margins(reported)] if any(row["aggregator"] == "margin" for row in reported) else []
+    overlaps = _overlaps(reported)
     return [*tables, overlaps] if overlaps.rows else tables
 
 
 def _accuracy(problem: str, rows: Sequence[Row]) -> Table:
     epsilons = sorted({row["epsilon"] for row in rows if row.get("epsilon") is not None})
     lines: list[tuple[str, ...]] = []
-    free = [row for row in rows if row["aggregator"] == "not private"]
+    free = [row for row in rows if row["aggregator"] == "not private" and row["seed"] != TUNING_SEED]
     for student in values_in(free, "student"):
         by_seed = {row["seed"]: row["accuracy"] for row in free if row["student"] == student}
         cell = percent(mean_interval(list(by_seed.values())))
@@ -54,21 +57,29 @@ def _accuracy(problem: str, rows: Sequence[Row]) -> Table:
 
 
 def _cell(rows: Sequence[Row], student: str) -> str:
-    best: tuple[float, str] | None = None
+    """The cap that was best with the tuning seed, on the others."""
     by_cap: dict[Any, list[Row]] = {}
     for row in rows:
         if row["student"] == student:
             by_cap.setdefault(row["unstable"] or row["cap"], []).append(row)
-    for cap, mine in by_cap.items():
-        mean = float(np.mean([row["accuracy"] for row in mine]))
+    cap = chosen_cap(by_cap)
+    if cap is not None:
+        mine = [row for row in by_cap[cap] if row["seed"] != TUNING_SEED]
         answered = float(np.mean([row["answered"] for row in mine]))
-        told = f"{percent(mean_interval([row['accuracy'] for row in mine]))} [{cap}; {answered:.0f}]"
-        if best is None or mean > best[0]:
-            best = mean, told
-    if best is not None:
-        return best[1]
+        return f"{percent(mean_interval([row['accuracy'] for row in mine]))} [{cap}; {answered:.0f}]"
     needed = [row["needed"] for row in rows if row["student"] == "refused"]
     return f"refused: {min(needed):,}" if needed else "-"
+
+
+def chosen_cap(by_cap: Mapping[Any, Sequence[Row]]) -> Any | None:
+    """Of the caps that have a tuning seed and others, the one with the best accuracy in the former."""
+    tried = {
+        cap: [row["accuracy"] for row in rows if row["seed"] == TUNING_SEED]
+        for cap, rows in by_cap.items()
+        if any(row["seed"] != TUNING_SEED for row in rows)
+    }
+    known = {cap: float(np.mean(found)) for cap, found in tried.items() if found}
+    return max(known, key=lambda cap: known[cap]) if known else None
 
 
 def _margins(rows: Sequence[Row]) -> Table:
@@ -121,7 +132,7 @@ def _overlaps(rows: Sequence[Row]) -> Table:
 
 def teacher_charts(rows: Sequence[Row]) -> list[Chart]:
     """nu against Delta, the paper's Adult plot."""
-    found = [row for row in rows if row["aggregator"] == "margin"]
+    found = [row for row in rows if row["aggregator"] == "margin" and row["seed"] != TUNING_SEED]
     if not found:
         return []
     series = []

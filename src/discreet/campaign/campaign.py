@@ -18,9 +18,11 @@ from typing import Any
 
 from discreet.campaign.journal import Asked, Trained, TrainingBegun
 from discreet.campaign.question_names import named_questions, question_of
-from discreet.campaign.recipe import Desk
+from discreet.campaign.recipe import Answering, Desk
+from discreet.campaign.refusals import RefusingCampaign
 from discreet.campaign.replanning import Proposal, propose, replan, replannings, wish_of
 from discreet.campaign.sealed_steps import (
+    ANSWER,
     ASK,
     CHECKPOINTS,
     TRAIN,
@@ -31,8 +33,9 @@ from discreet.campaign.sealed_steps import (
     place_in,
     step_begun,
 )
-from discreet.campaign.standing import PUBLISHED, TRAINED, TRAINING
+from discreet.campaign.standing import ANSWERED, PUBLISHED, TRAINED, TRAINING
 from discreet.campaign.told import (
+    HOUSE,
     IMPORTED,
     Given,
     as_answers,
@@ -41,33 +44,31 @@ from discreet.campaign.told import (
     trust_from_bytes,
     trust_to_bytes,
 )
-from discreet.campaign.view import MODEL, CampaignView
+from discreet.campaign.view import MODEL
 from discreet.campaign.withdrawing import (
     LABELS,
     Withdrawal,
     erase,
-    manifest_key,
     mark,
-    nulled,
     records_of,
     waiting,
     withdrawn_of,
 )
-from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
+from discreet.errors import BadInput, NotNow, StoreUnavailable
 from discreet.noise import SealedPhase
 from discreet.oracles import check_answers
-from discreet.pools import macs_at
 from discreet.privacy.ledger import Ledger
-from discreet.records import HANDED_OUT, Answer, Question, Shown
+from discreet.records import HANDED_OUT, PROGRAM, Answer, Question, Shown
 from discreet.roles import Predictor
 from discreet.storage import Told
 
 _WORK, TRUST = "working", "trust"
+_FEW = 4
 HOLD = timedelta(hours=24)
 """How long somebody who was shown a question keeps a place among those who answer it."""
 
 
-class Campaign(CampaignView):
+class Campaign(RefusingCampaign):
     """One campaign of a store, with its pool and recipe. Made by `create_campaign` and `load_campaign`.
 
     ``per_question``: how many people answer a question before it is closed. ``per_annotator``: the most questions that
@@ -91,7 +92,7 @@ class Campaign(CampaignView):
         """
         _check_many(n)
         if annotator is not None:
-            return self._hand_out(annotator, n)
+            return self._assigned(annotator, self.due(None), n)
         found = self.due(n)
         self.show([Shown(question_id=one.id, audience=to, kind=HANDED_OUT) for one in found])
         return found
@@ -121,8 +122,24 @@ class Campaign(CampaignView):
         """
         self.store.show(shown, most=self._per_annotator)
 
-    def _hand_out(self, annotator: str, n: int | None) -> list[Question]:
-        questions = {one.id: one for one in self.due(None)}
+    def next_for(self, annotator: str) -> Question | None:
+        """A published question for one person: the one that waits for their answer, or a new one, which is stored as
+        shown. No query is ever asked here: what people do on a page costs nothing. None: there is none for them now.
+        """
+        self._follow()
+        self._tell_known()
+        found = self.store.next_question(
+            annotator, places=self._per_question, most=self._per_annotator, hold=HOLD, enough=IMPORTED
+        )
+        self._check_records([] if found is None else [found.record])
+        return found
+
+    def left_for(self, annotator: str) -> tuple[int, int]:
+        """How many questions somebody answered, and how many are open that they did not. Audience: annotator."""
+        return self.store.left(annotator, places=self._per_question, enough=IMPORTED)
+
+    def _assigned(self, annotator: str, open_now: Sequence[Question], n: int | None) -> list[Question]:
+        questions = {one.id: one for one in open_now}
         mine = self.store.assign(
             annotator, list(questions), places=self._per_question, n=n, most=self._per_annotator, hold=HOLD
         )
@@ -136,7 +153,10 @@ class Campaign(CampaignView):
         records are passed over.
         """
         self._follow()
-        gone, questions = self.withdrawn_questions(), self.store.questions()
+        gone = self.withdrawn_questions()
+        if not isinstance(answers, Mapping):
+            answers = as_answers(answers, ())
+        questions = self.store.questions() if isinstance(answers, Mapping) else self._questions_of(answers)
         if isinstance(answers, Mapping):
             answers = {name: value for name, value in answers.items() if not self.pool.withdrew(name)}
         given = [one for one in as_answers(answers, questions, annotator=annotator) if question_of(one) not in gone]
@@ -144,10 +164,27 @@ class Campaign(CampaignView):
             given, questions=questions, classes=self.recipe.classes, multilabel=self.recipe.multilabel
         )
         valid = list(checked.valid)
-        named = {(one.question_id, one.annotator) for one in valid if one.annotator not in ("", IMPORTED)}
+        named = {(one.question_id, one.annotator) for one in valid if one.annotator not in ("", IMPORTED, HOUSE)}
         # who answers has seen it, whoever handed it to them
         self.store.show([Shown(question_id=question, audience=person) for question, person in sorted(named)], at=at)
         return self.store.tell(valid, at=at)
+
+    def answer(self) -> int:
+        """Let the house answer the questions of the phase, where the recipe can (teachers): charged, drawn and told
+        before this returns; after a crash, the same answers. How many were asked; 0: there was nothing to answer.
+        """
+        if not isinstance(self.recipe, Answering):
+            raise BadInput(f"answers of {self.name} itself", "people answer its questions", "Ask, then tell")
+        with self.store.exclusive(_WORK):
+            now = self.standing
+            return self._answer(now.phase) if now.step == "answer" and not self.answered else 0
+
+    def _questions_of(self, answers: Sequence[Answer]) -> list[Question]:
+        """Those that are answered: a page tells one at a time."""
+        if len(answers) > _FEW:
+            return self.store.questions()
+        names = {name for one in answers if isinstance(name := question_of(one), str)}
+        return [found for name in names if (found := self.store.question(name)) is not None]
 
     def train(self, *, partial: bool = False) -> Predictor:
         """Train the phase whose questions are answered; after a crash, go on where it was.
@@ -249,6 +286,20 @@ class Campaign(CampaignView):
             )
         self.journal(Asked(phase=phase, labels_planned=self.recipe.labels_planned(phase)))
 
+    def _answer(self, phase: int) -> int:
+        assert isinstance(self.recipe, Answering)
+        questions = self.store.questions(phase)
+        self._check_records(one.record for one in questions)
+        self.show([Shown(question_id=one.id, audience=HOUSE, kind=PROGRAM) for one in questions])
+        forget(self.store)
+        with charging(self.store, phase, ANSWER, self._source()) as charges:
+            found = self.recipe.answers(self._desk(phase, charges), questions)
+            self.tell(found)
+            answered = sum(one.value is not None for one in found)  # public: it was paid for
+            self.store.record(ANSWERED, phase=phase, facts={"asked": len(questions), "answered": answered})
+        forget(self.store)
+        return len(questions)
+
     def _tell_known(self) -> None:
         """Labels that were there before the campaign. After a crash, those that are not told yet."""
         now = self.standing
@@ -258,15 +309,6 @@ class Campaign(CampaignView):
         left = [one for one in self.store.questions(0) if one.id not in told and one.record in known]
         if left:
             self.tell([Answer(question_id=one.id, value=known[one.record], annotator=IMPORTED) for one in left])
-
-    def _check_answered(self, phase: int, *, partial: bool) -> None:
-        mine = [question for question in self.open() if question.phase == phase]
-        if mine and not partial:
-            raise NotNow(
-                f"training phase {phase}",
-                "some of its questions are open",  # how many is the owner's: see status
-                "Tell their answers (a skip is one), or train with partial=True (--partial)",
-            )
 
     def _fix_labels(self, phase: int) -> None:
         """From here on the phase is trained on these labels: equal noise on other ones would show their difference."""
@@ -324,47 +366,13 @@ class Campaign(CampaignView):
             self._check_records(question.record for question in self.store.questions())
             self._train(now.phase)
         elif step_begun(self.store, now):
-            self._publish(now.phase)
+            self._answer(now.phase) if now.step == "answer" else self._publish(now.phase)
 
     def _erase_marked(self) -> None:
         """For whoever holds the campaign: erase withdrawn records, unless a step is under way."""
         if waiting(self.store) and not step_begun(self.store, self.standing):
             erase(self.store, self.pool, self._folder)
             self._follow()
-
-    def _follow(self) -> None:
-        """The pool as other processes left it: with nulls for what was withdrawn meanwhile."""
-        erased = {one.id for one in self.store.withdrawn() if one.erased and one.place < len(self.pool)}
-        if erased != self.pool.withdrawn:
-            self.pool = nulled(self.store, self.pool, most=len(self.pool))
-
-    def _check_plan(self) -> None:
-        """A process that has the old plan in hand must not go on by it."""
-        if len(replannings(self.store.transitions())) != self._replanned:
-            raise NotNow(f"going on with {self.name}", "another process re-planned it", "Load the campaign again")
-
-    def _check_whole(self) -> None:
-        """A query that is begun without the newest records could not be gone on with by a process that has them."""
-        enrolled = sum(cohort.size for cohort in self.store.pool_cohorts())
-        if enrolled != len(self.pool):
-            raise PoolChanged(
-                f"asking in {self.name}",
-                f"{enrolled} records are enrolled, and this process has {len(self.pool)}",
-                "Load the campaign again",
-            )
-
-    def _check_records(self, ids: Iterable[str]) -> None:
-        """Refuse records that are not what they were when they were enrolled."""
-        wanted = [one for one in ids if one not in self.pool.withdrawn]
-        key = manifest_key(self.store)
-        stored = self.store.macs_of(wanted)
-        now = macs_at(self.pool, key, self.pool.places(wanted))
-        if any(stored.get(name) != code for name, code in now):
-            raise PoolChanged(  # how many are used, or changed, is the owner's
-                f"using records of {self.name}",
-                "some of them are not what they were when they were enrolled",
-                "Restore them; discreet pool check looks at all of them",
-            )
 
 
 def _check_many(n: int | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from discreet.noise import SealedPhase, SecretKey, Source
 from discreet.pools import Pool
@@ -131,3 +131,11 @@ class Recipe(Protocol):
 
     def predictor(self, content: bytes) -> Predictor:
         """The model that `train` stored."""
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """A recipe whose questions are answered by the house itself, for a price: nobody else is asked."""
+
+    def answers(self, desk: Desk, questions: Sequence[Question]) -> list[Answer]:
+        """Charge the answers of the phase, then draw them: one a question, None where there is none."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from discreet.campaign.campaign import Campaign
 from discreet.campaign.standing import Standing
-from discreet.records import PROGRAM, Question, Shown
+from discreet.campaign.told import HOUSE
+from discreet.records import PROGRAM, Answer, Question, Shown
 from discreet.roles import Oracle
 
 
@@ -52,6 +53,25 @@ def audience_of(oracle: Oracle, questions: Sequence[Question]) -> list[Shown]:
     if says is not None:
         return list(says(questions))
     return [Shown(question_id=one.id, audience=type(oracle).__name__, kind=PROGRAM) for one in questions]
+
+
+class HouseOracle:
+    """An oracle of recipes that answer themselves: what it is asked is charged, drawn and told at once."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+
+    def shown_to(self, questions: Sequence[Question]) -> list[Shown]:
+        """Teachers, which are models."""
+        return [Shown(question_id=one.id, audience=HOUSE, kind=PROGRAM) for one in questions]
+
+    def ask(self, questions: Sequence[Question]) -> None:
+        """Those of the phase, all of them."""
+        self._campaign.answer()
+
+    def collect(self) -> list[Answer]:
+        """Nothing is left to tell."""
+        return []
 
 
 def _tell(campaign: Campaign, oracle: Oracle) -> bool:

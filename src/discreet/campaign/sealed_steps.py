@@ -2,8 +2,9 @@
 
 Guarantee: in production the key of a query or of a training lies in a file of its owner's from before its first charge
 until the step is recorded; a redo after a crash finds the same charges and makes the same draws, and is refused if it
-would hide something else. A step that is recorded leaves nothing: what a dead process could not remove is removed when
-the campaign is next opened or goes on. A simulation has no keys; its seed repeats the draws.
+would hide something else. In a store that several hosts share, a host without that key is refused. A step that is
+recorded leaves nothing: what a dead process could not remove is removed when the campaign is next opened or goes on. A
+simulation has no keys; its seed repeats the draws.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from discreet.campaign.standing import PUBLISHED, RELEASED, TRAINED, Standing
+from discreet.campaign.standing import ANSWERED, PUBLISHED, RELEASED, TRAINED, Standing
 from discreet.errors import BudgetExceeded, InvalidCheckpoint, InvalidStore
 from discreet.noise import SealedPhase, Source
 from discreet.noise.key_files import destroy
@@ -20,7 +21,7 @@ from discreet.privacy.ledger import Ledger
 from discreet.storage import CampaignStore
 from discreet.storage.disk import disk_refusals, make_private
 
-ASK, TRAIN, RELEASE = "asking", "training", "releasing"
+ASK, ANSWER, TRAIN, RELEASE = "asking", "answering", "training", "releasing"
 CHECKPOINTS = "checkpoints"
 
 
@@ -40,6 +41,8 @@ def charging(store: CampaignStore, phase: int, part: str, source: Source) -> Ite
             return
         place = place_in(store, _keys(part))
         lost = _lost_key(ledger, phase, part, place)
+        if store.shared:
+            _check_host(store, phase, part, lost=lost)
         kept = "what was charged is found again"
         try:
             with (
@@ -54,8 +57,25 @@ def charging(store: CampaignStore, phase: int, part: str, source: Source) -> Ite
                 f"{part} in phase {phase} of {store.name}",
                 f"it was charged and cut off, the key in {place.name}, which repeats its draws, is missing, and "
                 "other draws cannot be paid for",
-                "Restore the key from a backup",
+                "Go on where it was begun, or restore the key from a backup",
             ) from None
+
+
+def _check_host(store: CampaignStore, phase: int, part: str, *, lost: bool) -> None:
+    """Refuse, before anything is charged, on a host that lacks the keys others have: it would pay for the same."""
+    asked = f"{part} in phase {phase} of {store.name}"
+    if part != RELEASE and not any(store.directory.glob("*.key")):
+        raise InvalidStore(
+            asked,
+            "the keys that the campaign was created with are not on this host",
+            f"Bring *.key from {store.id} in the [storage] directory of the host that has them; nothing was charged",
+        )
+    if lost:
+        raise InvalidStore(
+            asked,
+            "it was begun on another host, which has the key that repeats its draws",
+            "Go on there; if that host is lost, discreet storage copy brings the campaign to a file, to be paid again",
+        )
 
 
 def _lost_key(ledger: Ledger, phase: int, part: str, place: Path) -> bool:
@@ -64,7 +84,7 @@ def _lost_key(ledger: Ledger, phase: int, part: str, place: Path) -> bool:
     return charged and not any(place.glob(f"phase-{phase}-*.key"))
 
 
-_PARTS = {"training": TRAIN, "evaluation": TRAIN, "release": RELEASE}
+_PARTS = {"answers": ANSWER, "training": TRAIN, "evaluation": TRAIN, "release": RELEASE}
 """By the first word of a charge's purpose; all others are of asking."""
 
 
@@ -76,26 +96,38 @@ def query_begun(store: CampaignStore, phase: int) -> bool:
     """Whether something of a phase that asked nobody yet was charged: a query that was cut off, and will be redone."""
     with ledger_of(store) as ledger:
         return any(
-            entry.why.phase == phase and entry.charges and _part(entry.why.purpose) != RELEASE
+            entry.why.phase == phase and entry.charges and _part(entry.why.purpose) not in (RELEASE, ANSWER)
             for entry in ledger.entries
         )
 
 
 def step_begun(store: CampaignStore, now: Standing) -> bool:
-    """Whether a query or a training was begun: it goes on with the records it was begun with, or never."""
+    """Whether a query, answers of the house or a training were begun: they go on with what they were begun with, or not
+    at all.
+    """
+    if now.step == "answer":
+        return answering_begun(store, now.phase)
     return now.step == "train" or (now.step == "ask" and query_begun(store, now.phase))
+
+
+def answering_begun(store: CampaignStore, phase: int) -> bool:
+    """Whether answers of the house were charged in a phase, and not all of them told."""
+    if any(one.kind == ANSWERED and one.phase == phase for one in store.transitions()):
+        return False
+    with ledger_of(store) as ledger:
+        return any(entry.why.phase == phase and _part(entry.why.purpose) == ANSWER for entry in ledger.entries)
 
 
 def leftovers(store: CampaignStore) -> list[Path]:
     """What processes that died left of steps that are over: keys, checkpoints, files half written."""
     found: list[Path] = []
     for one in store.transitions():
-        for kind, part in ((PUBLISHED, ASK), (TRAINED, TRAIN), (RELEASED, RELEASE)):
+        for kind, part in ((PUBLISHED, ASK), (ANSWERED, ANSWER), (TRAINED, TRAIN), (RELEASED, RELEASE)):
             if one.kind == kind:
                 found += (store.directory / _keys(part)).glob(f"phase-{one.phase}-*")
         if one.kind == TRAINED:
             found += (store.directory / CHECKPOINTS).glob(f"phase-{one.phase}[.-]*")
-    for name in (CHECKPOINTS, _keys(ASK), _keys(TRAIN), _keys(RELEASE)):
+    for name in (CHECKPOINTS, *(_keys(part) for part in (ASK, ANSWER, TRAIN, RELEASE))):
         found += (store.directory / name).glob(".*")  # the names of whole files have no dot before them
     return found
 

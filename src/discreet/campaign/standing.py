@@ -17,6 +17,8 @@ from discreet.storage import Transition
 
 Step = Literal["ask", "answer", "train", "done"]
 CREATED, PUBLISHED, TRAINING, TRAINED = "created", "published", "training", "trained"
+ANSWERED = "answered"
+"""Of recipes whose answers come from the house itself, for a price: all questions of a phase have theirs."""
 RELEASED = "released"
 """Of recipes whose gate lets a closed batch out before anybody is asked."""
 

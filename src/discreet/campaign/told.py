@@ -16,7 +16,7 @@ from discreet.oracles import majority
 from discreet.records import Answer, Question, Value
 
 Given = Mapping[str, Any] | Iterable[Answer]
-IMPORTED = "imported"
+IMPORTED, HOUSE = "imported", "teachers"
 """Who gave the labels that were there before the campaign."""
 
 

@@ -15,7 +15,7 @@ from discreet.campaign.recipe import Labels, Recipe, Watch, unwatched
 from discreet.campaign.replanning import replannings
 from discreet.campaign.sealed_steps import ledger_of
 from discreet.campaign.secret_keys import secret_key
-from discreet.campaign.standing import TRAINED, Standing, standing
+from discreet.campaign.standing import ANSWERED, TRAINED, Standing, standing
 from discreet.campaign.told import open_questions
 from discreet.campaign.withdrawing import questions_of
 from discreet.errors import BadInput, NotNow
@@ -90,6 +90,12 @@ class CampaignView:
     def done(self) -> bool:
         """Whether the last phase is trained."""
         return self.standing.step == "done"
+
+    @property
+    def answered(self) -> bool:
+        """Whether the house answered the questions of this phase (`discreet.campaign.recipe.Answering`)."""
+        now = self.standing
+        return any(one.kind == ANSWERED and one.phase == now.phase for one in self.store.transitions())
 
     def certificate(self) -> dict[str, Any]:
         """What this campaign promises, for anybody to check. Audience: world."""

@@ -19,6 +19,7 @@ from discreet.cli.export import export_command
 from discreet.cli.exposure import exposure_command
 from discreet.cli.gallery import gallery_command
 from discreet.cli.init import init_command
+from discreet.cli.labelstudio import labelstudio_app
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
 from discreet.cli.pool import pool_app
@@ -30,12 +31,15 @@ from discreet.cli.replan import replan_command
 from discreet.cli.report import report_command
 from discreet.cli.run import run_command
 from discreet.cli.select import select_command
+from discreet.cli.serve import serve_command
 from discreet.cli.simulate import simulate_command
 from discreet.cli.status import status_command
+from discreet.cli.storage import storage_app
 from discreet.cli.stream import stream_command
 from discreet.cli.tell import tell_command
 from discreet.cli.train import train_command
 from discreet.cli.tune_price import tune_price_command
+from discreet.cli.user import user_app
 from discreet.cli.verify import verify_command
 from discreet.cli.withdraw import withdraw_command
 from discreet.errors import DiscreetError
@@ -59,10 +63,13 @@ app.command("tell")(tell_command)
 app.command("train")(train_command)
 app.command("run")(run_command)
 app.command("status")(status_command)
+app.command("serve")(serve_command)
+app.add_typer(user_app)
 app.command("report")(report_command)
 app.command("gallery")(gallery_command)
 app.command("replan")(replan_command)
 app.add_typer(pool_app)
+app.add_typer(labelstudio_app)
 app.command("withdraw")(withdraw_command)
 app.command("exposure")(exposure_command)
 app.command("export")(export_command)
@@ -76,6 +83,7 @@ app.command("select")(select_command)
 app.command("release")(release_command)
 app.command("verify")(verify_command)
 app.command("audit")(audit_command)
+app.add_typer(storage_app)
 app.add_typer(bench_app)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show
 from discreet.cli.log_json import LogOption, logged
 from discreet.cli.progress import going_on
 from discreet.errors import BadInput
+
+if TYPE_CHECKING:
+    from discreet.campaign import Campaign
 
 FORMAT = "discreet.questions/1"
 
@@ -28,16 +31,22 @@ def ask_command(
 ) -> None:
     """Print the open questions, one a line: id of the question, a tab, id of the record. Audience: annotator.
 
+    Of a campaign of teachers: they answer at once, charged before an answer is drawn, and the answers are printed.
+
     Charged before anybody is drawn; the same questions come again until they are answered. Who is shown what is
     recorded first (discreet exposure). Of a crowd campaign the released text stands in the place of the record's id.
 
     Example: discreet ask scans.toml --out questions.csv
     """
+    from discreet.campaign.recipe import Answering
     from discreet.oracles import write_questions
 
     with logged(log_json, "ask") as log, opened(config, log) as campaign, going_on():
         if out is not None:
             _check_out(out, new=campaign.standing.step == "ask" and not overwrite)
+        if isinstance(campaign.recipe, Answering):
+            _answered(campaign, plain=n is None and out is None and annotator is None, as_json=as_json)
+            return
         questions = campaign.ask(n, annotator=annotator, to="terminal" if out is None else out.name)
         texts = shown_texts(campaign)
     if out is not None:
@@ -58,6 +67,31 @@ def ask_command(
     lines = [f"{len(questions)} open questions are in {out.name}"] if out else []
     if out is None:
         lines = [f"{one.id}\t{texts.get(one.record, one.record)}" for one in questions]
+    show(form, "\n".join(lines or ["no open questions"]), as_json=as_json)
+    if not as_json:
+        typer.echo(where(campaign), err=True)
+
+
+def _answered(campaign: Campaign, *, plain: bool, as_json: bool) -> None:
+    """Questions to teachers, and their answers: paid for, and for anybody."""
+    if not plain:
+        raise BadInput(
+            f"asking in {campaign.name}", "its teachers are asked, all at once", "Leave --n, --out and --annotator out"
+        )
+    campaign.due()
+    asked = campaign.answer()
+    now, told = campaign.standing, {one.question_id: one.value for one in campaign.store.answers()}
+    questions = campaign.store.questions(now.phase) if asked else []
+    form = {
+        "format": "discreet.answers/1",
+        "simulation": campaign.simulation,
+        "audience": "world",
+        "phase": now.phase,
+        "step": now.step,
+        "asked": asked,
+        "answers": [{"record": one.record, "label": told.get(one.id)} for one in questions],
+    }
+    lines = [f"{one.record}\t{told.get(one.id) or '-'}" for one in questions]
     show(form, "\n".join(lines or ["no open questions"]), as_json=as_json)
     if not as_json:
         typer.echo(where(campaign), err=True)

@@ -66,9 +66,13 @@ def opened(path: Path, log: Log | None = None) -> Iterator[Campaign]:
 
 def oracle_of(config: AnyCampaign, campaign: Campaign) -> Oracle:
     """Who answers, as the file says."""
-    from discreet.config import CrowdConfig
+    from discreet.campaign.running import HouseOracle
+    from discreet.config import CrowdConfig, TeachersConfig
     from discreet.oracles import build_oracle, read_labels
     from discreet.recipes.opening import question_folder
+
+    if isinstance(config, TeachersConfig):
+        return HouseOracle(campaign)
 
     table, several = config.oracle, config.task.kind == "multilabel"
     words, texts = answer_words(config), shown_texts(campaign)
@@ -102,6 +106,12 @@ def oracle_of(config: AnyCampaign, campaign: Campaign) -> Oracle:
             folder.mkdir(mode=0o700, exist_ok=True)
             extra = {"text": texts} if texts else None
             return build_oracle("files", folder=folder, words=words, extra=extra, **options)
+        if table.name == "label-studio":
+            from discreet.recipes.label_studio import oracle_of as at_label_studio
+
+            oracle = at_label_studio(config, campaign)
+            oracle.check()  # before anything is charged
+            return oracle
         return build_oracle(table.name)
 
 
@@ -156,10 +166,15 @@ def show(form: dict[str, Any], text: str, *, as_json: bool) -> None:
 
 def where(campaign: Campaign, *, answered: bool = False) -> str:
     """The next step, in words. ``answered``: nothing is open, which is for the owner to know."""
+    from discreet.campaign.recipe import Answering
+
     now, phases = campaign.standing, campaign.recipe.phases
+    told = "next: discreet tell, then discreet train"
+    if isinstance(campaign.recipe, Answering):  # whether they answered is public
+        told, answered = "next: discreet ask, and its teachers answer", campaign.answered
     words = {
         "ask": "next: discreet ask",
-        "answer": "next: discreet train" if answered else "next: discreet tell, then discreet train",
+        "answer": "next: discreet train" if answered else told,
         "train": "training was begun; discreet train goes on",
         "done": "all phases are trained",
     }

@@ -64,7 +64,24 @@ def init_command(
     )
     told = gate_facts(campaign, read)
     form |= {"released": told[0]} if told else {}
-    show(form, "\n".join([text, *told[1]]) if told else text, as_json=as_json)
+    if (price := teacher_facts(campaign)) is not None:
+        form |= {"price": price[0]}
+        told = ({}, [price[1]])
+    bound = bound_fact(campaign)
+    form |= {} if bound is None else {"checkpoint_bound": bound}
+    lines = [text, *(told[1] if told else []), *([UNBOUND] if bound is False else [])]
+    show(form, "\n".join(lines), as_json=as_json)
+
+
+UNBOUND = "the certificate names no weights, as earlier versions wrote it: that it is of this checkpoint is your word"
+
+
+def bound_fact(campaign: Campaign) -> bool | None:
+    """Of a campaign on public data whose checkpoint has a certificate: whether that names the checkpoint's weights."""
+    from discreet.recipes.public_data import PublicData
+
+    recipe = campaign.recipe
+    return recipe.plan.bound if isinstance(recipe, PublicData) else None
 
 
 def gate_facts(campaign: Campaign, config: AnyCampaign) -> tuple[dict[str, Any], list[str]] | None:
@@ -83,6 +100,20 @@ def gate_facts(campaign: Campaign, config: AnyCampaign) -> tuple[dict[str, Any],
         lines.append(NOT_PROMISED)
     promised = config.log.person is not None
     return {"values": count, "k": gate.k, "beta": gate.beta, "persons": promised}, lines
+
+
+def teacher_facts(campaign: Campaign) -> tuple[dict[str, Any], str] | None:
+    """Of a campaign of teachers: what their answers cost, and how clear a vote must be to be heard. Public."""
+    from discreet.recipes.teachers import Teachers
+
+    if not isinstance(campaign.recipe, Teachers):
+        return None
+    price = campaign.recipe.plan.price
+    words = (
+        f"{price.teachers} teachers voted, and stay with you; {price.aggregator}: a class that leads by "
+        f"{price.lead():.0f} votes is the answer 95 times of 100"
+    )
+    return price.to_json(), words
 
 
 def _write(path: Path, name: str) -> None:

@@ -27,12 +27,16 @@ def tell_command(
     """
     from dataclasses import replace
 
+    from discreet.campaign.recipe import Answering
     from discreet.config import read_campaign
+    from discreet.errors import NotNow
     from discreet.oracles import about, check_answers, read_answer_rows
 
     read = read_campaign(config)
     several = read.task.kind == "multilabel"
     with opened(config) as campaign:
+        if isinstance(campaign.recipe, Answering):
+            raise NotNow(f"telling {campaign.name}", "its teachers answer, and nobody else", "Use discreet ask")
         questions = campaign.store.questions()
         gone, passed = campaign.withdrawn_questions(), []
 

@@ -98,6 +98,7 @@ def _form(verdict: Verdict) -> dict[str, Any]:
         "claim": verdict.claim,
         "budget": verdict.budget.to_json() if verdict.budget else None,
         "not_released": verdict.not_released or None,
+        "weights": verdict.weights or None,
         "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in verdict.checks],
     }
 

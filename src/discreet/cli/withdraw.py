@@ -32,7 +32,7 @@ def withdraw_command(
     Example: discreet withdraw scans.toml scan-0017 scan-0018
     """
     from discreet.config import read_config
-    from discreet.recipes.withdrawing import ELSEWHERE, REMAINS, withdraw
+    from discreet.recipes.withdrawing import REMAINS, elsewhere, withdraw
 
     named = [*(ids or ()), *(_listed(ids_file) if ids_file is not None else ())]
     if not named and not person:
@@ -48,7 +48,7 @@ def withdraw_command(
         "withdrawn_before": done.known,
         "waiting": done.waiting,
         "remains": list(REMAINS),
-        "elsewhere": list(ELSEWHERE),
+        "elsewhere": list(elsewhere(read)),
     }
     lines = [f"{done.new} records withdrawn, {done.known} were before"]
     if done.waiting:
@@ -56,7 +56,7 @@ def withdraw_command(
     else:
         lines.append("nothing of them is left in the store and its files")
     lines += ["what remains:", *(f"  {line}" for line in REMAINS)]
-    lines += ["what discreet cannot delete:", *(f"  {line}" for line in ELSEWHERE)]
+    lines += ["what this command does not delete:", *(f"  {line}" for line in elsewhere(read))]
     show(form, "\n".join([*lines, where(campaign)]), as_json=as_json)
 
 

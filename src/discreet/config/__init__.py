@@ -30,6 +30,7 @@ from discreet.config.learning_tables import (
 from discreet.config.reading import config_from, config_from_json, read_config
 from discreet.config.recipes import AnyCampaign, campaign_from_json, read_campaign
 from discreet.config.stream import StreamConfig, read_stream_config, stream_config_from, stream_config_from_json
+from discreet.config.teachers import TeachersConfig, teachers_config_from
 
 __all__ = [
     "EXAMPLES",
@@ -53,6 +54,7 @@ __all__ = [
     "StorageConfig",
     "StreamConfig",
     "TaskConfig",
+    "TeachersConfig",
     "TrainerConfig",
     "campaign_from_json",
     "config_from",
@@ -64,4 +66,5 @@ __all__ = [
     "read_stream_config",
     "stream_config_from",
     "stream_config_from_json",
+    "teachers_config_from",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pathlib
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from discreet.config.data_tables import (
     EvaluationConfig,
@@ -48,6 +49,13 @@ class CampaignFile(Declared):
         if "://" in file or file in ("", ":memory:"):
             return url
         return f"{_SQLITE}{self.resolve(file)}"
+
+    def storage_directory(self) -> pathlib.Path | None:
+        """Where this host has the keys, checkpoints and files of a store on a server; None: beside a SQLite file."""
+        url = self.storage_url()
+        if url.startswith(_SQLITE) or "://" not in url:
+            return None
+        return self.resolve(self.storage.directory or f"{urlsplit(url).path.strip('/') or self.name}.files")
 
 
 @dataclass(frozen=True, kw_only=True)

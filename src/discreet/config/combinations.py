@@ -34,6 +34,7 @@ from discreet.config.table_reading import Problem
 Problems = Iterator[Problem]
 _TABULAR = ("parquet", "arrow", "csv")
 _OF_SIMULATED = ("annotators", "label_noise", "skip", "late", "accuracy")
+_OF_LABEL_STUDIO = ("url", "project", "token_file", "plain_http")
 _NAMED = ("files", "web", "label-studio")
 """Oracles that know whom they show a question to, one by one."""
 _OF_SELECTORS: dict[str, tuple[str, ...]] = {
@@ -147,6 +148,7 @@ def _oracle(oracle: OracleConfig, simulation: SimulationConfig | None) -> Proble
     for name in _OF_SIMULATED:
         if not simulated and getattr(oracle, name) is not None:
             yield at(f"oracle.{name}", f"{oracle.name} has no such option", "Remove it; it is for simulated")
+    yield from _label_studio(oracle)
     if oracle.accuracy is not None and oracle.label_noise is not None:
         yield at("oracle.accuracy", "it and label_noise both say how often people are wrong", "Keep one of them")
     if oracle.per_annotator is not None and oracle.name not in _NAMED:
@@ -155,6 +157,26 @@ def _oracle(oracle: OracleConfig, simulation: SimulationConfig | None) -> Proble
         yield at("oracle.per_question", f"there are only {oracle.annotators} annotators", "Ask fewer, or add some")
     if (oracle.name == "callable") != (oracle.function is not None):
         yield at("oracle.function", "an oracle called 'callable' has one, and no other has", "Write 'module:callable'")
+
+
+def _label_studio(oracle: OracleConfig) -> Problems:
+    if oracle.name != "label-studio":
+        for name in _OF_LABEL_STUDIO:
+            if getattr(oracle, name):
+                yield at(f"oracle.{name}", f"{oracle.name} has no such option", "Remove it; it is for label-studio")
+        return
+    if oracle.url is None:
+        yield at("oracle.url", "nothing says where Label Studio is", "Write url = 'https://labels.example.org'")
+    try:
+        parts = urlsplit(oracle.url or "")
+        secret = parts.username is not None or parts.password is not None
+    except ValueError:
+        yield at("oracle.url", "it is not an address", "Write url = 'https://labels.example.org'")
+        return
+    if secret:  # never echoed
+        yield at("oracle.url", "it has a name or a password in it", "Leave them out; a token is all that is needed")
+    if oracle.path is not None:
+        yield at("oracle.path", "label-studio has no file or folder", "Remove it")
 
 
 def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig) -> Problems:
@@ -202,6 +224,8 @@ def _storage(storage: StorageConfig) -> Problems:
         return
     if secret:  # never echoed: the file is stored with the campaign, and shown
         yield at("storage.url", "it has a password in it", "Give that by the environment or a password file")
+    if storage.directory is not None and not parts.scheme.startswith("postgres"):
+        yield at("storage.directory", "a file has its directory beside it", "Remove it; it is for postgresql:// alone")
 
 
 RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (
@@ -223,8 +247,13 @@ RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (
 """What each rule reads; a name with a question mark may be left out of a file."""
 
 
+def pool_rules() -> tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...]:
+    """Of [pool], for files of other recipes."""
+    return ((("pool",), _pool),)
+
+
 def task_rules() -> tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...]:
-    """Of [task], for files of other recipes."""
+    """Of [task], likewise."""
     return ((("task",), _task),)
 
 

@@ -90,6 +90,9 @@ class OracleConfig:
     per_annotator   the most questions that one named annotator is shown in the whole campaign
     annotators, label_noise, skip, late     of ``simulated``: how many people; shares of answers that are wrong, that
                     are skips, that come late
+    url, project    of ``label-studio``: where the server is; the number of a project, if not one of its own
+    token_file      of ``label-studio``: a file with the token, for its owner alone; else it is in the environment
+    plain_http      of ``label-studio``: that token and records may go through a network unencrypted
     accuracy        of ``simulated``, instead of label_noise: mean and standard deviation of people's own shares of
                     right answers
     """
@@ -107,6 +110,10 @@ class OracleConfig:
         listed(number(0, 1, such_as="0.65"), least=2, most=2, such_as="[0.65, 0.01]"), None
     )
     per_annotator: int | None = key(whole(), None)
+    url: str | None = key(address, None)
+    project: int | None = key(whole(), None)
+    token_file: str | None = key(_PATH, None)
+    plain_http: bool = key(truth, False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +137,14 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class StorageConfig:
-    """Where the campaign's state is kept; None: in a file beside this one, called by the campaign's name."""
+    """Where the campaign's state is kept; None: in a file beside this one, called by the campaign's name.
+
+    url         of a SQLite file or a PostgreSQL database; a password is not part of it
+    directory   of a database: where this host has keys, checkpoints and copies of files
+    """
 
     url: str | None = key(address, None)
+    directory: str | None = key(_PATH, None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from importlib import resources
 from discreet.config.values import nearest
 from discreet.errors import BadInput
 
-EXAMPLES = ("private-pool", "public-data", "crowd", "stream")
+EXAMPLES = ("private-pool", "public-data", "crowd", "teachers", "stream")
 
 
 def example(name: str = "private-pool") -> str:

@@ -23,6 +23,8 @@ class CheckpointConfig:
     epsilon, delta                              what it states, if that is all one knows
     sampling_rate, noise_multiplier, steps      of the DP-SGD that made it: composes more tightly
     certificate                                 of discreet, which is verified; its claim is taken
+    recall                                      what it says itself of unlabelled public records counts, while it is
+                                                fine-tuned, as much as so many labels, so that it does not forget
     """
 
     path: str = key(_PATH, add="path = 'weights.safetensors'")
@@ -32,6 +34,7 @@ class CheckpointConfig:
     noise_multiplier: float | None = key(number(1e-3, 1e9), None)
     steps: int | None = key(whole(most=10**8), None)
     certificate: str | None = key(_PATH, None)
+    recall: float = key(number(0, 1e6, such_as="500"), 0.0)
 
     @property
     def ways(self) -> tuple[bool, bool, bool]:

@@ -113,5 +113,12 @@ CAMPAIGN = Schema(
     extra=EXTRA_KEYS,
     rewrite={"plan": spread_queries},
     elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
-    recipes={"crowd": ("this verb is of private-pool campaigns", "See docs/howto/ask-a-crowd.md for those of a crowd")},
+    recipes={
+        "crowd": ("this verb is of private-pool campaigns", "See docs/howto/ask-a-crowd.md for those of a crowd"),
+        "teachers": (
+            "this verb is of private-pool campaigns; private records are in votes that were counted at init",
+            "See docs/howto/label-by-teachers.md. To leave somebody out, take their records out of [private] and "
+            "create a campaign of another name; what was paid stays paid",
+        ),
+    },
 )

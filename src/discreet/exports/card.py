@@ -19,7 +19,16 @@ OF_CROWD = (
     "Labels and weights were made of released texts, answers about them and public labelled texts, without noise.",
     "The log was released once, as a closed batch; the coins' keys stayed secret and came from the operating system.",
 )
+OF_TEACHERS = (
+    "Models of disjoint parts of the private records voted on public records; what left are answers, with noise.",
+    "This student was made of public records and those answers alone: nothing else of the private records is in it.",
+    "Scaling, classes and settings were declared or come from public records; keys and noise stayed secret.",
+)
 _WORDS = {"text": "text-classification", "images": "image-classification"}
+
+
+_RESTS_ON = {"crowd": OF_CROWD, "teachers": OF_TEACHERS}
+_LEARNT = {"crowd": "on labels of strangers", "teachers": "on few and noisy answers"}
 
 
 def card(form: dict[str, Any], certificate: dict[str, Any], *, onnx: str | None) -> str:
@@ -85,7 +94,7 @@ def _privacy(form: dict[str, Any], certificate: dict[str, Any]) -> str:
         "It is the claim of the whole campaign: of all its models and released selections together, also if it was "
         "stopped early. It rests on:",
         "",
-        *(f"- {line}" for line in (OF_CROWD if form.get("recipe") == "crowd" else ASSUMPTIONS)),
+        *(f"- {line}" for line in _RESTS_ON.get(form.get("recipe", ""), ASSUMPTIONS)),
     ]
     if "not_released" in certificate:
         lines += ["", f"It holds for models and thresholds: {certificate['not_released']['what']}, and must not be."]
@@ -118,7 +127,7 @@ def _use(form: dict[str, Any], onnx: str | None) -> str:
         "## Limits",
         "",
         "What the model says of private records is private: predictions are not covered by the claim. It was trained "
-        f"{'on labels of strangers' if form.get('recipe') == 'crowd' else 'with noise on few labels'}, chosen where an "
+        f"{_LEARNT.get(form.get('recipe', ''), 'with noise on few labels')}, chosen where an "
         "earlier model was unsure: rare classes may be learnt badly. Records unlike those of its pool are outside of "
         "what was measured.",
     ]

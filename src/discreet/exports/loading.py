@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.exports.model_form import CLASSIFIER, ENCODER, WEIGHTS, check_files, read_form
+from discreet.exports.model_form import CLASSIFIER, ENCODER, STUDENT, WEIGHTS, check_files, read_form
 from discreet.pools.rows import Scaling
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ def load_model(
         if encoder is not None or model is not None:
             raise BadInput("loading a model of texts", "it has no encoder, and no code of its own", "Leave it out")
         return ExportedModel(TextClassifier.from_bytes((place / CLASSIFIER).read_bytes()), form)
+    if form.get("weights") == STUDENT:
+        return ExportedModel(_student(place, form, model), form)
     try:
         read, own = form["preprocessing"], form["model"]
         name, inputs, classes = own["name"], tuple(form["inputs"]), len(form["classes"])
@@ -142,6 +144,22 @@ def load_model(
     module = build_model(name, inputs=inputs, classes=classes, dropout=dropout, **options)
     filled = from_bytes((place / WEIGHTS).read_bytes(), module)
     return ExportedModel(_predictor(filled, task, device, read, folder), form)
+
+
+def _student(place: Path, form: dict[str, Any], given: str | None) -> Any:
+    """Of teachers. A linear one is its weights; another one is fitted again to what it learnt from."""
+    from discreet.recipes.teacher_estimators import estimator_named
+    from discreet.trainers.students.stored import student_from_bytes
+
+    try:
+        own = form["model"]
+        name, options, seed = str(own["name"]), dict(own["options"]), int(own["seed"])
+    except (KeyError, TypeError, ValueError):
+        raise InvalidCheckpoint(
+            f"the model in {place.name}", "its model.json does not say what it is", "Export it again"
+        ) from None
+    _check_own(name, given)
+    return student_from_bytes((place / STUDENT).read_bytes(), estimator=estimator_named(name, options), seed=seed)
 
 
 def _predictor(module: Any, task: Any, device: str, read: dict[str, Any], folder: Path | None) -> TorchPredictor:

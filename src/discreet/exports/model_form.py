@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet._version import __version__
-from discreet.config import CampaignConfig, CrowdConfig
+from discreet.config import CampaignConfig, CrowdConfig, TeachersConfig
 from discreet.errors import InvalidCertificate, InvalidCheckpoint
 from discreet.privacy.certificate.statement import digest_of, read_certificate
 from discreet.recipes.learning import task_of
@@ -30,6 +30,8 @@ MODEL, WEIGHTS, ONNX, CARD, CERTIFICATE, ENCODER = (
 )
 CLASSIFIER = "classifier.npz"
 """Weights of a model of texts that came from a crowd; named by ``weights`` in its form."""
+STUDENT = "student.npz"
+"""Weights of a student of teachers; of one that is not linear, the public records and answers that it learnt from."""
 THRESHOLD = 0.5
 _LOCAL = ("path", "weights")
 """Options of models that are places on a disk; the weights they brought are in the exported ones."""
@@ -70,44 +72,49 @@ def form_of(
     return form | ({"threshold": THRESHOLD} if form["task"] == "multilabel" else {})
 
 
-def crowd_form_of(
-    config: CrowdConfig,
-    *,
-    phase: int,
-    phases: int,
-    private: bool,
-    claim: dict[str, Any],
-    evaluation: Any,
-) -> dict[str, Any]:
+def crowd_form_of(config: CrowdConfig, **facts: Any) -> dict[str, Any]:
     """The same of a crowd campaign: a model of texts as its gate normalised them."""
-    return {
-        "format": FORMAT,
-        "simulation": config.simulation is not None,
-        "audience": "world",
-        "private": private,
-        "recipe": config.recipe.name,
-        "name": config.name,
-        "discreet": __version__,
-        "phase": phase,
-        "phases": phases,
-        "task": "classes",
-        "classes": list(config.task.classes),
+    return _of_recipe(config, facts) | {
         "model": {"name": config.model.name, "options": {}, "dropout": config.model.dropout},
         "inputs": [],
         "weights": CLASSIFIER,
         "preprocessing": {"kind": "parquet", "text": config.log.text, "normalisation": config.gate.normalisation},
-        "claim": claim,
-        "evaluation": evaluation,
     }
 
 
-def _preprocessing(config: CampaignConfig) -> dict[str, Any]:
+def teachers_form_of(config: TeachersConfig, *, inputs: tuple[int, ...], **facts: Any) -> dict[str, Any]:
+    """The same of a campaign of teachers: a student."""
+    table = config.student
+    return _of_recipe(config, facts) | {
+        "model": {"name": table.name, "options": dict(table.options), "dropout": 0.0, "seed": table.seed},
+        "inputs": list(inputs),
+        "weights": STUDENT,
+        "preprocessing": _preprocessing(config),
+    }
+
+
+def _of_recipe(config: CrowdConfig | TeachersConfig, facts: dict[str, Any]) -> dict[str, Any]:
+    """What recipes of other models than DP-SGD's say alike. ``facts``: phase, phases, private, claim, evaluation."""
+    return {
+        "format": FORMAT,
+        "simulation": config.simulation is not None,
+        "audience": "world",
+        "recipe": config.recipe.name,
+        "name": config.name,
+        "discreet": __version__,
+        "task": "classes",
+        "classes": list(config.task.classes),
+        **facts,
+    }
+
+
+def _preprocessing(config: CampaignConfig | TeachersConfig) -> dict[str, Any]:
     """How records are read and scaled, as the pool's were declared; or which encoder reads texts."""
     pool, several = config.pool, (list, tuple)
     read = {"id": pool.id, "columns": pool.columns, "array": pool.array, "text": pool.text, "shape": pool.shape}
     form: dict[str, Any] = {"kind": pool.kind}
     form |= {key: list(value) if isinstance(value, several) else value for key, value in read.items() if value}
-    if config.model.encoder is None:
+    if isinstance(config, TeachersConfig) or config.model.encoder is None:
         numbers = {"center": pool.center, "scale": pool.scale}
         return form | {key: list(value) if isinstance(value, several) else value for key, value in numbers.items()}
     encoder = {
@@ -183,9 +190,14 @@ def claim_of(certificate: dict[str, Any]) -> dict[str, Any]:
 
 
 def says_claim(directory: Path, form: dict[str, Any]) -> bool:
-    """Whether the claim is the one of the certificate beside it."""
+    """Whether the claim is the one of the certificate beside it, and that certificate of these weights.
+
+    Certificates of exports by earlier versions name no weights: the hashes of the files alone hold them together.
+    """
     try:
-        return bool(form["claim"] == claim_of(read_certificate((directory / CERTIFICATE).read_bytes())))
+        certificate = read_certificate((directory / CERTIFICATE).read_bytes())
+        ours = certificate.get("weights") in (None, form["sha256"])
+        return bool(ours and form["claim"] == claim_of(certificate))
     except (KeyError, TypeError, OSError, InvalidCertificate):
         return False
 

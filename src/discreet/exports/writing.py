@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from discreet.campaign import Campaign
 from discreet.campaign.standing import PUBLISHED, TRAINED
 from discreet.campaign.view import MODEL as STORED
@@ -35,15 +37,17 @@ from discreet.exports.model_form import (
     form_of,
     read_form,
     sealed,
+    teachers_form_of,
 )
 from discreet.exports.onnx_files import write_onnx
-from discreet.privacy.certificate.statement import write_certificate
+from discreet.privacy.certificate.statement import bound, write_certificate
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger.file_sink import sync_directory
 from discreet.recipes.crowd import Crowd
 from discreet.recipes.model_records import made_up_rows
 from discreet.recipes.private_pool import PrivatePool
 from discreet.recipes.public_data import PublicData
+from discreet.recipes.teachers import Teachers
 
 _ROWS = 5
 _COPIED = (".json", ".txt", ".model", ".safetensors")
@@ -80,11 +84,12 @@ def export_model(
     place = Path(directory)
     number = _phase(campaign, phase)
     _check_place(place, force=force)
-    certificate = _signed(campaign.certificate(), sign)
+    content = campaign.store.file(STORED, number).read_bytes()
+    certificate = _signed(bound(campaign.certificate(), content), sign)
     form = _described(campaign, number, claim_of(certificate))
     weights = form.get("weights", WEIGHTS)
     with _whole(place) as scratch:
-        write_whole(scratch / weights, campaign.store.file(STORED, number).read_bytes())
+        write_whole(scratch / weights, content)
         write_certificate(certificate, scratch / CERTIFICATE)
         reason = _beside(campaign, number, scratch, onnx=onnx, encoder=encoder)
         write_whole(scratch / CARD, card(form, certificate, onnx=reason))
@@ -106,6 +111,9 @@ def _described(campaign: Campaign, number: int, claim: dict[str, Any]) -> dict[s
     }
     if isinstance(recipe, Crowd):
         return crowd_form_of(recipe.config, **facts)
+    if isinstance(recipe, Teachers):
+        inputs = tuple(int(size) for size in np.shape(campaign.pool.rows(slice(0, 1)))[1:])
+        return teachers_form_of(recipe.config, inputs=inputs, **facts)
     if not isinstance(recipe, (PrivatePool, PublicData)):
         raise BadInput("exporting a model", "this recipe's models cannot be", "Store predictor().module yourself")
     return form_of(recipe.config, inputs=recipe.inputs, **facts)
@@ -114,6 +122,8 @@ def _described(campaign: Campaign, number: int, claim: dict[str, Any]) -> dict[s
 def _beside(campaign: Campaign, number: int, scratch: Path, *, onnx: bool, encoder: bool) -> str | None:
     """A copy of the encoder and an ONNX file, where there may be some; why there is no ONNX file."""
     recipe = campaign.recipe
+    if isinstance(recipe, Teachers):
+        return "a student is any classifier, and no module of torch"
     if not isinstance(recipe, (PrivatePool, PublicData)):
         return "it reads texts by a hash of their words"
     if encoder and recipe.config.model.encoder is not None:

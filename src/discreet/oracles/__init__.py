@@ -10,6 +10,7 @@ from discreet.oracles.file_oracle import FileOracle
 from discreet.oracles.files_in import AnswerRow, read_answer_rows, read_answers
 from discreet.oracles.files_out import write_answers, write_questions
 from discreet.oracles.label_files import read_labels
+from discreet.oracles.label_studio import LabelStudioOracle
 from discreet.oracles.removing import about, remove_rows
 from discreet.oracles.simulated import SimulatedOracle
 from discreet.oracles.voting import current_answers, majority
@@ -23,6 +24,7 @@ __all__ = [
     "CallableOracle",
     "DawidSkene",
     "FileOracle",
+    "LabelStudioOracle",
     "SimulatedOracle",
     "about",
     "annotator_matrices",

@@ -8,15 +8,20 @@ from typing import Any
 from discreet.errors import BadInput
 from discreet.oracles.calling import CallableOracle
 from discreet.oracles.file_oracle import FileOracle
+from discreet.oracles.label_studio import LabelStudioOracle
+from discreet.oracles.pages import PageOracle
 from discreet.oracles.simulated import SimulatedOracle
 from discreet.roles import Oracle
 
-ORACLES: dict[str, type[SimulatedOracle] | type[FileOracle] | type[CallableOracle]] = {
+Kinds = type[SimulatedOracle] | type[FileOracle] | type[CallableOracle] | type[PageOracle] | type[LabelStudioOracle]
+ORACLES: dict[str, Kinds] = {
     "simulated": SimulatedOracle,
     "files": FileOracle,
     "callable": CallableOracle,
+    "web": PageOracle,
+    "label-studio": LabelStudioOracle,
 }
-PLANNED = ("label-studio", "web", "teachers")
+PLANNED = ("teachers",)
 
 
 def build_oracle(name: str, **options: Any) -> Oracle:

@@ -42,7 +42,7 @@ def create_crowd(
     config: CrowdConfig, *, log: QueryLog | None = None, load_if_exists: bool = True, watch: Watch = unwatched
 ) -> Campaign:
     """A new campaign, its gate charged and drawn; or the one of that name. ``log``: instead of the file's."""
-    storage = open_storage(config.storage_url())
+    storage = open_storage(config.storage_url(), directory=config.storage_directory())
     if config.name in storage.campaigns():
         if not load_if_exists:
             raise CampaignExists(f"creating the campaign {config.name}", "there is one of that name", "Load it")

@@ -23,11 +23,7 @@ def answer_words(config: AnyCampaign) -> AnswerWords:
 
 def labels_in(config: CampaignConfig, path: str, key: str) -> dict[str, Value]:
     """Labels by record of a file that ``key`` names, all of declared classes."""
-    several, place = config.task.kind == "multilabel", config.resolve(path)
-    if not place.is_file():
-        raise config.error(key, "there is no such file", "Name a CSV or JSONL file with columns record and label")
-    with config.pointing(key):
-        found = read_labels(place, multilabel=several, words=answer_words(config))
+    found = file_labels(config, path, key)
     known = set(config.task.classes)
     strange = sum(not set(value if isinstance(value, tuple) else (value,)) <= known for value in found.values())
     if strange:
@@ -35,6 +31,15 @@ def labels_in(config: CampaignConfig, path: str, key: str) -> dict[str, Value]:
             key, f"{strange} of its {len(found)} labels are outside the classes", "Declare the class, or correct them"
         )
     return found
+
+
+def file_labels(config: AnyCampaign, path: str, key: str) -> dict[str, Value]:
+    """Labels by record of a file that ``key`` names, whatever they say."""
+    place = config.resolve(path)
+    if not place.is_file():
+        raise config.error(key, "there is no such file", "Name a CSV or JSONL file with columns record and label")
+    with config.pointing(key):
+        return read_labels(place, multilabel=config.task.kind == "multilabel", words=answer_words(config))
 
 
 def known_labels(config: CampaignConfig) -> dict[str, Value]:

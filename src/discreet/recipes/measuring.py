@@ -112,12 +112,12 @@ def _held_out(config: CampaignConfig) -> Pool:
         return pool_like(config, config.evaluation.path)
 
 
-def beside_arrays(config: CampaignConfig, path: Path) -> Pool:
+def beside_arrays(config: CampaignConfig, path: Path, *, size: int | None = None) -> Pool:
     """Where the pool was given in Python nothing declares a file: its arrays have fixed names."""
     if path.suffix != ".npz":
         raise BadInput(f"measuring on {path.name}", "the pool was given in Python", "Save an npz of arrays id and x")
     persons = "person" if config.budget.unit == "person" else None
-    return open_pool(path, kind="npz", id="id", array="x", person=persons)
+    return open_pool(path, kind="npz", id="id", array="x", person=persons, size=size)
 
 
 def pool_like(config: CampaignConfig, path: str, *, size: int | None = None) -> Pool:

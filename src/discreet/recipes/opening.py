@@ -19,7 +19,7 @@ from discreet.campaign.replanning import replannings
 from discreet.campaign.secret_keys import make_keys, secret_key
 from discreet.campaign.standing import CREATED
 from discreet.campaign.withdrawing import MANIFEST, nulled
-from discreet.config import AnyCampaign, CampaignConfig, CrowdConfig, campaign_from_json
+from discreet.config import AnyCampaign, CampaignConfig, CrowdConfig, TeachersConfig, campaign_from_json
 from discreet.errors import BadInput, CampaignExists, InvalidStore
 from discreet.noise import OperatingSystem, Seeded
 from discreet.pools import Pool, extended
@@ -49,6 +49,8 @@ _MAY_CHANGE = (
     "checkpoint.path",
     "checkpoint.certificate",
     "private.path",
+    "private.labels",
+    "teachers.processes",
 )
 
 
@@ -70,7 +72,13 @@ def create(
         if pool is not None or plan is not None:
             raise BadInput("a crowd campaign", "it has a log and a gate, no pool and no plan", "Leave them out")
         return create_crowd(config, load_if_exists=load_if_exists, watch=watch)
-    storage = open_storage(config.storage_url())
+    if isinstance(config, TeachersConfig):
+        from discreet.recipes.teachers_opening import create_teachers
+
+        if plan is not None:
+            raise BadInput("a campaign of teachers", "its plan is made of its file", "Leave it out")
+        return create_teachers(config, pool=pool, load_if_exists=load_if_exists, watch=watch)
+    storage = open_storage(config.storage_url(), directory=config.storage_directory())
     if config.name in storage.campaigns():
         if not load_if_exists:
             raise CampaignExists(f"creating the campaign {config.name}", "there is one of that name", "Load it")
@@ -99,11 +107,15 @@ def create(
 
 def load(config: AnyCampaign, *, pool: Pool | None = None, watch: Watch = unwatched) -> Campaign:
     """The campaign that the configuration names."""
-    storage = open_storage(config.storage_url(), must_exist=True)
+    storage = open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True)
     if isinstance(config, CrowdConfig):
         from discreet.recipes.crowd_opening import opened_crowd
 
         return opened_crowd(storage.load(config.name), config, watch=watch)
+    if isinstance(config, TeachersConfig):
+        from discreet.recipes.teachers_opening import opened_teachers
+
+        return opened_teachers(storage.load(config.name), config, pool=pool, watch=watch)
     return _opened(storage.load(config.name), config, pool, watch)
 
 
@@ -112,7 +124,7 @@ def stored_config(storage: Storage, name: str, *, directory: Path) -> AnyCampaig
     ``directory``.
     """
     form = dict(form_of(storage.load(name))["config"])
-    form["storage"] = {**form.get("storage", {}), "url": f"sqlite:///{storage.path}"}
+    form["storage"] = {"url": storage.url, **({"directory": str(storage.home)} if storage.shared else {})}
     return campaign_from_json(form, name=f"the campaign {name}", directory=directory)
 
 

@@ -121,15 +121,19 @@ def _near_private(desk: Desk, config: CampaignConfig, plan: PublicPlan, k: int) 
     own_scores = scores_of(desk, config, mine, "scoring private records")
     nulls = np.asarray(own.broken(np.arange(len(own))), dtype=np.bool_)
     own_scores[nulls] = np.nan
-    scores = scores_of(desk, config, rows)
+    given: dict[str, Any] = {
+        "ids": [desk.pool.ids[place] for place in places.tolist()],
+        "scores": scores_of(desk, config, rows),
+        "k": most,
+        "embeddings": EmbeddedRows(desk.model, rows),
+    }
+    candidates = selector.candidates(**given)  # where there are none nothing is paid
     why = Why(phase=desk.phase, purpose="selection")
     paid = charge_selection(desk.charges, selector, k=k, pool_size=len(places), who=PRIVATE, why=why)
     found = selector.support(
-        ids=[desk.pool.ids[place] for place in places.tolist()],
-        scores=scores,
-        k=most,
+        **given,
+        candidates=candidates,
         receipt=paid,
-        embeddings=EmbeddedRows(desk.model, rows),
         private_scores=own_scores,
         private_embeddings=EmbeddedRows(desk.model, mine, nulls=nulls),
     )
@@ -164,7 +168,7 @@ def private_pool(config: CampaignConfig) -> Pool:
     assert config.private is not None  # checked with the file
     with config.pointing("private.path"):
         if config.pool.kind == "arrays":
-            return beside_arrays(config, config.resolve(config.private.path))
+            return beside_arrays(config, config.resolve(config.private.path), size=config.private.size)
         return pool_like(config, config.private.path, size=config.private.size)
 
 

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from discreet.campaign.recipe import Chosen, Desk, Labels, Trained
 from discreet.campaign.replanning import Continuation, Wish
 from discreet.campaign.told import labels_of
@@ -34,6 +36,8 @@ from discreet.scorers import pool_scores
 from discreet.selectors.public_records import looked_at
 
 _ROWS = 20
+RECALLED = 20_000
+"""So many unlabelled public records are enough to remember by; texts among them are read into memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +117,9 @@ class PublicData:
         same = self.config.pool.kind != "arrays" and here.exists() and there.exists() and here.samefile(there)
         if same or (self.config.pool.id != "position" and set(own.ids) & set(pool.ids)):
             raise self.config.error("private.path", "records of the public pool are in it", "Keep them apart")
+        if inputs_of(self.config, own) != self.inputs:
+            fact = "its records have another shape than the public ones"
+            raise self.config.error("private.path", fact, "Prepare both in one way")
 
     def choose(self, desk: Desk) -> Chosen:
         """Nobody in phase 0; later, public records, for nothing or for what the plan pays."""
@@ -140,11 +147,27 @@ class PublicData:
             ids = [one for mine in desk.members.values() for one in mine if one not in desk.pool.withdrawn]
             records = learning.cohort_of(self.config, desk.pool, ids, labels)
             tuned = self._tuning(desk.phase).train(
-                start, records, progress=lambda done, whole: desk.watch("fine-tuning", done, whole)
+                start,
+                records,
+                pool=self._recalled(desk, set(ids)),
+                progress=lambda done, whole: desk.watch("fine-tuning", done, whole),
             )
             made = learning.predictor_of(self.config, tuned.module)
         evaluation = measuring.evaluated(self.config, made, desk, last=desk.phase == self.phases - 1)
         return Trained(content=learning.to_bytes(made.module), evaluation=evaluation)
+
+    def _recalled(self, desk: Desk, asked: set[str]) -> Any:
+        """Public records that nobody was asked about, to remind the checkpoint of; of a large pool, some at random."""
+        assert self.config.checkpoint is not None  # checked with the file
+        if not self.config.checkpoint.recall:
+            return None
+        gone = asked | desk.pool.withdrawn
+        places = np.array([place for place, name in enumerate(desk.pool.ids) if name not in gone], dtype=np.int64)
+        places = places[~desk.pool.broken(places)]
+        if len(places) > RECALLED:
+            chance = np.random.default_rng([self.config.model.seed, desk.phase])
+            places = np.sort(chance.choice(places, RECALLED, replace=False))
+        return learning.cohort_of(self.config, desk.pool, [desk.pool.ids[place] for place in places.tolist()], {})
 
     def predictor(self, content: bytes) -> Predictor:
         """The model that `train` stored."""
@@ -161,6 +184,7 @@ class PublicData:
                 batch=self.config.plan.batch,
                 task=learning.task_of(self.config),
                 seed=self.config.model.seed + phase,
+                recall=0.0 if self.config.checkpoint is None else self.config.checkpoint.recall,
             )
 
     def _checkpoint(self) -> Any:

@@ -10,6 +10,7 @@ the budget, found on the safe side.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from discreet.config import CampaignConfig
-from discreet.errors import BadInput, DiscreetError, InvalidStore
+from discreet.config.public_tables import CheckpointConfig
+from discreet.errors import BadInput, DiscreetError, InvalidStore, UnsupportedEvent
 from discreet.planning.search import least_noise
 from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import DiscreteLaplace, Event, Gaussian, PoissonSampledGaussian, Repeated, Stated
@@ -41,12 +43,14 @@ class PublicPlan:
 
     checkpoint          what the private model cost; charged when the campaign takes it up
     weights             the hash of its file
+    bound               whether its certificate names these weights; None: there is no certificate
     support_epsilon     of near-private's counts; None: a free selector
     components_noise    noise multiplier of its components
     """
 
     checkpoint: Event
     weights: str
+    bound: bool | None = None
     support_epsilon: Decimal | None = None
     components_noise: float | None = None
 
@@ -85,10 +89,12 @@ class PublicPlan:
 
     def to_json(self) -> dict[str, Any]:
         """A form that reads back to an equal value."""
+        bound = {} if self.bound is None else {"bound": self.bound}
         return {
             "format": FORMAT,
             "checkpoint": to_json(self.checkpoint),
             "weights": self.weights,
+            **bound,
             "support_epsilon": None if self.support_epsilon is None else str(self.support_epsilon),
             "components_noise": self.components_noise,
         }
@@ -99,10 +105,13 @@ class PublicPlan:
         try:
             if form["format"] != FORMAT:
                 raise ValueError
-            support = form["support_epsilon"]
+            support, bound = form["support_epsilon"], form.get("bound")
+            if bound is not None and type(bound) is not bool:
+                raise ValueError
             return cls(
                 checkpoint=from_json(form["checkpoint"]),
                 weights=str(form["weights"]),
+                bound=bound,
                 support_epsilon=None if support is None else exact_decimal(support, "support_epsilon"),
                 components_noise=form["components_noise"],
             )
@@ -113,7 +122,8 @@ class PublicPlan:
 def public_plan_of(config: CampaignConfig) -> PublicPlan:
     """The plan that the campaign's file asks for. Touches no record."""
     weights = hashlib.sha256(checkpoint_bytes(config)).hexdigest()
-    made = PublicPlan(checkpoint=_checkpoint(config), weights=weights)
+    event, bound = _checkpoint(config, weights)
+    made = PublicPlan(checkpoint=event, weights=weights, bound=bound)
     _check(config, made, "budget.epsilon", "Raise it, or take an earlier checkpoint")
     if config.selector.name != "near-private":
         return made
@@ -156,7 +166,10 @@ def _noise(config: CampaignConfig, plan: PublicPlan) -> float:
 def spent(config: CampaignConfig, plan: PublicPlan) -> float:
     """What a private record loses by this plan, as the ledger will certify it."""
     terms = plan.terms(config, phases=1)
-    return float_above(max(cost_of(path, terms.accounted, by_pld=True) for path in terms.trajectories()))
+    try:
+        return float_above(max(cost_of(path, terms.accounted, by_pld=True) for path in terms.trajectories()))
+    except UnsupportedEvent:  # its losses reach further than any budget
+        return math.inf
 
 
 def _check(config: CampaignConfig, plan: PublicPlan, key: str, remedy: str) -> None:
@@ -167,11 +180,16 @@ def _check(config: CampaignConfig, plan: PublicPlan, key: str, remedy: str) -> N
         raise config.error(key, f"what is committed costs {shown}, and epsilon is {config.budget.epsilon}", remedy)
 
 
-def _checkpoint(config: CampaignConfig) -> Event:
+def _checkpoint(config: CampaignConfig, weights: str) -> tuple[Event, bool | None]:
+    """What it cost, and whether that is proven of these very weights."""
     table = config.checkpoint
     assert table is not None  # checked with the file
     if table.certificate is not None:
-        return _certified(config, config.resolve(table.certificate))
+        return _certified(config, config.resolve(table.certificate), weights)
+    return _declared(table), None
+
+
+def _declared(table: CheckpointConfig) -> Event:
     if table.steps is not None:
         assert table.sampling_rate is not None
         assert table.noise_multiplier is not None
@@ -182,8 +200,8 @@ def _checkpoint(config: CampaignConfig) -> Event:
     return Stated(epsilon=table.epsilon, delta=table.delta)
 
 
-def _certified(config: CampaignConfig, path: Path) -> Stated:
-    """The claim of a certificate, if it holds when it is computed again."""
+def _certified(config: CampaignConfig, path: Path, weights: str) -> tuple[Stated, bool]:
+    """The claim of a certificate, if it holds when it is computed again and is of no other model."""
     from discreet.privacy.certificate.verification import verify_certificate
 
     key = "checkpoint.certificate"
@@ -193,11 +211,15 @@ def _certified(config: CampaignConfig, path: Path) -> Stated:
         verdict = verify_certificate(path.read_bytes())
     if verdict.claim is None or verdict.budget is None:
         raise config.error(key, "it does not hold when it is computed again", "Run discreet verify on it")
+    if verdict.weights not in ("", weights):
+        remedy = "Name the certificate.json and the weights of one export"
+        raise config.error(key, "it is of another model than the one in path", remedy)
     if verdict.simulation and config.simulation is None:
         raise config.error(key, "it is of a simulation, and proves nothing about people", "Add [simulation]")
     if verdict.budget.relation != "zero-out" or verdict.budget.unit != config.budget.unit:
         raise config.error(key, f"it protects a {verdict.budget.unit}", "Protect the same unit in [budget]")
     try:
-        return Stated(epsilon=str(verdict.claim["epsilon"]), delta=str(verdict.claim["delta"]))
+        claim = Stated(epsilon=str(verdict.claim["epsilon"]), delta=str(verdict.claim["delta"]))
     except BadInput as error:
         raise config.error(key, error.fact, "Export the model again") from None
+    return claim, bool(verdict.weights)

@@ -16,7 +16,7 @@ from discreet.campaign.replanning import replannings
 from discreet.campaign.secret_keys import PURPOSES, secret_key
 from discreet.campaign.standing import PUBLISHED, TRAINED
 from discreet.campaign.view import MODEL, evaluations_of
-from discreet.config import AnyCampaign, CrowdConfig
+from discreet.config import AnyCampaign, CrowdConfig, TeachersConfig
 from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import verify_ledger
@@ -31,13 +31,13 @@ from discreet.storage.stored import KeptFile
 
 def ledger_lines(config: AnyCampaign) -> list[bytes]:
     """Of the campaign's ledger, as they are in its store. Audience: owner."""
-    with open_storage(config.storage_url(), must_exist=True) as storage:
+    with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
         return _lines(storage.load(config.name))
 
 
 def verify_campaign(config: AnyCampaign) -> Verdict:
     """Check the store of the campaign that ``config`` names."""
-    with open_storage(config.storage_url(), must_exist=True) as storage:
+    with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
         store = storage.load(config.name)
         lines, form = _lines(store), store.config
         if not isinstance(form, dict) or form.get("format") != FORMAT:
@@ -67,6 +67,10 @@ def _file_check(config: AnyCampaign, stored: dict[str, object]) -> Check:
 
 
 def _against(store: CampaignStore, config: AnyCampaign, ledger: Ledger) -> Iterator[Check]:
+    if isinstance(config, TeachersConfig):
+        from discreet.recipes.teachers_verifying import teacher_checks
+
+        return teacher_checks(store, config, ledger)
     if not isinstance(config, CrowdConfig):
         return _against_ledger(store, ledger)
     from discreet.recipes.crowd_verifying import crowd_checks

@@ -26,6 +26,17 @@ ELSEWHERE = (
 )
 """What discreet cannot reach."""
 
+AT_LABEL_STUDIO = (
+    "tasks about it at Label Studio: discreet labelstudio remove deletes them, and so does every push and sync; the"
+    " server's exports, backups and free database pages are its operator's"
+)
+"""Where people label there."""
+
+
+def elsewhere(config: CampaignConfig) -> tuple[str, ...]:
+    """What this command does not reach."""
+    return (AT_LABEL_STUDIO, *ELSEWHERE) if config.oracle.name == "label-studio" else ELSEWHERE
+
 
 def withdraw(
     config: CampaignConfig,
@@ -40,7 +51,7 @@ def withdraw(
         raise BadInput("withdrawing", "both records and persons are named", "Withdraw them one after the other")
     new = known = 0
     if ids or not persons:
-        with open_storage(config.storage_url(), must_exist=True) as storage:
+        with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
             new, known = mark(storage.load(config.name), ids)
     campaign = load(config, watch=watch)  # erases what is marked, if no step is under way
     found = campaign.withdraw(persons=persons, later=later) if persons else None

@@ -22,10 +22,32 @@ _CROWD = (
 )
 
 
+_TEACHERS = (
+    "All records of a unit are with one teacher, by a keyed hash of its id; a teacher reads its own records and public "
+    "things alone. Ids are public and do not come from what records hold.",
+    "Answers leave, and which questions had none; votes, leads and whether a teacher failed stay with the owner. What "
+    "the student does with answers and public records is free.",
+    "The pool and what is measured on are public, as declared; scaling, classes and settings were declared, or come "
+    "from public records. Keys stay secret, and what was cut off is repeated with the same draws.",
+    "The claim is that of the whole plan: asking less does not lower it.",
+)
+
+
 def assumptions_of(
-    budget: Budget, certificate: Mapping[str, Any], plan: Plan | None, *, gate: bool = False
+    budget: Budget,
+    certificate: Mapping[str, Any],
+    plan: Plan | None,
+    *,
+    gate: bool = False,
+    teachers: bool = False,
 ) -> tuple[str, ...]:
-    """One sentence each. ``gate``: what strangers see was let out by a gate."""
+    """One sentence each. ``gate``: what strangers see was let out by a gate. ``teachers``: votes answered."""
+    if teachers:
+        first = (
+            f"Compared are the private records as they are, and those in which one {budget.unit} teaches nobody "
+            "(zero-out)."
+        )
+        return (first, *_TEACHERS)
     if gate:
         first = f"Compared are the log as it is, and the log without what one {budget.unit} brought (zero-out)."
         return (first, *_CROWD)

@@ -8,24 +8,22 @@ public records is post-processing. Audience: world.
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.campaign import Campaign
 from discreet.campaign.standing import PUBLISHED
-from discreet.errors import BadInput, MissingExtra, NotNow
+from discreet.errors import BadInput, NotNow
+from discreet.pools.pictures import is_picture, png
 from discreet.recipes.model_records import rows_at
 from discreet.recipes.public_data import PublicData
 from discreet.records import Value
 
 FORMAT = "discreet.gallery/1"
 MOST = 400
-_CHANNELS = (1, 3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,24 +138,9 @@ def _words(value: Value) -> str | None:
 def _pictures(rows: Any) -> list[str]:
     """Records as PNG pictures; empty texts, where a record is none. Shades are spread over what is shown."""
     shape = getattr(rows, "shape", ())
-    if not shape or not shape[0] or not _is_picture(shape[1:]):
+    if not shape or not shape[0] or not is_picture(shape[1:]):
         return [""] * (shape[0] if shape else len(next(iter(rows.values()))))
     values = np.nan_to_num(np.asarray(rows[:], dtype=np.float64))
     low, high = float(values.min()), float(values.max())
     shades = np.rint((values - low) * (255 / (high - low if high > low else 1.0))).astype(np.uint8)
-    return [_png(one) for one in shades]
-
-
-def _is_picture(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 2 or (len(shape) == 3 and shape[0] in _CHANNELS)
-
-
-def _png(shades: NDArray[np.uint8]) -> str:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtra("pictures of records", "Pillow is not installed", "pip install discreet[images]") from None
-    flat = shades[0] if shades.ndim == 3 and shades.shape[0] == 1 else shades
-    made = io.BytesIO()
-    Image.fromarray(flat if flat.ndim == 2 else np.moveaxis(flat, 0, -1)).save(made, "PNG")
-    return base64.b64encode(made.getvalue()).decode()
+    return [base64.b64encode(png(one)).decode() for one in shades]

@@ -19,6 +19,7 @@ margin:1rem 0}
 .gallery li.right{border-color:var(--good)}.gallery li.wrong{border-color:var(--stop)}
 .gallery img{display:block;width:100%;image-rendering:pixelated;border-radius:3px;background:#000}
 .gallery .said{display:flex;justify-content:space-between;gap:.4rem;font-size:.85rem;margin-top:.3rem}
+.gallery .said i{font-style:normal;color:var(--soft)}
 .gallery .said b{font-weight:650;overflow-wrap:anywhere}
 .gallery .wrong .said b:first-child{color:var(--stop)}
 .gallery .id{color:var(--soft);font-size:.72rem;overflow-wrap:anywhere}
@@ -71,7 +72,8 @@ def _item(one: Shown) -> Markup:
     picture = tag("img", src=f"data:image/png;base64,{one.picture}", alt=f"record {one.id}") if one.picture else None
     where = f"cluster {one.cluster}" if one.cluster is not None else ""
     where = f"support {one.support}" if one.support is not None else where
-    said = tag("div", tag("b", one.predicted), tag("b", one.label or "?"), class_="said")
+    sign = {"right": "=", "wrong": "\N{NOT EQUAL TO}", "open": ""}[one.verdict]  # for those who see no colours
+    said = tag("div", tag("b", one.predicted), tag("i", sign), tag("b", one.label or "?"), class_="said")
     return tag("li", picture, said, tag("div", f"{one.id} {where}".strip(), class_="id"), class_=one.verdict)
 
 

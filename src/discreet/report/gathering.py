@@ -28,6 +28,7 @@ from discreet.privacy.plan import Plan
 from discreet.recipes.crowd import Crowd, gate_of
 from discreet.recipes.private_pool import PrivatePool
 from discreet.recipes.rescoring import exact_counts, reads_scores
+from discreet.recipes.teachers import Teachers
 from discreet.records import NoisyHistogram
 from discreet.report.assumptions import assumptions_of
 from discreet.report.campaign_report import (
@@ -47,24 +48,28 @@ BINS = 64
 
 
 def report_of(
-    campaign: Campaign, audience: Audience = "world", *, scores: bool = False, certificate: Path | None = None
+    campaign: Campaign,
+    audience: Audience = "world",
+    *,
+    scores: bool = False,
+    certificate: Path | Mapping[str, Any] | None = None,
 ) -> Report:
     """What ``audience`` may see of a campaign.
 
     ``scores``: count the scores of every query again, exactly; for the owner alone. ``certificate``: one that was
-    exported (and signed) before, checked against the ledger; without it, one is made.
+    exported (and signed) before, checked against the ledger; or one that this process made, if it is of the ledger's
+    last line; without it, one is made.
     """
     if audience not in get_args(Audience):
         raise BadInput(f"a report for {audience}", "there is no such audience", "Choose world or owner")
     if scores and audience != "owner":
         raise BadInput("exact scores", "nobody paid for them: they are the owner's", "Add --audience owner")
     steps, recipe, now = campaign.store.transitions(), campaign.recipe, campaign.standing
-    plan = recipe.plan if isinstance(recipe, PrivatePool) else None
+    plan = plan_of(campaign)
     with ledger_of(campaign.store) as ledger:
-        certified = certify(ledger) if certificate is None else _shown(campaign, certificate)
-        paths, budget = _paths(ledger, certified), ledger.terms.budget
+        certified = _certified(campaign, ledger, certificate)
+        paths, budget = meters_of(ledger, _claims(ledger, certified)), ledger.terms.budget
     published = {one.phase: one.facts for one in steps if one.kind == PUBLISHED}
-    measured = evaluations_of(steps)
     return Report(
         name=campaign.name,
         audience=audience,
@@ -76,15 +81,20 @@ def report_of(
         classes=recipe.classes,
         budget=budget,
         paths=paths,
-        phases=tuple(
-            _phase(campaign, plan, number, published.get(number), measured.get(number), now)
-            for number in range(recipe.phases)
-        ),
+        phases=phases_of(campaign, steps),
         certificate=certified,
-        assumptions=assumptions_of(budget, certified, plan, gate=isinstance(recipe, Crowd)),
+        assumptions=assumptions_of(
+            budget, certified, plan, gate=isinstance(recipe, Crowd), teachers=isinstance(recipe, Teachers)
+        ),
         replanned=tuple(replanned_form(one) for one in replannings(steps)),
         owned=_owned(campaign, steps, scores=scores) if audience == "owner" else None,
     )
+
+
+def _certified(campaign: Campaign, ledger: Ledger, given: Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if isinstance(given, Path):
+        return _shown(campaign, given)
+    return given if given is not None and given["ledger"]["head"] == ledger.head else certify(ledger)
 
 
 def _shown(campaign: Campaign, path: Path) -> Mapping[str, Any]:
@@ -101,11 +111,18 @@ def _shown(campaign: Campaign, path: Path) -> Mapping[str, Any]:
     return form
 
 
-def _paths(ledger: Ledger, certificate: Mapping[str, Any]) -> tuple[PathMeter, ...]:
-    """Gauges by the ledger's odometer, which is loose: what a committed path has spent is never above what it will."""
-    limit, key = ledger.terms.budget.epsilon, f"epsilon_{ledger.terms.accountant}"
-    claims = {one["name"]: one[key] for one in certificate["trajectories"]} if ledger.terms.lines else {}
-    found = []
+def _claims(ledger: Ledger, certificate: Mapping[str, Any]) -> dict[str, float]:
+    """What every path will have cost by the ledger's accountant, where that was committed to."""
+    key = f"epsilon_{ledger.terms.accountant}"
+    return {one["name"]: one[key] for one in certificate["trajectories"]} if ledger.terms.lines else {}
+
+
+def meters_of(ledger: Ledger, claims: Mapping[str, float]) -> tuple[PathMeter, ...]:
+    """Gauges by the ledger's odometer, which is loose: what a committed path has spent is never above what it will.
+
+    ``claims``: what paths will have cost, by their names. Audience: world.
+    """
+    limit, found = ledger.terms.budget.epsilon, []
     for total in ledger.totals():
         committed = claims.get(total.path)
         most = limit if committed is None else min(limit, Decimal(repr(committed)))
@@ -114,11 +131,28 @@ def _paths(ledger: Ledger, certificate: Mapping[str, Any]) -> tuple[PathMeter, .
     return tuple(found)
 
 
+def plan_of(campaign: Campaign) -> Plan | None:
+    """The plan of a private pool; other recipes have none of this kind."""
+    return campaign.recipe.plan if isinstance(campaign.recipe, PrivatePool) else None
+
+
+def phases_of(campaign: Campaign, steps: list[Transition]) -> tuple[PhaseReport, ...]:
+    """Every phase as it was planned, and how far it is. Audience: world."""
+    plan, now, measured = plan_of(campaign), campaign.standing, evaluations_of(steps)
+    published = {one.phase: one.facts for one in steps if one.kind == PUBLISHED}
+    return tuple(
+        _phase(campaign, plan, number, published.get(number), measured.get(number), now)
+        for number in range(campaign.recipe.phases)
+    )
+
+
 def _about(campaign: Campaign) -> dict[str, str]:
     """What was declared, in words; names of files are the owner's."""
     recipe = campaign.recipe
     if isinstance(recipe, Crowd):
         return _about_crowd(campaign, recipe)
+    if isinstance(recipe, Teachers):
+        return _about_teachers(recipe)
     if not isinstance(recipe, PrivatePool):
         return {"classes": f"{len(recipe.classes)}"}
     config, plan = recipe.config, recipe.plan
@@ -148,6 +182,21 @@ def _about_crowd(campaign: Campaign, recipe: Crowd) -> dict[str, str]:
         "labels": f"{config.answers.aggregation}, over all answers",
         "gold": "public, as declared",
         "evaluation": "none" if config.evaluation.path is None else "on public texts",
+    }
+
+
+def _about_teachers(recipe: Teachers) -> dict[str, str]:
+    config, price = recipe.config, recipe.plan.price
+    return {
+        "recipe": config.recipe.name,
+        "task": f"{config.task.kind}, {len(recipe.classes)} classes",
+        "private": f"{config.private.size:,} labelled records, as declared; read once, by teachers",
+        "pool": f"{config.pool.size:,} public records, as declared",
+        "teachers": f"{price.teachers}, {config.teachers.name}, on disjoint parts",
+        "answers": f"at most {price.answers:,}, {price.aggregator}",
+        "heard": f"95 times of 100, a class that leads by {price.lead():.0f} votes",
+        "student": f"{config.student.name}, asks by {config.student.ask}; no answer: {config.student.unstable}",
+        "evaluation": "none" if config.evaluation.path is None else "on public records",
     }
 
 
@@ -216,6 +265,8 @@ def _note(facts: Mapping[str, Any], mechanism: str, number: int, *, shown: bool)
         return "Counts with the noise that was paid for; the query found its threshold in them."
     if mechanism in _OF_CROWD:
         return _OF_CROWD[mechanism]
+    if mechanism.startswith("student: "):
+        return "Public records that the student chose: free. What the teachers answered was paid for."
     if number == 0:
         return "Initial records are not chosen by a score."
     if mechanism == "random":

@@ -6,6 +6,8 @@ policy forbids the browser whatever the page does not need.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from discreet._version import __version__
 from discreet.report.campaign_report import FORMAT, Report
 from discreet.report.certificate_section import certificate_section
@@ -17,17 +19,22 @@ from discreet.report.style import STYLE, content_policy
 _SECTIONS = (budget_section, phases_section, labels_section, accuracy_section, scores_section, certificate_section)
 
 
-def to_html(report: Report) -> str:
-    """The whole page. The same report gives the same bytes."""
+def to_html(report: Report, *, links: Mapping[str, str] | None = None) -> str:
+    """The whole page. The same report gives the same bytes.
+
+    ``links``: where the ``stylesheet`` is, and an ``icon``, for a server whose own policy lets no page carry a style;
+    it forbids the rest itself.
+    """
+    policy = tag("meta", http_equiv="Content-Security-Policy", content=content_policy()) if links is None else None
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=content_policy()),
+        policy,
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="generator", content=f"{FORMAT} discreet {__version__}"),
         tag("title", f"{report.name}: report for the {report.audience}"),
-        tag("style", Markup(STYLE)),
+        tag("style", Markup(STYLE)) if links is None else [tag("link", rel=to, href=at) for to, at in links.items()],
     )
     main = tag("main", _tiles(report), *(section(report) for section in _SECTIONS))
     return f"<!doctype html>\n{tag('html', head, tag('body', _header(report), main, _footer(report)), lang='en')}\n"

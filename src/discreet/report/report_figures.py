@@ -62,10 +62,11 @@ class ScoreFigure:
 
 def meter_figures(report: Report) -> tuple[MeterFigure, ...]:
     """One a path, in the ledger's order."""
-    return tuple(_meter(path) for path in report.paths)
+    return tuple(meter_figure(path) for path in report.paths)
 
 
-def _meter(path: PathMeter) -> MeterFigure:
+def meter_figure(path: PathMeter) -> MeterFigure:
+    """Of one path."""
     return MeterFigure(name=path.name, spent=float(path.spent), committed=path.committed, limit=float(path.limit))
 
 

@@ -58,6 +58,17 @@ class Support:
     simulation: bool
 
 
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Candidates:
+    """The public records that are looked at, most uncertain first: places among all, lengths, and the threshold."""
+
+    names: Sequence[str]
+    places: NDArray[np.int64]
+    lengths: Floats
+    threshold: float
+    width: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class NearPrivate:
     """``norm``: what embeddings are clipped to; None: the length that nine in ten of the public candidates keep.
@@ -131,26 +142,24 @@ class NearPrivate:
         embeddings: Any,
         private_scores: Any,
         private_embeddings: Any,
+        candidates: Candidates | None = None,
     ) -> Support:
         """The noisy counts. ``private_scores``: (m,), ``private_embeddings``: (m, d), a null in its slot as well; m is
-        public. Embeddings are arrays or anything with a shape and slices, read a piece at a time.
+        public. Embeddings are arrays or anything with a shape and slices, read a piece at a time. ``candidates``: of
+        the same public records, if they are known already.
         """
-        names, values, count = checked_public(ids, scores, embeddings, k)
-        places = most_uncertain(values, looked_at(self.uncertain, count, len(names)))
-        width = shape_of(embeddings, "embeddings of public records")[1]
-        places, lengths = finite_lengths(embeddings, places)
-        if not len(places):
-            raise BadInput("support near private records", "no public record has a score and an embedding", "Add some")
+        seen = candidates or self.candidates(ids=ids, scores=scores, k=k, embeddings=embeddings)
+        places, width = seen.places, seen.width
         own = _private_scores(private_scores, private_embeddings, width)
         paid = several(receipt)
         if len(paid) != 2:
             raise BadInput(
                 "a selection near private records", f"it has {len(paid)} receipts, not 2", "Charge its price"
             )
-        norm = self.norm if self.norm is not None else public_norm(lengths)
+        norm = self.norm if self.norm is not None else public_norm(seen.lengths)
         axes = private_components(private_embeddings, count=min(self.components, width), norm=norm, receipt=paid[0])
-        whole, threshold = whole_components(axes.components), float(values[places[-1]])
-        counted = (own >= threshold) & (own > self.bottom)
+        whole = whole_components(axes.components)
+        counted = (own >= seen.threshold) & (own > self.bottom)
         points = np.empty((len(places), len(whole)))
         for some, rows in in_pieces(embeddings, places):
             points[some] = coordinates(rows, whole, norm)
@@ -158,12 +167,24 @@ class NearPrivate:
         noisy = discrete_laplace(counts, receipt=paid[1])
         best = np.argsort(-noisy, kind="stable")  # of equal counts, the most uncertain first
         return Support(
-            ids=tuple(names[place] for place in places[best].tolist()),
+            ids=tuple(seen.names[place] for place in places[best].tolist()),
             counts=tuple(int(one) for one in noisy[best]),
-            threshold=threshold,
+            threshold=seen.threshold,
             norm=norm,
             simulation=paid[1].simulation,
         )
+
+    def candidates(self, *, ids: Any, scores: Any, k: int, embeddings: Any) -> Candidates:
+        """Whom `support` will look at. Reads public records alone: a caller finds out here, before paying, that there
+        is nobody.
+        """
+        names, values, count = checked_public(ids, scores, embeddings, k)
+        places = most_uncertain(values, looked_at(self.uncertain, count, len(names)))
+        width = shape_of(embeddings, "embeddings of public records")[1]
+        places, lengths = finite_lengths(embeddings, places)
+        if not len(places):
+            raise BadInput("support near private records", "no public record has a score and an embedding", "Add some")
+        return Candidates(names=names, places=places, lengths=lengths, threshold=float(values[places[-1]]), width=width)
 
 
 def counts_near(

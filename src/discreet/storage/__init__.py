@@ -1,9 +1,10 @@
-"""The campaign store: everything a campaign remembers, in one SQLite file and a directory beside it."""
+"""The campaign store: everything a campaign remembers, in a SQLite file and a directory beside it, or in PostgreSQL."""
 
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.ledger_sink import StoreSink
-from discreet.storage.opening import Storage, open_storage
+from discreet.storage.opening import Storage, open_storage, upgrade_storage
 from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
+from discreet.storage.users import User, Users
 
 __all__ = [
     "CampaignStore",
@@ -13,6 +14,9 @@ __all__ = [
     "StoreSink",
     "Told",
     "Transition",
+    "User",
+    "Users",
     "WithdrawnRecord",
     "open_storage",
+    "upgrade_storage",
 ]

@@ -24,7 +24,7 @@ from discreet.storage.forms import (
     value_from_json,
     value_to_json,
 )
-from discreet.storage.scope import CHUNK, Scope, chunks
+from discreet.storage.scope import CHUNK, Scope, chunks, steady
 from discreet.storage.stored import Told
 from discreet.storage.tables import answers as table
 from discreet.storage.tables import questions
@@ -32,6 +32,7 @@ from discreet.storage.tables import questions
 Row = dict[str, Any]
 
 
+@steady
 def tell(scope: Scope, answers: Sequence[Answer], *, at: datetime | None) -> Told:
     """Store what is new or other than before."""
     told = stamp(now() if at is None else at)
@@ -91,6 +92,7 @@ def _changes(rows: list[Row], current: dict[tuple[str, str], str], length: dict[
     return changes, Told(new=len(changes) - corrected, repeated=len(rows) - len(changes), corrected=corrected)
 
 
+@steady
 def read(scope: Scope, phase: int | None) -> list[Answer]:
     """The current answers, in the order of their questions, then of their annotators' names."""
     wanted = (
@@ -107,6 +109,19 @@ def read(scope: Scope, phase: int | None) -> list[Answer]:
     return [current[key] for key in sorted(current)]
 
 
+@steady
+def of_annotator(scope: Scope, annotator: str) -> list[Answer]:
+    """What one annotator last said to each question, in the order in which they said it."""
+    wanted = select(table).where(scope.rows(table), table.c.annotator == annotator)
+    current: dict[str, Answer] = {}
+    with scope.reading("reading the answers") as connection:
+        for row in connection.execute(wanted.order_by(table.c.told, table.c.number)):
+            current.pop(row.question, None)
+            current[row.question] = _answer(row)
+    return list(current.values())
+
+
+@steady
 def voices(scope: Scope) -> dict[str, set[str]]:
     """Who answered each question that has an answer."""
     wanted = select(table.c.question, table.c.annotator).distinct().where(scope.rows(table))
@@ -117,6 +132,7 @@ def voices(scope: Scope) -> dict[str, set[str]]:
     return found
 
 
+@steady
 def history(scope: Scope, question: str) -> list[tuple[Answer, datetime]]:
     """Everything that was said to a question, and when it was told, oldest first."""
     wanted = select(table).where(scope.rows(table), table.c.question == question).order_by(table.c.number)

@@ -18,14 +18,14 @@ from discreet.records import Answer, Exposure, Question, Shown
 from discreet.storage import answers as told_answers
 from discreet.storage import exposures as shown_questions
 from discreet.storage import files as kept_files
-from discreet.storage import pool, withdrawals
+from discreet.storage import pool, queues, withdrawals
 from discreet.storage import questions as asked_questions
 from discreet.storage import transitions as steps
 from discreet.storage.forms import from_json
 from discreet.storage.ledger_sink import Step, StoreSink
-from discreet.storage.locks import locked
 from discreet.storage.scope import Scope
 from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
+from discreet.storage.users import Users
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,16 @@ class CampaignStore:
     def directory(self) -> Path:
         """For this campaign's files."""
         return self._scope.directory
+
+    @property
+    def shared(self) -> bool:
+        """Whether several hosts use the store, each with keys in a directory of its own."""
+        return self._scope.shared
+
+    @property
+    def users(self) -> Users:
+        """People who use the campaign's pages, and their sessions."""
+        return Users(_scope=self._scope)
 
     def add_records(self, rows: Iterable[tuple[str, bytes]], facts: Mapping[str, Any] | None = None) -> int:
         """Enrol records, ids with their keyed codes, as a cohort of the pool: all or none. The cohort's number.
@@ -79,7 +89,7 @@ class CampaignStore:
 
     def mark_withdrawn(self, ids: Iterable[str]) -> int:
         """Mark records as withdrawn, whatever step is under way; how many were not marked before."""
-        return withdrawals.mark(self._scope, ids)
+        return withdrawals.mark(self._scope, list(ids))
 
     def withdrawn(self) -> list[WithdrawnRecord]:
         """Records that were withdrawn, in the order of enrolment."""
@@ -130,6 +140,10 @@ class CampaignStore:
         """Phase by phase, in the random order in which they are shown."""
         return asked_questions.read(self._scope, phase)
 
+    def question(self, question_id: str) -> Question | None:
+        """The one of this id."""
+        return asked_questions.find(self._scope, question_id)
+
     def cohort_members(self, phase: int | None = None) -> dict[str, list[str]]:
         """Records by the label of their cohort, in the order in which they were asked."""
         return asked_questions.cohort_members(self._scope, phase)
@@ -153,6 +167,22 @@ class CampaignStore:
         """
         return shown_questions.assign(self._scope, person, open_ids, places=places, n=n, most=most, hold=hold)
 
+    def next_question(
+        self, person: str, *, places: int, most: int | None, hold: timedelta, enough: str
+    ) -> Question | None:
+        """The question that waits for an annotator, or else a new one, which is stored as shown; None if there is none.
+        ``enough``: the annotator whose answer alone closes a question.
+        """
+        return queues.next_question(self._scope, person, places=places, most=most, hold=hold, enough=enough)
+
+    def left(self, person: str, *, places: int, enough: str) -> tuple[int, int]:
+        """How many questions an annotator answered, and how many are open that they did not answer."""
+        return queues.left(self._scope, person, places=places, enough=enough)
+
+    def was_shown(self, question_id: str, person: str) -> bool:
+        """Whether a question was assigned to an annotator, which is stored before they see it."""
+        return shown_questions.was_shown(self._scope, question_id, person)
+
     def exposures(self, audience: str | None = None) -> list[Exposure]:
         """Who was shown what, oldest first. A withdrawn record is named by its code."""
         return shown_questions.read(self._scope, audience)
@@ -166,6 +196,10 @@ class CampaignStore:
     def answers(self, phase: int | None = None) -> list[Answer]:
         """What each annotator last said to each question, in the order of the questions."""
         return told_answers.read(self._scope, phase)
+
+    def answers_of(self, annotator: str) -> list[Answer]:
+        """What one annotator last said to each question, in the order in which they said it."""
+        return told_answers.of_annotator(self._scope, annotator)
 
     def voices(self) -> dict[str, set[str]]:
         """Who answered each question, by its id: what `answers` would tell, without what they said."""
@@ -207,11 +241,19 @@ class CampaignStore:
     @contextmanager
     def exclusive(self, purpose: str, *, wait: float = 0.0) -> Iterator[None]:
         """Be the only process that does ``purpose`` ("training") in this campaign while the block runs, or
-        `StoreUnavailable` after ``wait`` seconds. The system lets go when the process ends, however it ends.
+        `StoreUnavailable` after ``wait`` seconds. The system lets go when the process ends, however it ends. On a
+        server the turn ends with a connection; what is written in the block is written by that one, or not at all.
         """
         if not purpose or not all("a" <= letter <= "z" or letter == "-" for letter in purpose):
             raise BadInput("exclusive use", "the purpose is not made of small letters", 'Say, for instance, "training"')
         asked = self._scope.asked(purpose)
         place = self.directory / "locks" / f"{purpose}.lock"
-        with locked(place, asked=asked, doing=purpose, wait=wait):
+        dialect = self._scope.database.dialect
+        with dialect.turn(place, f"{self.id} {purpose}", asked=asked, doing=purpose, wait=wait):
             yield
+
+    def busy(self, purpose: str) -> bool:
+        """Whether somebody does ``purpose`` now, as far as the system tells: for people who look, not for who works."""
+        place = self.directory / "locks" / f"{purpose}.lock"
+        with self._scope.reading("looking who works") as connection:
+            return self._scope.database.dialect.held(connection, place, f"{self.id} {purpose}")

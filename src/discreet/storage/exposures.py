@@ -22,7 +22,7 @@ from sqlalchemy import Connection, select
 from discreet.errors import BadInput, NotNow
 from discreet.records import PERSON, Exposure, Shown
 from discreet.storage.forms import check_text, moment, now, stamp
-from discreet.storage.scope import CHUNK, Scope, chunks
+from discreet.storage.scope import CHUNK, Scope, chunks, steady
 from discreet.storage.tables import answers, questions
 from discreet.storage.tables import exposures as table
 
@@ -33,6 +33,7 @@ People = dict[str, set[str]]
 """By question."""
 
 
+@steady
 def show(scope: Scope, shown: Sequence[Shown], *, at: datetime | None = None, most: int | None = None) -> int:
     """Store what is new; how many rows that were. ``most``: questions that one person is shown, in the whole campaign.
 
@@ -54,6 +55,7 @@ def show(scope: Scope, shown: Sequence[Shown], *, at: datetime | None = None, mo
     return len(fresh)
 
 
+@steady
 def assign(
     scope: Scope, person: str, open_ids: Sequence[str], *, places: int, n: int | None, most: int | None, hold: timedelta
 ) -> list[str]:
@@ -87,6 +89,15 @@ def _fits(question: str, person: str, said: People, seen: People, places: int, m
     return question in mine or len((said.get(question, set()) | seen.get(question, set())) - {person}) < places
 
 
+@steady
+def was_shown(scope: Scope, question: str, person: str) -> bool:
+    """Whether a person was shown a question, or is being shown it: it was assigned to them."""
+    mine = scope.rows(table), table.c.question == question, table.c.kind == PERSON, table.c.audience == person
+    with scope.reading("reading who was shown what") as connection:
+        return connection.execute(select(table.c.at).where(*mine)).first() is not None
+
+
+@steady
 def read(scope: Scope, audience: str | None = None) -> list[Exposure]:
     """Everything that was shown, oldest first."""
     wanted = (

@@ -1,25 +1,29 @@
 """Which files a campaign has: a row for each kind and phase names one by its hash.
 
-Guarantee: a file is on the disk before a row names it, and stays as long as one does. It is compared with its hash
-whenever it is asked for. A kind of file is kept once in a phase; other content is refused, unless it is to replace it.
+Guarantee: a file is on the disk before a row names it, and stays as long as one does; in a shared store, what is in it
+is in the database, too (`pieces`), and the file is this host's copy. It is compared with its hash whenever it is asked
+for. A kind of file is kept once in a phase; other content is refused, unless it is to replace it.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from discreet.errors import BadInput, InvalidStore
+from discreet.errors import BadInput, InvalidStore, StoreUnavailable
 from discreet.noise.key_files import destroy
+from discreet.storage import pieces
 from discreet.storage.disk import disk_refusals
 from discreet.storage.forms import check_number, check_text, moment, now, stamp
 from discreet.storage.objects import hash_of, leftovers, write_object
-from discreet.storage.scope import Scope
+from discreet.storage.scope import Scope, steady
 from discreet.storage.stored import KeptFile
 from discreet.storage.tables import files
 
 
+@steady
 def keep(scope: Scope, kind: str, *, phase: int, data: bytes | Path, replace: bool) -> str:
     """Keep a file; the hash that names it."""
     check_text(kind, "a kind of file")
@@ -29,6 +33,8 @@ def keep(scope: Scope, kind: str, *, phase: int, data: bytes | Path, replace: bo
     with scope.writing(f"keeping the {kind} of phase {phase}") as connection:
         if not (_objects(scope) / sha256).exists():  # nothing named it yet, and another process swept
             write_object(_objects(scope), data, asked=asked)
+        if scope.shared:
+            pieces.put(connection, scope, sha256, _objects(scope) / sha256)
         before = connection.scalar(select(files.c.sha256).where(*_is(scope, kind, phase)))
         if before not in (None, sha256) and not replace:
             raise InvalidStore(asked, "another one is kept already", "Go on with that one, or replace it on purpose")
@@ -41,6 +47,7 @@ def keep(scope: Scope, kind: str, *, phase: int, data: bytes | Path, replace: bo
     return sha256
 
 
+@steady
 def path_of(scope: Scope, kind: str, phase: int) -> Path:
     """Where a file is, unchanged."""
     asked = scope.asked(f"reading the {kind} of phase {phase}")
@@ -50,6 +57,9 @@ def path_of(scope: Scope, kind: str, phase: int) -> Path:
         raise BadInput(asked, "none is kept", "See files()")
     path: Path = _objects(scope) / sha256
     found = hash_of(path)
+    if found != sha256 and scope.shared:
+        pieces.fetch(scope, sha256, _objects(scope), asked=asked)
+        found = hash_of(path)
     if found is None:
         raise InvalidStore(asked, "the file is gone", "Restore the directory beside the database")
     if found != sha256:
@@ -57,6 +67,7 @@ def path_of(scope: Scope, kind: str, phase: int) -> Path:
     return path
 
 
+@steady
 def read(scope: Scope, phase: int | None) -> list[KeptFile]:
     """All of them, or those of a phase."""
     wanted = select(files).where(scope.rows(files))
@@ -70,16 +81,29 @@ def read(scope: Scope, phase: int | None) -> list[KeptFile]:
     return sorted(kept, key=lambda one: (one.phase, one.kind))
 
 
+@steady
 def sweep(scope: Scope, *, alone: bool = False) -> int:
     """Overwrite and remove what no row names: replaced files, and those of processes that died while they wrote.
 
     How many. Overwritten, because labels of records that were withdrawn may be in them.
     """
     with scope.writing("removing files") as connection, disk_refusals(scope.asked("removing files")):
+        if scope.shared:
+            pieces.sweep(connection, scope)
         spare = _unnamed(connection, scope, alone=alone)
         for path in spare:
             destroy(path)
     return len(spare)
+
+
+@steady
+def tidy_copies(scope: Scope) -> None:
+    """Remove this host's copies of files that are named no more: other hosts replaced them."""
+    with scope.reading("reading the files") as connection:
+        named = set(connection.scalars(select(files.c.sha256).where(scope.rows(files))))
+    if any(path.name not in named for path in _objects(scope).glob("[!.]*")):
+        with suppress(StoreUnavailable):  # moved away, or somebody holds it; the next one who opens it does
+            sweep(scope)
 
 
 def _unnamed(connection: Connection, scope: Scope, *, alone: bool) -> list[Path]:

@@ -34,8 +34,12 @@ class StoreSink:
         """Every line, oldest first."""
         self._check_open()
         mine = select(ledger_lines.c.line).where(self._scope.rows(ledger_lines)).order_by(ledger_lines.c.position)
-        with self._scope.reading("reading the ledger") as connection:
-            return list(connection.scalars(mine))
+
+        def lines() -> list[bytes]:
+            with self._scope.reading("reading the ledger") as connection:
+                return list(connection.scalars(mine))
+
+        return self._scope.database.steadily(lines)
 
     def append(self, at: int, lines: Sequence[bytes]) -> None:
         """Keep ``lines`` after the first ``at``; committed when it returns."""
@@ -45,6 +49,11 @@ class StoreSink:
             for number, line in enumerate(lines)
         ]
         self._broken = True  # until the database has said otherwise
+        self._scope.database.steadily(lambda: self._insert(at, rows))
+        self._broken, self._step = False, None
+
+    def _insert(self, at: int, rows: list[dict[str, Any]]) -> None:
+        """Again, whole, when the connection was lost and the server says that nothing was stored."""
         with self._scope.writing("charging the ledger") as connection:
             last = connection.scalar(select(func.max(ledger_lines.c.position)).where(self._scope.rows(ledger_lines)))
             if at != (0 if last is None else last + 1):
@@ -53,7 +62,6 @@ class StoreSink:
             if rows:
                 connection.execute(ledger_lines.insert(), rows)
             self._take_step(connection)
-        self._broken, self._step = False, None
 
     def _take_step(self, connection: Connection) -> None:
         if self._step is not None:

@@ -73,6 +73,21 @@ def try_lock(file: int, asked: str) -> bool:
     return True
 
 
+def is_held(path: Path) -> bool:
+    """Whether somebody holds ``path`` now, without touching the lock, so that nobody who wants it is turned away.
+
+    Of other processes only Linux tells; elsewhere they are found when the lock is wanted.
+    """
+    if path in _held:
+        return True
+    try:
+        known, table = path.stat(), Path("/proc/locks").read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return False
+    name = f"{os.major(known.st_dev):02x}:{os.minor(known.st_dev):02x}:{known.st_ino}"
+    return any(line.split()[1] == "FLOCK" and name in line.split() for line in table.splitlines() if "FLOCK" in line)
+
+
 def _after_fork() -> None:
     global _guard  # noqa: PLW0603 - another thread may have held it at the fork
     _guard = threading.Lock()

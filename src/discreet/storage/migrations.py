@@ -4,7 +4,7 @@ Guarantee: an older database is brought up to date in one transaction, so a cras
 newer one, and one that is somebody else's, are refused before anything is written.
 
 A step is never changed once it was released, so it says its tables itself instead of reading `tables`, which is what
-all steps together come to. The next one: `def m003_...(connection)`, added to `MIGRATIONS`, with `tables` changed
+all steps together come to. The next one: `def m005_...(connection)`, added to `MIGRATIONS`, with `tables` changed
 alike and a fixture of the schema before it (`tests/storage/make_fixture.py`).
 """
 
@@ -24,7 +24,6 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Table,
-    Text,
     UniqueConstraint,
     inspect,
     select,
@@ -33,8 +32,10 @@ from sqlalchemy.schema import SchemaItem
 
 from discreet.errors import InvalidStore
 from discreet.storage import tables
+from discreet.storage.column_types import Text
 from discreet.storage.forms import now, stamp
 from discreet.storage.sqlite import TABLE_OPTIONS
+from discreet.storage.user_tables import m003_users
 
 Migration = Callable[[Connection], None]
 
@@ -113,6 +114,18 @@ def m002_exposures(connection: Connection) -> None:
     made.tables["exposures"].create(connection)
 
 
+def m004_shared_stores(connection: Connection) -> None:
+    """What is in files, for stores that several hosts share; and which campaigns are not in ordinary use."""
+    made = MetaData()
+    Table("campaigns", made, Column("number", Integer, primary_key=True))
+    for name, *columns in (
+        ("file_pieces", _key("sha256", Text), _key("number", Integer), _fact("piece", LargeBinary)),
+        ("moves", _fact("state", Text), _fact("token", Text), _fact("at", Text)),
+    ):
+        campaign = Column("campaign", Integer, ForeignKey("campaigns.number"), primary_key=True)
+        Table(name, made, campaign, *columns, **TABLE_OPTIONS).create(connection)
+
+
 def _key(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, primary_key=True, autoincrement=False)
 
@@ -121,7 +134,7 @@ def _fact(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, nullable=False)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_first_tables, m002_exposures)
+MIGRATIONS: tuple[Migration, ...] = (m001_first_tables, m002_exposures, m003_users, m004_shared_stores)
 
 
 def missing(connection: Connection, name: str) -> tuple[Migration, ...]:

@@ -24,7 +24,7 @@ _BLOCK = 1 << 20
 _WHILE = 60.0
 
 
-def write_object(directory: Path, data: bytes | Path, *, asked: str) -> tuple[str, int]:
+def write_object(directory: Path, data: bytes | Path | Iterator[bytes], *, asked: str) -> tuple[str, int]:
     """Keep ``data``, or a copy of the file it names, in ``directory``; its hash and size. Durable when it returns."""
     source = _blocks(data, asked=asked)
     with disk_refusals(asked):
@@ -45,10 +45,12 @@ def write_object(directory: Path, data: bytes | Path, *, asked: str) -> tuple[st
     return digest, size
 
 
-def _blocks(data: bytes | Path, *, asked: str) -> Iterator[bytes]:
+def _blocks(data: bytes | Path | Iterator[bytes], *, asked: str) -> Iterator[bytes]:
     """Reading a source that is not there is the caller's mistake, not the disk's."""
     if isinstance(data, bytes):
         return iter([data])
+    if isinstance(data, Iterator):
+        return data
     try:
         file = Path(data).open("rb")  # noqa: SIM115 - closed when it was read
     except (OSError, TypeError):

@@ -1,10 +1,15 @@
-"""Opening a store: a file that is made, brought up to date, or refused."""
+"""Opening a store: a file or a database that is made, brought up to date, or refused.
+
+A file is brought up to date by whoever opens it. A database is not: processes of the version before may be using it. So
+that is a verb of its own, `upgrade_storage`, which is refused while anybody else is connected.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,23 +22,30 @@ from discreet.privacy.ledger.file_sink import sync_directory
 from discreet.storage import migrations
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.database import Database
+from discreet.storage.dialect import Dialect
 from discreet.storage.disk import disk_refusals, make_private
+from discreet.storage.files import tidy_copies
 from discreet.storage.forms import check_text, moment, now, stamp, to_json
-from discreet.storage.scope import Scope
-from discreet.storage.tables import campaigns
+from discreet.storage.postgres import SCHEMES, PostgresDatabase, database_at
+from discreet.storage.scope import ARRIVING, NOT_HERE, Scope
+from discreet.storage.sqlite import SqliteFile
+from discreet.storage.tables import campaigns, moves
 
 _SCHEME = "sqlite:///"
 
 
-def open_storage(url: str | Path, *, must_exist: bool = False, patience: float = 10.0) -> Storage:
-    """The store at ``url``: "sqlite:///scan.db", "sqlite:////absolute/scan.db", or a path.
+def open_storage(
+    url: str | Path, *, directory: Path | str | None = None, must_exist: bool = False, patience: float = 10.0
+) -> Storage:
+    """The store at ``url``: "sqlite:///scan.db", "sqlite:////absolute/scan.db", a path, or
+    "postgresql://ROLE@HOST/DATABASE".
 
-    It is made, for its owner alone, unless it ``must_exist``; an older one is brought up to date. A lock of another
-    process is waited for ``patience`` seconds, then the verb that wants it raises `StoreUnavailable`.
+    It is made, for its owner alone, unless it ``must_exist``; an older file is brought up to date. A lock of another
+    process, and a server that does not answer, are waited for ``patience`` seconds, then the verb that wants it raises
+    `StoreUnavailable`. ``directory``: of a database's campaigns on this host, for keys, checkpoints and copies of
+    files; DATABASE.files where the process runs, if it is not said. Beside a file its place is fixed.
     """
-    path = _path_of(url)
-    _check_place(path, must_exist=must_exist)
-    database = Database(path, patience=patience)
+    database = Database(_dialect_of(url, directory, must_exist=must_exist), patience=patience)
     try:
         _bring_up_to_date(database, must_exist=must_exist)
     except BaseException:
@@ -42,15 +54,45 @@ def open_storage(url: str | Path, *, must_exist: bool = False, patience: float =
     return Storage(database)
 
 
+def upgrade_storage(url: str | Path, *, patience: float = 10.0) -> list[str]:
+    """Bring a store up to date; the names of the steps that were taken. Refused while others use a database."""
+    dialect = _dialect_of(url, None, must_exist=True)
+    if isinstance(dialect, PostgresDatabase):
+        dialect = replace(dialect, upgrading=True)
+    database = Database(dialect, patience=patience)
+    try:
+        with database.reading(f"opening {dialect.name}") as connection:
+            steps = migrations.missing(connection, dialect.name)
+        if len(steps) == len(migrations.MIGRATIONS):
+            raise InvalidStore(f"upgrading {dialect.name}", "it is empty", "Check the address")
+        if steps:
+            with database.writing(f"upgrading {dialect.name}") as connection:
+                migrations.migrate(connection, dialect.name)
+        return [step.__name__ for step in steps]
+    finally:
+        database.close()
+
+
+def _dialect_of(url: str | Path, directory: Path | str | None, *, must_exist: bool) -> Dialect:
+    if str(url).startswith(SCHEMES):
+        return database_at(str(url), directory)
+    if directory is not None:
+        raise BadInput("opening a store", "a file has its directory beside it", "Leave the directory out")
+    path = _path_of(url)
+    _check_place(path, must_exist=must_exist)
+    return SqliteFile(path=path)
+
+
 def _path_of(url: str | Path) -> Path:
     text = str(url)
     if text.startswith(_SCHEME):
         text = text[len(_SCHEME) :]
     if not text or "\0" in text or "://" in text or text.startswith((":memory:", "sqlite:")):
+        shown = f"an address of {text.partition('://')[0]!r}" if "://" in text else repr(text)  # it may have a password
         raise BadInput(
-            f"opening {text!r}",
-            "a campaign is stored in an SQLite file, so that it outlives its process",
-            'Give a path, or "sqlite:///scan.db"',
+            f"opening {shown}",
+            "a campaign is stored in an SQLite file or in PostgreSQL, so that it outlives its process",
+            'Give a path, "sqlite:///scan.db", or "postgresql://ROLE@HOST/DATABASE"',
         )
     return Path(text).resolve()  # one store, one directory of files, whatever links lead to it
 
@@ -74,14 +116,22 @@ def _check_place(path: Path, *, must_exist: bool) -> None:
 
 
 def _bring_up_to_date(database: Database, *, must_exist: bool) -> None:
-    name = database.path.name
+    name, shared = database.dialect.name, database.dialect.shared
     with database.reading(f"opening {name}") as connection:
         steps = migrations.missing(connection, name)
-    if must_exist and len(steps) == len(migrations.MIGRATIONS):
+    empty = len(steps) == len(migrations.MIGRATIONS)
+    if must_exist and empty:
         raise InvalidStore(f"opening {name}", "it is empty", "Check the path, or create a campaign in it")
+    if steps and shared and not empty:
+        raise InvalidStore(
+            f"opening {name}",
+            f"its tables are {len(steps)} steps behind this version",
+            "Stop the processes that use it, then run discreet storage upgrade",
+        )
     database.share()
     if steps:
         with database.writing(f"preparing {name}") as connection:
+            database.dialect.alone(connection)
             migrations.migrate(connection, name)
 
 
@@ -93,13 +143,51 @@ class Storage:
 
     @property
     def path(self) -> Path:
-        """Of the database."""
-        return self._database.path
+        """Of the database's file."""
+        dialect = self._database.dialect
+        if not isinstance(dialect, SqliteFile):
+            raise BadInput("the path of a store", "it is a database on a server", "Use its url")
+        return dialect.path
+
+    @property
+    def url(self) -> str:
+        """Where it is; without a password, which an address never has."""
+        return self._database.dialect.url
+
+    @property
+    def home(self) -> Path:
+        """The directory of this host for keys, checkpoints and files of its campaigns."""
+        return self._database.dialect.home
+
+    @property
+    def shared(self) -> bool:
+        """Whether several hosts use it."""
+        return self._database.dialect.shared
 
     def campaigns(self) -> list[str]:
         """Their names, sorted."""
-        with self._database.reading("listing campaigns") as connection:
-            return sorted(connection.scalars(select(campaigns.c.name)))
+
+        def names() -> list[str]:
+            with self._database.reading("listing campaigns") as connection:
+                return sorted(connection.scalars(select(campaigns.c.name)))
+
+        return self._database.steadily(names)
+
+    def states(self) -> list[dict[str, Any]]:
+        """Each campaign's name, whether it is a simulation, and its state: in use, moving, moved, arriving, backup."""
+        wanted = select(campaigns.c.name, campaigns.c.simulation, moves.c.state).join(
+            moves, moves.c.campaign == campaigns.c.number, isouter=True
+        )
+
+        def read() -> list[Any]:
+            with self._database.reading("listing campaigns") as connection:
+                return list(connection.execute(wanted))
+
+        rows = self._database.steadily(read)
+        return sorted(
+            ({"name": row.name, "simulation": row.simulation, "state": row.state or "in use"} for row in rows),
+            key=lambda one: str(one["name"]),
+        )
 
     def create(self, name: str, *, config: Mapping[str, Any], simulation: bool) -> CampaignStore:
         """A new campaign, with its directory."""
@@ -114,7 +202,7 @@ class Storage:
         with disk_refusals(asked):
             make_private(directory)
         try:
-            self._insert(asked, row)
+            self._database.steadily(lambda: self._insert(asked, row))
         except CampaignExists:
             directory.rmdir()
             raise
@@ -122,6 +210,8 @@ class Storage:
 
     def _insert(self, asked: str, row: dict[str, Any]) -> None:
         with self._database.writing(asked) as connection:
+            if not row["simulation"]:
+                self._database.dialect.check_durable(connection, asked)
             try:
                 connection.execute(campaigns.insert().values(**row))
             except IntegrityError:
@@ -130,29 +220,47 @@ class Storage:
     def load(self, name: str) -> CampaignStore:
         """A campaign that was created before."""
         asked = f"loading campaign {name!r}"
-        with self._database.reading(asked) as connection:
-            row = connection.execute(select(campaigns).where(campaigns.c.name == name)).first()
+        row = self._database.steadily(lambda: self._row(asked, name))
         if row is None:
             there = ", ".join(map(repr, self.campaigns())) or "none"
             raise NoSuchCampaign(asked, f"this store has {there}", "Check the name, or create it")
+        if row.state == ARRIVING:
+            raise StoreUnavailable(asked, *NOT_HERE[ARRIVING])
         directory = self._directory(row.id)
-        if not directory.is_dir():
+        if self._database.dialect.shared:  # other hosts made it; keys are brought here by hand
+            with disk_refusals(asked):
+                make_private(directory)
+        elif not directory.is_dir():
             raise InvalidStore(
                 asked,
                 f"its directory in {directory.parent.name} is missing",
                 "Move or restore that directory together with the database",
             )
+        scope = Scope(
+            database=self._database,
+            campaign=row.number,
+            name=row.name,
+            directory=directory,
+            simulation=row.simulation,
+        )
+        if scope.shared:
+            tidy_copies(scope)
         return CampaignStore(
             name=row.name,
             id=row.id,
             simulation=row.simulation,
             created=moment(row.created),
             _config=row.config,
-            _scope=Scope(database=self._database, campaign=row.number, name=row.name, directory=directory),
+            _scope=scope,
         )
 
+    def _row(self, asked: str, name: str) -> Any:
+        wanted = select(campaigns, moves.c.state).join(moves, moves.c.campaign == campaigns.c.number, isouter=True)
+        with self._database.reading(asked) as connection:
+            return connection.execute(wanted.where(campaigns.c.name == name)).first()
+
     def _directory(self, campaign_id: str) -> Path:
-        return self.path.with_name(f"{self.path.name}.files") / campaign_id
+        return self._database.dialect.home / campaign_id
 
     def close(self) -> None:
         """Let go of the database."""
@@ -165,4 +273,4 @@ class Storage:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Storage({self.path.name!r})"
+        return f"Storage({self._database.dialect.name!r})"

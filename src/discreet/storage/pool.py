@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from discreet.errors import BadInput
 from discreet.storage.forms import canonical, check_text, from_json, moment, now, stamp
-from discreet.storage.scope import Scope, chunks
+from discreet.storage.scope import Scope, chunks, steady
 from discreet.storage.stored import PoolCohort
 from discreet.storage.tables import pool_cohorts, records
 
@@ -68,6 +68,7 @@ def _row(scope: Scope, row: tuple[str, bytes], place: int) -> dict[str, Any]:
     return {"campaign": scope.campaign, "place": place, "id": check_text(record, "a record's id"), "mac": mac}
 
 
+@steady
 def ids(scope: Scope, cohort: int | None) -> list[str]:
     """In the order of enrolment."""
     with scope.reading("reading the pool") as connection:
@@ -90,14 +91,25 @@ def _span(connection: Connection, scope: Scope, cohort: int) -> tuple[int, int]:
 
 def macs(scope: Scope) -> Iterator[tuple[str, bytes]]:
     """Id and code of the records enrolled now, page by page: no transaction stays open between two of them."""
+    end = _end(scope)
+    for first in range(0, end, _ROWS):
+        yield from _page(scope, first, min(first + _ROWS, end))
+
+
+@steady
+def _end(scope: Scope) -> int:
+    """How many places there are."""
     with scope.reading("reading the pool") as connection:
-        end = connection.scalar(select(func.max(records.c.place)).where(scope.rows(records)))
-    for first in range(0, 0 if end is None else end + 1, _ROWS):
-        page = records.c.place >= first, records.c.place < min(first + _ROWS, end + 1)
-        wanted = select(records.c.id, records.c.mac).where(_there(scope), *page).order_by(records.c.place)
-        with scope.reading("reading the pool") as connection:
-            rows = connection.execute(wanted).all()
-        yield from ((row.id, row.mac) for row in rows)
+        last = connection.scalar(select(func.max(records.c.place)).where(scope.rows(records)))
+    return 0 if last is None else int(last) + 1
+
+
+@steady
+def _page(scope: Scope, first: int, end: int) -> list[tuple[str, bytes]]:
+    page = records.c.place >= first, records.c.place < end
+    wanted = select(records.c.id, records.c.mac).where(_there(scope), *page).order_by(records.c.place)
+    with scope.reading("reading the pool") as connection:
+        return [(row.id, row.mac) for row in connection.execute(wanted)]
 
 
 def _there(scope: Scope) -> ColumnElement[bool]:
@@ -105,6 +117,7 @@ def _there(scope: Scope) -> ColumnElement[bool]:
     return scope.rows(records) & (records.c.withdrawn.is_(None) | records.c.withdrawn.like("asked %"))
 
 
+@steady
 def macs_of(scope: Scope, wanted: Sequence[str]) -> dict[str, bytes]:
     """Codes of some of the records enrolled; an id that is not is left out."""
     found: dict[str, bytes] = {}
@@ -115,6 +128,7 @@ def macs_of(scope: Scope, wanted: Sequence[str]) -> dict[str, bytes]:
     return found
 
 
+@steady
 def cohorts(scope: Scope) -> list[PoolCohort]:
     """In the order of enrolment."""
     wanted = select(pool_cohorts).where(scope.rows(pool_cohorts)).order_by(pool_cohorts.c.number)

@@ -17,7 +17,7 @@ from discreet.errors import BadInput, InvalidStore
 from discreet.records import Question
 from discreet.storage import transitions
 from discreet.storage.forms import canonical, check_number, check_text
-from discreet.storage.scope import Scope
+from discreet.storage.scope import Scope, steady
 from discreet.storage.stored import Transition
 from discreet.storage.tables import questions as table
 from discreet.storage.tables import records
@@ -25,6 +25,7 @@ from discreet.storage.tables import records
 Row = dict[str, Any]
 
 
+@steady
 def publish(
     scope: Scope,
     phase: int,
@@ -108,6 +109,7 @@ def _check_new(connection: Connection, scope: Scope, rows: list[Row]) -> None:
         )
 
 
+@steady
 def read(scope: Scope, phase: int | None) -> list[Question]:
     """Phase by phase, in the order in which they are shown."""
     wanted = select(table.c.id, table.c.record, table.c.phase, table.c.place).where(scope.rows(table))
@@ -118,6 +120,16 @@ def read(scope: Scope, phase: int | None) -> list[Question]:
     return [Question(id=row.id, record=row.record, phase=row.phase, place=row.place) for row in rows]
 
 
+@steady
+def find(scope: Scope, question: str) -> Question | None:
+    """One question by its id."""
+    wanted = select(table.c.id, table.c.record, table.c.phase, table.c.place)
+    with scope.reading("reading a question") as connection:
+        row = connection.execute(wanted.where(scope.rows(table), table.c.id == question)).first()
+    return None if row is None else Question(id=row.id, record=row.record, phase=row.phase, place=row.place)
+
+
+@steady
 def cohort_members(scope: Scope, phase: int | None) -> dict[str, list[str]]:
     """Records by the cohort they entered, in the order in which they were asked. Audience: owner."""
     wanted = select(table.c.cohort, table.c.record).where(scope.rows(table), table.c.cohort.is_not(None))
@@ -130,6 +142,7 @@ def cohort_members(scope: Scope, phase: int | None) -> dict[str, list[str]]:
     return members
 
 
+@steady
 def above(scope: Scope, phase: int) -> frozenset[str] | None:
     """Records that were asked from above the threshold; None if there was none. Audience: owner."""
     wanted = select(table.c.record, table.c.above).where(

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, select
 
+from discreet.errors import StoreUnavailable
 from discreet.storage import tables
 from discreet.storage.database import Database
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 CHUNK = 500
 """Ids in one question to the database: within the limits of every one."""
+
+
+MOVING, MOVED, ARRIVING, BACKUP = "moving", "moved", "arriving", "backup"
+NOT_HERE = {
+    MOVING: (
+        "it is being moved to another store",
+        "Run discreet storage copy again to finish that, or discreet storage abandon to take it back",
+    ),
+    MOVED: ("it was moved to another store, where it goes on", "Name that store in [storage] url"),
+    ARRIVING: ("its copying is not finished", "Run discreet storage copy again"),
+    BACKUP: ("it is a backup, to be read: two stores must not spend one budget", "Go on with the original"),
+}
+"""Why a campaign that is not in ordinary use takes nothing new."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +44,12 @@ class Scope:
     campaign: int
     name: str
     directory: Path
+    simulation: bool
+
+    @property
+    def shared(self) -> bool:
+        """Whether several hosts use the store."""
+        return self.database.dialect.shared
 
     def reading(self, doing: str) -> AbstractContextManager[Connection]:
         """See one state of the campaign."""
@@ -35,10 +57,17 @@ class Scope:
 
     @contextmanager
     def writing(self, doing: str) -> Iterator[Connection]:
-        """Change the campaign, all or nothing, alone."""
+        """Change the campaign, all or nothing, alone. Not one that is a copy, or was moved to another store."""
+        asked = self.asked(doing)
         mine = select(tables.campaigns.c.number).where(tables.campaigns.c.number == self.campaign)
-        with self.database.writing(self.asked(doing)) as connection:
+        with self.database.writing(asked) as connection:
             connection.execute(mine.with_for_update())  # where writers do not exclude one another anyway
+            # a statement of its own: one that waited for the lock would see what was so before it waited
+            state = connection.scalar(select(tables.moves.c.state).where(tables.moves.c.campaign == self.campaign))
+            if state is not None:
+                raise StoreUnavailable(asked, *NOT_HERE.get(state, NOT_HERE[MOVED]))
+            if not self.simulation:
+                self.database.dialect.check_durable(connection, asked)
             yield connection
 
     def asked(self, doing: str) -> str:
@@ -55,6 +84,16 @@ class Scope:
         for chunk in chunks(ids, CHUNK):
             there.update(connection.scalars(select(column).where(self.rows(column.table), column.in_(chunk))))
         return there
+
+
+def steady(verb: Callable[Concatenate[Scope, P], T]) -> Callable[Concatenate[Scope, P], T]:
+    """A verb that is done again, whole, when the connection is lost and nothing of it was stored."""
+
+    @wraps(verb)
+    def done(scope: Scope, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return scope.database.steadily(lambda: verb(scope, *args, **kwargs))
+
+    return done
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

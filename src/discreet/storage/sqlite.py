@@ -4,7 +4,7 @@ Guarantee: a committed transaction was handed to the disk (WAL with `synchronous
 A writer takes the lock when it begins, not when it first writes, so no transaction fails half way because another one
 wrote meanwhile. Errors carry SQLite's code and nothing of the data.
 
-Another database brings a file like this one; the other files of this room speak portable SQL.
+`postgres` is a file like this one; the other files of this room speak portable SQL (`dialect`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,103 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from discreet.errors import DiscreetError, InvalidStore, StoreUnavailable
+from discreet.storage.dialect import WRITES, Session
+from discreet.storage.locks import is_held, locked
 
 TABLE_OPTIONS: dict[str, Any] = {"sqlite_with_rowid": False}
 """Of tables with a key of several columns: one tree instead of two, an eighth less on the disk. Others ignore it."""
 
-WRITES = "discreet_writes"
-"""The execution option of a connection that is going to write."""
-
 _LOG_BYTES = 1 << 22
 """What the log beside the database shrinks to, after a large transaction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqliteFile:
+    """The dialect of one file, for the processes of one host."""
+
+    path: Path
+    shared = False
+
+    @property
+    def name(self) -> str:
+        """Of the file."""
+        return self.path.name
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"sqlite:///{self.path}"
+
+    @property
+    def place(self) -> Path:
+        """Which file it is."""
+        return self.path
+
+    @property
+    def home(self) -> Path:
+        """Beside the database."""
+        return self.path.with_name(f"{self.path.name}.files")
+
+    def engine(self, *, patience: float) -> Engine:
+        """Connections that each wait ``patience`` seconds for a lock."""
+        return engine_for(self.path, patience=patience)
+
+    def refusals(self, asked: str) -> AbstractContextManager[None]:
+        """Errors of SQLite as ours."""
+        return refusals(asked)
+
+    def transaction(
+        self, engine: Engine, *, writes: bool, asked: str, patience: float
+    ) -> AbstractContextManager[Connection]:
+        """A reader waits for nobody; the writer is the only one."""
+        return _Transaction(engine.connect().execution_options(**{WRITES: writes}))
+
+    def share(self, engine: Engine, *, patience: float) -> None:
+        """Readers beside one writer."""
+        enter_wal(engine, patience=patience)
+
+    def alone(self, connection: Connection) -> None:
+        """Every writer is."""
+
+    def check_durable(self, connection: Connection, asked: str) -> None:
+        """Each connection was told to sync (`_prepare`)."""
+
+    def turn(self, path: Path, key: str, *, asked: str, doing: str, wait: float) -> AbstractContextManager[None]:
+        """By the lock of a file: all processes are on this host."""
+        return locked(path, asked=asked, doing=doing, wait=wait)
+
+    def held(self, connection: Connection, path: Path, key: str) -> bool:
+        """As the system's table of locks says."""
+        return is_held(path)
+
+    def session(self) -> Session | None:
+        """None: a file's lock is no connection."""
+        return None
+
+    def rewrite(self, engine: Engine, *, asked: str, patience: float) -> None:
+        """Without free pages and what was left in them."""
+        rewrite(engine, asked=asked, patience=patience)
+
+
+class _Transaction:
+    """No generator: one that is collected in a forked child would end what is the parent's."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Connection:
+        try:
+            self._begun = self._connection.begin()
+        except BaseException:
+            self._connection.close()
+            raise
+        return self._connection
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            self._begun.__exit__(kind, error, trace)
+        finally:
+            self._connection.close()
 
 
 def engine_for(path: Path, *, patience: float) -> Engine:

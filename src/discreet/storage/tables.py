@@ -1,7 +1,8 @@
 """The tables as they are now. What made them is in `migrations`; a test compares the two.
 
-Column types are explicit and portable. Orders are columns (`place`, `number`, `position`), never the order of rows.
-Times are UTC in ISO form, JSON is text. Audience of every table: owner.
+Column types are explicit and portable; text is compared by its bytes everywhere (`column_types`). Orders are columns
+(`place`, `number`, `position`), never the order of rows. Times are UTC in ISO form, JSON is text. Audience of every
+table: owner.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from sqlalchemy import (
     Column,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
     Table,
-    Text,
     UniqueConstraint,
 )
 
+from discreet.storage.column_types import Text
 from discreet.storage.sqlite import TABLE_OPTIONS
 
 METADATA = MetaData()
@@ -71,6 +73,13 @@ records = Table(
     Column("withdrawn", Text),
     UniqueConstraint("campaign", "id"),
     **TABLE_OPTIONS,
+)
+
+Index(
+    "records_withdrawn",  # few, and looked for at every click
+    *(records.c.campaign, records.c.withdrawn),
+    sqlite_where=records.c.withdrawn.is_not(None),
+    postgresql_where=records.c.withdrawn.is_not(None),
 )
 
 transitions = Table(
@@ -148,3 +157,25 @@ ledger_lines = Table(
     Column("line", LargeBinary, nullable=False),
     **TABLE_OPTIONS,
 )
+
+file_pieces = Table(
+    "file_pieces",
+    METADATA,
+    _campaign(),
+    Column("sha256", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("piece", LargeBinary, nullable=False),
+    **TABLE_OPTIONS,
+)
+"""What is in the files of a shared store; where a store is a file, they lie beside it."""
+
+moves = Table(
+    "moves",
+    METADATA,
+    _campaign(),
+    Column("state", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    **TABLE_OPTIONS,
+)
+"""Campaigns that are not in ordinary use: on their way to another store or from one, moved, copies to be read."""

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 
 from discreet.errors import BadInput, InvalidStore
 from discreet.storage.forms import canonical, check_number, check_text, from_json, moment, now, stamp
-from discreet.storage.scope import Scope
+from discreet.storage.scope import Scope, steady
 from discreet.storage.stored import Transition
 from discreet.storage.tables import transitions
 
@@ -21,6 +21,7 @@ PUBLISHED = "published"
 """The step that `discreet.storage.questions` takes itself, together with the questions."""
 
 
+@steady
 def record(scope: Scope, kind: str, *, phase: int, facts: Mapping[str, Any] | None) -> Transition:
     """Take a step, or find that it was taken."""
     if kind == PUBLISHED:
@@ -64,6 +65,7 @@ def insert(connection: Connection, scope: Scope, *, kind: str, phase: int, facts
     return Transition(number=number, kind=kind, phase=phase, facts=from_json(facts), at=at)
 
 
+@steady
 def log(scope: Scope) -> list[Transition]:
     """Every step, oldest first."""
     wanted = select(transitions).where(scope.rows(transitions)).order_by(transitions.c.number)

@@ -20,13 +20,14 @@ from sqlalchemy import Connection, select, update
 
 from discreet.storage import exposures
 from discreet.storage.forms import changed, check_text, now, stamp
-from discreet.storage.scope import CHUNK, Scope, chunks
+from discreet.storage.scope import CHUNK, Scope, chunks, steady
 from discreet.storage.stored import WithdrawnRecord
 from discreet.storage.tables import answers, questions, records
 
 ASKED, ERASING, DONE = "asked", "erasing", "done"
 
 
+@steady
 def mark(scope: Scope, ids: Iterable[str]) -> int:
     """Mark enrolled records; how many were not marked before. An id that is not enrolled is passed over."""
     marked, at = 0, stamp(now())
@@ -37,11 +38,12 @@ def mark(scope: Scope, ids: Iterable[str]) -> int:
     return marked
 
 
+@steady
 def read(scope: Scope) -> list[WithdrawnRecord]:
     """Every record that was taken back, in the order of enrolment."""
-    wanted = select(records).where(scope.rows(records), records.c.withdrawn.is_not(None)).order_by(records.c.place)
+    wanted = select(records).where(scope.rows(records), records.c.withdrawn > "")  # by its index, sorted here
     with scope.reading("reading the pool") as connection:
-        return [_record(row) for row in connection.execute(wanted)]
+        return sorted((_record(row) for row in connection.execute(wanted)), key=lambda one: one.place)
 
 
 def _record(row: Any) -> WithdrawnRecord:
@@ -54,6 +56,7 @@ def _record(row: Any) -> WithdrawnRecord:
     )
 
 
+@steady
 def erase(scope: Scope, codes: Mapping[str, tuple[str, bytes]]) -> None:
     """Give marked records their code for an id, and the code of their person for that of their content."""
     with scope.writing("withdrawing records") as connection:
@@ -84,6 +87,7 @@ def _question(row: Any, codes: Mapping[str, tuple[str, bytes]]) -> dict[str, Any
     return {**row._mapping, "record": codes[row.record][0], "above": None if row.above is None else False}
 
 
+@steady
 def finish(scope: Scope) -> None:
     """Record that nothing is left of the erased ones."""
     mine = scope.rows(records), records.c.withdrawn.like(f"{ERASING} %")

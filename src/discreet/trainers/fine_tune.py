@@ -4,6 +4,8 @@ Guarantee: reads a start model (private by its own promise) and public records w
 what comes out is post-processing of the start model: it costs nothing, and carries the same promise. Chance (order,
 views, new heads) comes from a public seed: the same records and labels give the same model.
 
+`FineTuning.recall` keeps it from forgetting (trainers/recalling.py).
+
 `rotations` is pre-training without labels (Gidaris et al. 2018): the trunk learns by how many quarters a public picture
 was turned; DP-SGD then starts from its weights.
 """
@@ -28,36 +30,63 @@ from discreet.trainers.dp_sgd.losses import loss_named
 from discreet.trainers.dp_sgd.optimizing import average_into, build_optimizer
 from discreet.trainers.dp_sgd.schedules import factor_at
 from discreet.trainers.dp_sgd.settings import Settings
+from discreet.trainers.recalling import Recall
 from discreet.trainers.tensors import tensor_of
 from discreet.trainers.torch_predictor import Task, TorchPredictor, device_named
 
-QUARTERS = 4
+QUARTERS, MOST = 4, 1e6
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuning:
-    """``settings``: as of DP-SGD; what is about noise and clipping is not read. ``seed``: public."""
+    """``settings``: as of DP-SGD; what is about noise and clipping is not read. ``seed``: public.
+
+    recall    what the start model says of unlabelled public records counts as much as so many labels; 0: not at all
+    """
 
     settings: Settings
     epochs: int
     batch: int
     task: Task = "multiclass"
     seed: int = 0
+    recall: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch"):
             value = getattr(self, name)
             if type(value) is not int or not 1 <= value <= 10**6:
                 raise BadInput(f"fine-tuning with {name}={value}", "it is not a whole number from 1", "Try 20")
+        if not isinstance(self.recall, (int, float)) or isinstance(self.recall, bool) or not 0 <= self.recall <= MOST:
+            raise BadInput(f"fine-tuning with recall={self.recall}", f"it is no number from 0 to {MOST:g}", "Try 500")
 
-    def train(self, start: nn.Module, records: CohortRecords, *, progress: Progress | None = None) -> TorchPredictor:
-        """A copy of ``start``, trained on the records that have a label; without any, as it was."""
+    def train(
+        self,
+        start: nn.Module,
+        records: CohortRecords,
+        *,
+        pool: CohortRecords | None = None,
+        progress: Progress | None = None,
+    ) -> TorchPredictor:
+        """A copy of ``start``, trained on the records that have a label; without any, as it was.
+
+        ``pool``: public records that are recalled; their labels are not read.
+        """
         module = copy.deepcopy(start)
         labelled = np.flatnonzero(_labelled(records.y))
         if len(labelled):
-            loss = _of_a_batch(self.settings, self.task)
-            self._run(module, records, labelled, loss, progress)
+            loss, recall = _of_a_batch(self.settings, self.task), None
+            if self.recall and pool is not None and len(pool):
+                recall = Recall(
+                    start=start,
+                    records=pool,
+                    share=self.recall / (self.recall + len(labelled)),
+                    batch=max(1, self.batch // 2),
+                    task=self.task,
+                    seed=self.seed,
+                    device=device_named(self.settings.device),
+                )
+            self._run(module, records, labelled, loss, progress, recall)
         return TorchPredictor(module, task=self.task, device=self.settings.device)
 
     def _run(
@@ -67,9 +96,13 @@ class FineTuning:
         labelled: Any,
         loss: Callable[[Any, Any], Any],
         progress: Progress | None,
+        recall: Recall | None = None,
     ) -> None:
         device, settings = device_named(self.settings.device), self.settings
+        pictures = all(one.ndim < 5 for one in module.parameters())
         module.to(device).train()
+        if pictures:  # convolutions of plain pictures take two thirds of the time so
+            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         chance = np.random.default_rng(self.seed)
         steps = self.epochs * -(-len(labelled) // self.batch)
         weights = [one for one in module.parameters() if one.requires_grad]
@@ -87,27 +120,38 @@ class FineTuning:
                     for group in optimizer.param_groups:
                         group["lr"] = settings.learning_rate * factor_at(settings.schedule, step, steps)
                     optimizer.zero_grad(set_to_none=True)
-                    rows = self._rows(records, some, step, device)
-                    loss(module(rows), torch.from_numpy(np.ascontiguousarray(records.y[some])).to(device)).backward()
+                    target = torch.from_numpy(np.ascontiguousarray(records.y[some])).to(device)
+                    found = loss(module(self._views(_rows(records, some, device), step)), target)
+                    if recall is not None:
+                        rows, said = recall.said(_rows(recall.records, recall.places(), device))
+                        if len(said):
+                            before = recall.loss(module(self._views(rows, -1 - step)), said)
+                            found = (1 - recall.share) * found + recall.share * before
+                    found.backward()
                     optimizer.step()
                     step += 1
                     if settings.ema is not None:
                         average_into(averages, dict(module.named_parameters()), settings.ema, step)
                     if progress is not None:
                         progress(step, steps)
+        module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         if averages:
             module.load_state_dict({**module.state_dict(), **averages})
         module.eval()
 
-    def _rows(self, records: CohortRecords, some: Any, step: int, device: torch.device) -> Any:
-        rows = records.rows(np.sort(some))
-        back = np.argsort(np.argsort(some))  # a file is read forwards
-        if isinstance(rows, dict):
-            return {name: tensor_of(part[back], device) for name, part in rows.items()}
-        whole = tensor_of(rows[back], device)
-        if not self.settings.augmentations:
-            return whole
-        return views_of(whole, self.settings.augmentations, 1, self.seed + step).squeeze(1)
+    def _views(self, rows: Any, step: int) -> Any:
+        if isinstance(rows, dict) or not self.settings.augmentations:
+            return rows
+        return views_of(rows, self.settings.augmentations, 1, self.seed + step).squeeze(1)
+
+
+def _rows(records: CohortRecords, some: Any, device: torch.device) -> Any:
+    rows = records.rows(np.sort(some))
+    back = np.argsort(np.argsort(some))  # a file is read forwards
+    if isinstance(rows, dict):
+        return {name: tensor_of(part[back], device) for name, part in rows.items()}
+    whole = tensor_of(rows[back], device)
+    return whole.contiguous(memory_format=torch.channels_last) if whole.ndim == 4 else whole
 
 
 def _labelled(y: Any) -> Any:

@@ -107,14 +107,16 @@ class TorchPredictor:
         probe = _features if seam else _entering_the_last
         return self._scoring.collect(self.module, probe, x, lambda run, part: run(part).flatten(1), compilable=seam)
 
-    def save(self, directory: Path | str) -> Path:
-        """Store the weights and what they are, in a directory of their own."""
+    def weights(self) -> bytes:
+        """As safetensors: what `save` stores."""
         from safetensors.torch import save
 
-        place = Path(directory)
+        return save({name: one.detach().cpu().contiguous().clone() for name, one in self.module.state_dict().items()})
+
+    def save(self, directory: Path | str) -> Path:
+        """Store the weights and what they are, in a directory of their own."""
+        place, content = Path(directory), self.weights()
         place.mkdir(parents=True, exist_ok=True)
-        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in self.module.state_dict().items()}
-        content = save(tensors)
         write_whole(place / "weights.safetensors", content)
         form = {"format": FORMAT, "task": self.task, "sha256": hashlib.sha256(content).hexdigest()}
         write_whole(place / "model.json", json.dumps(form, indent=1) + "\n")

@@ -11,7 +11,7 @@ answered, and the answers, are released; counts, leads and noisy counts are not.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,19 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.noise import SparseVector, gaussian, noisy_winner
 from discreet.planning.teachers import ConfidentPrice, NoisyMaxPrice, StablePrice, VotePrice
-from discreet.privacy.events import DiscreteLaplace
-from discreet.privacy.ledger import Ledger
+from discreet.privacy.events import DiscreteLaplace, Event
+from discreet.privacy.ledger import Receipt
 
 Integers = NDArray[np.int64]
 Places = list[int | None]
 """The place of a class for each question; None: no answer."""
+
+
+class Charges(Protocol):
+    """Where answers are charged: a `discreet.privacy.ledger.Ledger`, or the sealed phase of a campaign."""
+
+    def charge(self, *, event: Event, count: int = 1, who: str, why: Any) -> Receipt:
+        """Durable when it returns."""
 
 
 class Aggregator(Protocol):
@@ -41,7 +48,7 @@ class Aggregator(Protocol):
 class NoisyMaximum:
     """Every question has an answer."""
 
-    def __init__(self, price: NoisyMaxPrice, ledger: Ledger, who: str) -> None:
+    def __init__(self, price: NoisyMaxPrice, ledger: Charges, who: str) -> None:
         self._price, self._ledger, self._who = price, ledger, who
         self._asked = 0
 
@@ -62,7 +69,7 @@ class NoisyMaximum:
 class ConfidentMaximum:
     """Questions whose largest count is noisily below the least have no answer, and cost a check only."""
 
-    def __init__(self, price: ConfidentPrice, ledger: Ledger, who: str) -> None:
+    def __init__(self, price: ConfidentPrice, ledger: Charges, who: str) -> None:
         self._price, self._ledger, self._who = price, ledger, who
         self._checked = self._answered = 0
 
@@ -75,7 +82,7 @@ class ConfidentMaximum:
         """Check all, then answer those that passed, as far as answers are left."""
         (check, _), (event, _) = self._price.charges
         self._checked += len(counts)
-        receipt = self._ledger.charge(event=check, count=len(counts), who=self._who, why="checks")
+        receipt = self._ledger.charge(event=check, count=len(counts), who=self._who, why="answers (checks)")
         tops = counts.max(axis=1).astype(np.float64)
         passed = [place for place, top in enumerate(tops) if self._passes(float(top), receipt)]
         passed = passed[: self._price.answers - self._answered]
@@ -94,7 +101,7 @@ class ConfidentMaximum:
 class StableAnswer:
     """Algorithm 2: winners of stable questions as they are, until T were unstable."""
 
-    def __init__(self, price: StablePrice, ledger: Ledger, who: str) -> None:
+    def __init__(self, price: StablePrice, ledger: Charges, who: str) -> None:
         self._price, self._ledger, self._who = price, ledger, who
         self._asked = self._unstable = 0
         self._epochs: SparseVector | None = None
@@ -118,11 +125,12 @@ class StableAnswer:
         return found
 
     def _begun(self) -> SparseVector:
-        """All epochs, and the chance of a mistake, are charged at the first question."""
+        """All epochs, and the chance of a mistake, are charged at the first question; the chance once in a campaign."""
         if self._epochs is None:
-            (epoch, count), (mistake, _) = self._price.charges
-            self._ledger.charge(event=mistake, who=self._who, why="the chance of a mistake")
-            receipt = self._ledger.charge(event=epoch, count=count, who=self._who, why="unstable answers")
+            (epoch, count), (mistake, once) = self._price.charges
+            if once:
+                self._ledger.charge(event=mistake, who=self._who, why="answers (chance of a mistake)")
+            receipt = self._ledger.charge(event=epoch, count=count, who=self._who, why="answers (unstable)")
             self._epochs = SparseVector(receipt=receipt, sensitivity=1.0)
         return self._epochs
 
@@ -134,7 +142,7 @@ def distances(counts: Integers) -> Integers:
     return np.asarray(np.maximum(0, -(-leads // 2) - 1), dtype=np.int64)
 
 
-def build_aggregator(price: VotePrice, ledger: Ledger, who: str) -> Aggregator:
+def build_aggregator(price: VotePrice, ledger: Charges, who: str) -> Aggregator:
     """The way of answering that ``price`` is for."""
     if isinstance(price, NoisyMaxPrice):
         return NoisyMaximum(price, ledger, who)

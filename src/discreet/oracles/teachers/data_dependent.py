@@ -1,7 +1,8 @@
 """What answers cost *on these votes*: smaller than the claim where teachers agree, and private itself.
 
 **Audience: owner.** This number is computed from votes. It is no claim: told to others, it tells about the votes.
-Nothing in discreet's ledgers, certificates or reports uses it.
+Nothing in discreet's ledgers, certificates or reports uses it. `smooth_price` tells a noisy form of it, for a charge of
+its own.
 
 Gaussian noisy maximum (Papernot et al. 2018, Theorem 6). q is the chance that the answer is not the winner, at most
 sum_i erfc(lead_i/(2 sigma))/2. With mu2 = sigma sqrt(log(1/q)), mu1 = mu2 + 1, e1 = mu1/sigma^2, e2 = mu2/sigma^2, for
@@ -53,20 +54,20 @@ def owners_epsilon(counts: Any, *, price: NoisyMaxPrice) -> OwnersEpsilon:
     plain = ORDERS / sigma**2
     total = np.zeros(ORDERS.size)
     for row in votes:
-        total += np.minimum(plain, _dependent(_log_q(row, sigma), sigma, ORDERS))
+        total += np.minimum(plain, dependent_rdp(log_chance(row, sigma), sigma, ORDERS))
     return OwnersEpsilon(
         on_these_votes=epsilon_at(total, delta), claimed=epsilon_at(len(votes) * plain, delta), answers=len(votes)
     )
 
 
-def _log_q(row: Any, sigma: float) -> float:
+def log_chance(row: Any, sigma: float) -> float:
     """log of the union bound on the chance of another answer than the winner."""
     top = int(row.argmax())
     leads = np.delete(row[top] - row, top) / (math.sqrt(2) * sigma)
     return min(0.0, float(logsumexp(log_ndtr(-leads))))
 
 
-def _dependent(log_q: float, sigma: float, orders: Floats) -> Floats:
+def dependent_rdp(log_q: float, sigma: float, orders: Floats) -> Floats:
     """The theorem's bound at each order; infinite where it does not apply."""
     nothing = np.full(orders.size, math.inf)
     if log_q >= 0:

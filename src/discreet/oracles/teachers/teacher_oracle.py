@@ -30,6 +30,13 @@ class TeacherOracle:
                 f"their price was made for {price.teachers} teachers and {price.classes} classes",
                 "Price them as they are",
             )
+        protected = ledger.terms.budget.unit
+        if votes.unit != protected:
+            raise BadInput(
+                f"answers from votes of which a {votes.unit} moves one",
+                f"the ledger protects a {protected}",
+                f"Train teachers with units of each {protected}, or keep a ledger of the other unit",
+            )
         self._votes, self._aggregator = votes, build_aggregator(price, ledger, who)
         self._row = {name: place for place, name in enumerate(votes.ids)}
         self._answers: dict[str, str | None] = {}

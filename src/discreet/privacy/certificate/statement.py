@@ -71,6 +71,13 @@ def certify(ledger: Ledger) -> Form:
     return form | {"digest": digest_of(form), "signature": None}
 
 
+def bound(form: Form, weights: bytes) -> Form:
+    """``form``, unsigned, as a certificate of the model with these stored weights, and of no other."""
+    parts = {name: value for name, value in form.items() if name not in ("digest", "signature")}
+    parts["weights"] = hashlib.sha256(weights).hexdigest()
+    return parts | {"digest": digest_of(parts), "signature": None}
+
+
 def replanned(ledger: Ledger) -> list[Form]:
     """Every re-planning: from which phase on, after how many entries, why, and what was promised until then."""
     found = []

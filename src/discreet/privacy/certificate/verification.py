@@ -49,6 +49,8 @@ NOT_RELEASED_KEY = "not_released"
 """Of hidden selections alone, before the digest."""
 REPLANNED_KEY = "replanned"
 """Of ledgers that were re-planned alone, before the digest."""
+WEIGHTS_KEY = "weights"
+"""Of a model's certificate: the SHA-256 of its weights, directly before the digest."""
 _BROKEN = (
     KeyError,
     TypeError,
@@ -73,7 +75,10 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """All checks, and the form that was read where there is one."""
+    """All checks, and the form that was read where there is one.
+
+    ``weights``: the hash of the model that a certificate is of; empty where it is of a ledger alone.
+    """
 
     what: str
     simulation: bool
@@ -83,6 +88,7 @@ class Verdict:
     mode: str = ""
     signed: bool = False
     not_released: str = ""
+    weights: str = ""
 
     @property
     def ok(self) -> bool:
@@ -194,6 +200,7 @@ def verify_certificate(data: bytes, *, lines: list[bytes] | None = None, public_
         mode=form["mode"] if whole else "",
         signed=whole and form["signature"] is not None,
         not_released=NOT_RELEASED if whole and NOT_RELEASED_KEY in form else "",
+        weights=form.get(WEIGHTS_KEY, "") if whole else "",
     )
 
 
@@ -214,9 +221,8 @@ def _certificate_checks(form: Form, data: bytes, lines: list[bytes] | None, publ
 def _form_check(form: Form, data: bytes) -> Check:
     try:
         further = [key for key in (NOT_RELEASED_KEY, REPLANNED_KEY) if key in form]
-        keys = [key for key in form if key not in further]
-        in_place = len(further) < 2 and list(form)[-3] in further if further else True
-        plain = keys == KEYS and in_place and statement.dump_certificate(form).encode("ascii") == data
+        wanted = [*KEYS[:-2], *further, *([WEIGHTS_KEY] if WEIGHTS_KEY in form else []), *KEYS[-2:]]
+        plain = list(form) == wanted and len(further) < 2 and statement.dump_certificate(form).encode("ascii") == data
     except (ValueError, RecursionError):
         plain = False
     ok = plain and _typed(form)
@@ -226,6 +232,8 @@ def _form_check(form: Form, data: bytes) -> Check:
 def _typed(form: Form) -> bool:
     """Whether the parts that are only shown are plain words and numbers, fit to be shown."""
     versions, ledger = form["versions"], form["ledger"]
+    if not re.fullmatch(r"[0-9a-f]{64}", str(form.get(WEIGHTS_KEY, "0" * 64)), re.ASCII):
+        return False
     if type(form["simulation"]) is not bool or form["audience"] != "world" or not _plain(form["plan"], empty=True):
         return False
     if not isinstance(versions, dict) or not all(_plain(part) for pair in versions.items() for part in pair):

@@ -11,7 +11,6 @@ An unstable answer (None) becomes what ``unstable`` says:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.trainers.teachers.fitting import seeded
+from discreet.trainers.teachers.fitting import fitted_quietly
 
 Integers = NDArray[np.int64]
 Ask = Callable[[Sequence[int]], Sequence[str | None]]
@@ -100,9 +99,7 @@ class Pupil:
         if len(np.unique(codes)) < 2:
             return Constant(int(codes[0]) if len(codes) else 0)
         self.fits += 1
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return seeded(self.estimator, self.seed).fit(self.x[places], codes)
+        return fitted_quietly(self.estimator, self.x[places], codes, self.seed)
 
     def model(self) -> Any:
         """A model of everything learnt so far."""

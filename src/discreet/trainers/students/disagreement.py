@@ -14,6 +14,11 @@ there):
     refit       any student, exact and slow: the model is trained again with the record's label turned and held
 
 The rise that is allowed is ``caution`` (log n + sqrt(n err log n)), n what was learnt from and err its training error.
+
+A model that says one class of everything it was shown has not found the region of disagreement, however sure it is:
+a rare class looks like noise to few answers. Then nothing counts as agreed. What was inferred is taken back, the model
+is made of answers alone (and what was inferred is looked at once more), and if it still says one class the whole batch
+is asked. Else it would label the rest by itself, learn from its own labels, and never ask again.
 """
 
 from __future__ import annotations
@@ -55,21 +60,44 @@ def disagreement_student(
             f"batches from {first} that grow by {growth}", "they begin with 1 at least and grow", "Try 50 and 2"
         )
     pupil = Pupil(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
-    disagrees = _oracle(oracle or _suited(estimator, len(classes)), caution)
+    disagrees = disagreeing(oracle, caution, estimator, len(classes))
     cap = checked_cap(answers, len(x))
     order = pupil.rng.permutation(len(x))
     seen = min(first, cap)
     more = pupil.question(order[:seen].tolist())
-    while more and seen < len(x) and len(pupil.asked) < cap:
+    returned = False
+    while more and seen < len(order) and len(pupil.asked) < cap:
         batch = order[seen : math.ceil(seen * growth)]
         seen += len(batch)
-        model = pupil.model()
-        region = disagrees(pupil, model, batch)
+        model, tells_apart, taken_back = decided(pupil, order[:seen])
+        if len(taken_back) and not returned:  # once, so that this ends
+            order, returned = np.append(order, taken_back), True
+        region = disagrees(pupil, model, batch) if tells_apart else np.ones(len(batch), dtype=bool)
         outside = batch[~region]
         if len(outside):
             pupil.inferred |= dict(zip(outside.tolist(), model.predict(x[outside]).tolist(), strict=True))
         more = pupil.question(batch[region][: cap - len(pupil.asked)].tolist())
-    return pupil.done(pupil.model())
+    return pupil.done(decided(pupil, order[:seen])[0])
+
+
+def decided(pupil: Pupil, seen: Integers) -> tuple[Any, bool, Integers]:
+    """A model of everything learnt so far; whether it tells some of the records seen from others; what it took back.
+
+    It is of answers alone, if what was inferred kept it from that.
+    """
+    model = pupil.model()
+    if not pupil.inferred or not says_one_class(model, pupil.x[seen]):
+        return model, not says_one_class(model, pupil.x[seen]), np.zeros(0, dtype=np.int64)
+    taken_back = np.array(sorted(pupil.inferred), dtype=np.int64)
+    pupil.inferred.clear()
+    model = pupil.model()
+    return model, not says_one_class(model, pupil.x[seen]), pupil.rng.permutation(taken_back)
+
+
+def says_one_class(model: Any, x: Any) -> bool:
+    """Whether a model makes no difference between these records."""
+    said = model.predict(x)
+    return bool((said == said[0]).all()) if len(said) else True
 
 
 def _suited(estimator: Any, classes: int) -> Oracle:
@@ -78,19 +106,18 @@ def _suited(estimator: Any, classes: int) -> Oracle:
     return "quadratic" if classes == 2 and isinstance(estimator, LogisticRegression) else "committee"
 
 
-def _oracle(name: str, caution: float) -> Callable[[Pupil, Any, Integers], Bools]:
+def disagreeing(
+    oracle: str | None, caution: float, estimator: Any, classes: int
+) -> Callable[[Pupil, Any, Integers], Bools]:
+    """Whether hypotheses that fit a pupil's lessons disagree on each record of a batch."""
+    name = oracle or _suited(estimator, classes)
     ways = {"quadratic": _quadratic, "committee": _committee, "refit": _refit}
     if name not in ways or not 0 < caution < math.inf:
         raise BadInput(
             f"the oracle {name}", "there is none, or its caution is not positive", f"Choose {', '.join(ways)}"
         )
 
-    def asked(pupil: Pupil, model: Any, batch: Integers) -> Bools:
-        if len(getattr(model, "classes_", ())) < 2:  # nothing was learnt yet: everything is open
-            return np.ones(len(batch), dtype=bool)
-        return ways[name](pupil, model, batch, caution)
-
-    return asked
+    return lambda pupil, model, batch: ways[name](pupil, model, batch, caution)
 
 
 def allowed_rise(places: Integers, codes: Integers, pupil: Pupil, model: Any, caution: float) -> float:

@@ -13,11 +13,9 @@ SURE = 0.9
 """A record is learnt from by its own label where the model gives it this probability."""
 
 
-def with_pseudo_labels(pupil: Pupil, model: Any, sure: float = SURE) -> Any:
-    """The model, trained once more with its own labels of unasked records that it is sure of."""
-    asked = np.zeros(len(pupil.x), dtype=bool)
-    asked[pupil.asked] = True
-    rest = np.flatnonzero(~asked)
+def with_pseudo_labels(pupil: Pupil, model: Any, sure: float = SURE, there: Any | None = None) -> Any:
+    """The model, trained once more with its own labels of unasked records (of those ``there``) that it is sure of."""
+    rest = np.setdiff1d(np.arange(len(pupil.x)) if there is None else there, pupil.asked)
     if not len(rest):
         return model
     proba = probabilities(model, pupil.x[rest])

@@ -71,6 +71,13 @@ def seeded(estimator: Any, seed: int) -> Any:
     return made
 
 
+def fitted_quietly(estimator: Any, x: Any, y: Integers, seed: int) -> Any:
+    """A fresh copy, fitted; what a library has to say about it is not told."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return seeded(estimator, seed).fit(x, y)
+
+
 def _constant(lesson: Lesson, public: Any, classes: int, place: int, *, failed: bool) -> Taught:
     if np.ndim(public) == 2:
         return Taught(place=lesson.place, linear=constant_voter(place, classes, public.shape[1]), failed=failed)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ def train_teachers(
     teachers: int,
     estimator: Any,
     key: SecretKey,
+    unit: Literal["record", "person"] = "record",
     processes: int = 1,
     cache: Path | None = None,
     progress: Progress = lambda done, of: None,
@@ -50,6 +51,7 @@ def train_teachers(
     """Votes of ``teachers`` copies of ``estimator`` (with scikit-learn's fit, predict, get_params) on ``public``.
 
     units       the unit's id of each private record: the record's own, or its person's
+    unit        which of the two: what a ledger must protect that answers from these votes
     classes     the declared class names; a label that is none of them makes its record a null
     key         secret: splits units, seeds teachers, names cached files
     processes   how many train at once; private records go to them through pipes, never to files
@@ -73,7 +75,7 @@ def train_teachers(
         kept = TeacherCache(cache, key=key, settings=settings, public=hash_of(public_rows))
     taught = _all_taught(estimator, lessons, public_rows, len(classes), processes, kept)
     counts = _counted(taught, public_rows, len(classes), teachers, progress)
-    return Votes(ids=tuple(public_ids), classes=tuple(classes), counts=counts, teachers=teachers)
+    return Votes(ids=tuple(public_ids), classes=tuple(classes), counts=counts, teachers=teachers, unit=unit)
 
 
 def _private(x: Any, y: Any, units: Sequence[str], classes: Sequence[str]) -> tuple[Any, NDArray[np.int64]]:

@@ -1,0 +1,151 @@
+"""`discreet storage`: what is in a store, bringing one up to date, and moving campaigns between stores."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.campaign_files import JsonOption, show
+
+if TYPE_CHECKING:
+    from discreet.storage import Storage
+
+storage_app = typer.Typer(name="storage", no_args_is_help=True, help="Stores of campaigns: SQLite files, PostgreSQL.")
+
+UrlArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL", help="A path, sqlite:///scan.db, or postgresql://ROLE@HOST/DATABASE.", show_default=False
+    ),
+]
+FromArgument = Annotated[str, typer.Argument(metavar="FROM", help="The store to copy from.", show_default=False)]
+ToArgument = Annotated[str, typer.Argument(metavar="TO", help="The store to copy to.", show_default=False)]
+CampaignOption = Annotated[
+    list[str] | None, typer.Option("--campaign", help="Only this one; may be repeated. Else all.", show_default=False)
+]
+DirectoryHelp = "Of a database: where this host has its keys, checkpoints and files (DATABASE.files)."
+FromDirectory = Annotated[Path | None, typer.Option("--from-directory", help=DirectoryHelp, show_default=False)]
+ToDirectory = Annotated[Path | None, typer.Option("--to-directory", help=DirectoryHelp, show_default=False)]
+
+
+@storage_app.command("show")
+def show_command(url: UrlArgument, as_json: JsonOption = False) -> None:
+    """Which campaigns a store has, and which of them were moved away or are backups. Audience: owner.
+
+    Example: discreet storage show postgresql://annotation@db.example.org/campaigns
+    """
+    from discreet.storage import open_storage
+
+    with open_storage(url, directory=_scratch(url), must_exist=True) as storage:
+        found = storage.states()
+    form = {
+        "format": "discreet.storage/1",
+        "simulation": all(one["simulation"] for one in found),
+        "audience": "owner",
+        "campaigns": found,
+    }
+    lines = [f"{one['name']:30} {one['state']}{'  (simulation)' if one['simulation'] else ''}" for one in found]
+    show(form, "\n".join(lines) or "no campaigns", as_json=as_json)
+
+
+@storage_app.command("upgrade")
+def upgrade_command(url: UrlArgument, as_json: JsonOption = False) -> None:
+    """Bring a store of an older version up to date. A database: when no other process uses it. Audience: owner.
+
+    Example: discreet storage upgrade postgresql://annotation@db.example.org/campaigns
+    """
+    from discreet.storage import upgrade_storage
+
+    steps = upgrade_storage(url)
+    form = {"format": "discreet.storage-upgrade/1", "simulation": False, "audience": "owner", "steps": steps}
+    show(form, f"taken: {', '.join(steps)}" if steps else "it is up to date", as_json=as_json)
+
+
+@storage_app.command("copy")
+def copy_command(
+    source: FromArgument,
+    target: ToArgument,
+    campaign: CampaignOption = None,
+    backup: Annotated[
+        bool, typer.Option("--backup", help="A copy to be read; the original goes on. Else it is moved.")
+    ] = False,
+    from_directory: FromDirectory = None,
+    to_directory: ToDirectory = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Move campaigns to another store, with their files and keys; hashes and the ledger's chain are compared. The old
+    store takes no charges any more: two must not spend one budget. Cut off, the same command finishes it. Audience:
+    owner.
+
+    Example: discreet storage copy scans.db postgresql://annotation@db.example.org/campaigns
+    """
+    from discreet.storage import open_storage
+    from discreet.storage.copying import copy_campaign
+
+    with ExitStack() as stores:
+        old = stores.enter_context(open_storage(source, directory=from_directory, must_exist=True))
+        names = campaign or old.campaigns()
+        new = stores.enter_context(open_storage(target, directory=to_directory))
+        done = [asdict(copy_campaign(old, new, name, backup=backup)) for name in names]
+    form = {
+        "format": "discreet.storage-copy/1",
+        "simulation": all(one["simulation"] for one in done),
+        "audience": "owner",
+        "campaigns": done,
+    }
+    show(form, _said(done, backup=backup), as_json=as_json)
+
+
+def _said(done: list[dict[str, Any]], *, backup: bool) -> str:
+    lines = [
+        f"{one['name']}: {sum(one['rows'].values())} rows, {one['files']} files, {one['ledger_lines']} lines of the"
+        f" ledger; all hashes agree ({one['digest'][:16]})"
+        for one in done
+    ]
+    lines.append(
+        "a backup, to be read"
+        if backup
+        else "moved: name the new store in [storage] url; the old one takes nothing more"
+    )
+    return "\n".join(lines)
+
+
+@storage_app.command("abandon")
+def abandon_command(
+    source: FromArgument,
+    target: Annotated[
+        str | None, typer.Argument(metavar="TO", help="Where a part had arrived: it is removed.", show_default=False)
+    ] = None,
+    campaign: CampaignOption = None,
+    from_directory: FromDirectory = None,
+    to_directory: ToDirectory = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take back a move that was cut off: the old store goes on. What was moved to its end stays moved. Audience: owner.
+
+    Example: discreet storage abandon scans.db postgresql://annotation@db.example.org/campaigns
+    """
+    from discreet.storage import open_storage
+    from discreet.storage.copying import abandon_move
+
+    with ExitStack() as stores:
+        old = stores.enter_context(open_storage(source, directory=from_directory, must_exist=True))
+        new: Storage | None = None
+        if target is not None:
+            new = stores.enter_context(open_storage(target, directory=to_directory, must_exist=True))
+        back = [name for name in campaign or _moving(old) if abandon_move(old, new, name)]
+    form = {"format": "discreet.storage-abandon/1", "simulation": False, "audience": "owner", "campaigns": back}
+    show(form, f"goes on here: {', '.join(back)}" if back else "no move was under way", as_json=as_json)
+
+
+def _moving(storage: Storage) -> list[str]:
+    return [one["name"] for one in storage.states() if one["state"] == "moving"]
+
+
+def _scratch(url: str) -> Path | None:
+    """Looking at a database needs no directory of its own, and makes none."""
+    return Path.cwd() if url.startswith(("postgresql://", "postgres://")) else None

@@ -1,0 +1,28 @@
+"""People who answer in a Label Studio server."""
+
+from discreet.oracles.label_studio.annotations import GONE, Read, read_tasks
+from discreet.oracles.label_studio.client import Client
+from discreet.oracles.label_studio.labeling_config import labeling_config, misfit
+from discreet.oracles.label_studio.oracle import LabelStudioOracle, Pushed, Standing, mark_of
+from discreet.oracles.label_studio.rendering import kind_of, rendered
+from discreet.oracles.label_studio.server import Server
+from discreet.oracles.label_studio.tokens import VARIABLE, Token, read_token
+
+__all__ = [
+    "GONE",
+    "VARIABLE",
+    "Client",
+    "LabelStudioOracle",
+    "Pushed",
+    "Read",
+    "Server",
+    "Standing",
+    "Token",
+    "kind_of",
+    "labeling_config",
+    "mark_of",
+    "misfit",
+    "read_tasks",
+    "read_token",
+    "rendered",
+]

@@ -1,0 +1,280 @@
+"""People who answer in Label Studio: a project of the campaign's own, one task a question.
+
+Guarantee: a question has a task on the server before it is pushed again, or it is pushed; so a crash, a lost answer of
+the server or a second process doubles nothing that stays. Tasks that were doubled all the same (somebody imported them
+again) are read together, one voice a person; those that nobody touched are deleted, all but the first. Nothing that
+people submitted is ever deleted here, except with a record that was withdrawn.
+
+A task holds the question's id and what annotators see of the record; never the record's own id. Who sees it: everybody
+with an account in the organisation that the project is in (`shown_to`), to be recorded before anything is pushed.
+
+The project is found again by a mark in its description, a hash of the campaign's id. A project whose config was changed
+so that answers could not be read any more is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.errors import BadInput
+from discreet.oracles.label_studio.annotations import Read, Voice, read_tasks
+from discreet.oracles.label_studio.labeling_config import Kind, labeling_config, misfit
+from discreet.oracles.label_studio.server import Project, Server, Task
+from discreet.oracles.values import checked_classes
+from discreet.records import HANDED_OUT, PERSON, Answer, Question, Shown, Value
+
+_TASKS, _BYTES = 50, 4_000_000
+"""Of one import, at most."""
+Render = Callable[[Sequence[str]], Sequence[Mapping[str, Any]]]
+"""What annotators see of records, by id; as many, in that order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pushed:
+    """What a push did. Audience: owner.
+
+    project   its number on the server; None: there is none, for nothing was to be pushed
+    new       questions whose tasks were made
+    there     how many had one
+    tidied    doubled tasks that were deleted
+    """
+
+    project: int | None
+    new: tuple[str, ...] = ()
+    there: int = 0
+    tidied: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What is on the server. ``project`` is None where there is none yet. Audience: owner."""
+
+    project: int | None
+    tasks: int = 0
+    people: int = 0
+    read: Read | None = None
+
+
+def mark_of(campaign: str) -> str:
+    """What a project is known by: a hash of the campaign's id, which itself stays at home."""
+    return f"discreet:{hashlib.sha256(f'discreet label-studio {campaign}'.encode()).hexdigest()[:24]}"
+
+
+class LabelStudioOracle:
+    """Pushes questions to a server, collects what people submitted there.
+
+    campaign      its id, from which the project's mark is made
+    render        what annotators see of records, as the ``kind`` says: "image", "text" or "table"
+    project       the number of a project to use; None: the one with the mark, or a new one
+    per_question  how many people are offered a task
+    known         questions that were asked before: answers to them, and changes of mind, are collected too
+    """
+
+    simulation = False
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        campaign: str,
+        title: str,
+        kind: Kind,
+        render: Render,
+        classes: Sequence[str],
+        multilabel: bool = False,
+        project: int | None = None,
+        per_question: int = 1,
+        known: Sequence[Question] = (),
+    ) -> None:
+        self._server, self._mark, self._title = server, mark_of(campaign), title
+        self._kind, self._render = kind, render
+        self._classes, self._multilabel = checked_classes(classes, multilabel=multilabel), multilabel
+        self._config = labeling_config(kind, self._classes, multilabel=multilabel)
+        self._number, self._per_question = project, per_question
+        self._asked: dict[str, Question] = {one.id: one for one in known}
+        self._given: dict[Voice, Value] = {}
+        self.read: Read | None = None
+
+    @property
+    def audience(self) -> str:
+        """What the exposure ledger calls the server."""
+        return f"label-studio at {self._server.url}"
+
+    def check(self) -> None:
+        """Refuse a server that is down, a token or version it will not do with, a project that was changed."""
+        self._server.version()
+        self._project()
+
+    # -- the role
+
+    def ask(self, questions: Sequence[Question]) -> None:
+        """Push those that have no task yet, in the order in which they are to be shown."""
+        self.push(questions)
+
+    def push(self, questions: Sequence[Question]) -> Pushed:
+        """As `ask`; says what it did."""
+        self._server.version()
+        wanted = {one.id: one for one in questions}
+        project = self._project() if not wanted else self._project_or_new()
+        if project is None:
+            return Pushed(project=None)
+        self._asked |= wanted
+        tasks = self._server.tasks(project.id)
+        there, tidied = self._tidied(tasks)
+        fresh = [one for one in wanted.values() if one.id not in there]
+        for part in self._parts(fresh):
+            self._server.import_tasks(project.id, part)
+        new = tuple(one.id for one in fresh)
+        return Pushed(project=project.id, new=new, there=len(wanted) - len(fresh), tidied=tidied)
+
+    def collect(self) -> list[Answer]:
+        """Answers that are new or other than the last time; `read` says what else stands there."""
+        read = self.look()
+        found = [
+            one
+            for one in (read.answers if read is not None else ())
+            if (one.question_id, one.annotator) not in self._given
+            or self._given[one.question_id, one.annotator] != one.value
+        ]
+        self._given |= {(one.question_id, one.annotator): one.value for one in found}
+        return found
+
+    def look(self) -> Read | None:
+        """Everything that stands on the server, told before or not; None where there is no project yet."""
+        self._server.version()
+        self.read = self._read()
+        return self.read
+
+    def shown_to(self, questions: Sequence[Question]) -> list[Shown]:
+        """The server, and everybody who has an account there: each of them can open every task."""
+        self._server.version()
+        people = sorted({name for name in self._server.people().values() if name})
+        return [
+            Shown(question_id=one.id, audience=name, kind=kind)
+            for one in questions
+            for name, kind in ((self.audience, HANDED_OUT), *((person, PERSON) for person in people))
+        ]
+
+    # -- what else an owner wants
+
+    def standing(self) -> Standing:
+        """What is on the server now; nothing is changed."""
+        self._server.version()
+        project = self._project()
+        if project is None:
+            return Standing(project=None)
+        tasks = self._server.tasks(project.id)
+        people = len(self._server.people())
+        return Standing(project=project.id, tasks=len(tasks), people=people, read=self._understood(tasks))
+
+    def remove(self, questions: Collection[str]) -> int:
+        """Delete the tasks of questions, with everything about them on the server; how many there were."""
+        self._server.version()
+        project = self._project()
+        if project is None or not questions:
+            return 0
+        gone = [one for one in self._server.tasks(project.id) if one.question in questions]
+        return sum(self._server.delete_task(one.id) for one in gone)
+
+    def remove_all(self) -> int:
+        """Delete the campaign's own project with all its tasks; of a project that was named, its tasks alone."""
+        self._server.version()
+        project = self._project()
+        if project is None:
+            return 0
+        tasks = [one for one in self._server.tasks(project.id) if one.question in self._asked]
+        if self._number is None:
+            self._server.delete_project(project.id)
+            return len(tasks)
+        return sum(self._server.delete_task(one.id) for one in tasks)
+
+    def __repr__(self) -> str:
+        """Counts, never answers."""
+        return f"LabelStudioOracle(asked={len(self._asked)}, answers={len(self._given)})"
+
+    # -- inside
+
+    def _project(self) -> Project | None:
+        """The project that was named, or the oldest one with the mark."""
+        if self._number is not None:
+            return self._fitting(self._server.project(self._number))
+        found = [one for one in self._server.projects() if self._mark in one.description]
+        return self._fitting(min(found, key=lambda one: one.id)) if found else None
+
+    def _project_or_new(self) -> Project:
+        found = self._project()
+        if found is None:
+            made = self._server.create_project(
+                title=f"discreet: {self._title}"[:50],  # a title has 3 to 50 letters
+                description=f"Questions of a campaign. Leave this mark for it to be found again: {self._mark}",
+                label_config=self._config,
+                maximum_annotations=self._per_question,
+                sampling="Sequential sampling",
+                skip_queue="IGNORE_SKIPPED",  # a skip is an answer
+                enable_empty_annotation=self._multilabel,
+                show_collab_predictions=False,
+                evaluate_predictions_automatically=False,
+            )
+            found = self._project() or made
+            if found.id != made.id:  # another process was faster
+                self._server.delete_project(made.id)
+        elif found.people < self._per_question:
+            self._server.set_people(found.id, self._per_question)
+        return found
+
+    def _fitting(self, project: Project) -> Project:
+        fact = misfit(project.config, self._kind, self._classes, multilabel=self._multilabel)
+        if fact:
+            raise BadInput(
+                f"project {project.id} of Label Studio at {self._server.url}",
+                f"answers given in it could not be read: {fact}",
+                "Put its labelling config back, or name another project: [oracle] project",
+            )
+        return project
+
+    def _tidied(self, tasks: Sequence[Task]) -> tuple[set[str], int]:
+        """Questions that have a task; and how many doubled ones were deleted, which nobody had touched."""
+        by_question: dict[str, list[Task]] = {}
+        for task in tasks:
+            if task.question in self._asked and task.question is not None:
+                by_question.setdefault(task.question, []).append(task)
+        tidied = 0
+        for mine in by_question.values():
+            touched = [one for one in mine if one.annotations or one.drafts]
+            kept = min(touched or mine, key=lambda one: one.id)
+            idle = [one for one in mine if one is not kept and not one.annotations and not one.drafts]
+            tidied += sum(self._server.delete_task(one.id) for one in idle)
+        return set(by_question), tidied
+
+    def _parts(self, fresh: Sequence[Question]) -> Iterator[list[tuple[str, Mapping[str, Any]]]]:
+        """Rendered when they are sent, a few at a time."""
+        part: list[tuple[str, Mapping[str, Any]]] = []
+        size = 0
+        for start in range(0, len(fresh), _TASKS):
+            some = fresh[start : start + _TASKS]
+            for one, data in zip(some, self._render([one.record for one in some]), strict=True):
+                length = len(json.dumps(data))
+                if part and (len(part) == _TASKS or size + length > _BYTES):
+                    yield part
+                    part, size = [], 0
+                part.append((one.id, data))
+                size += length
+        if part:
+            yield part
+
+    def _read(self) -> Read | None:
+        project = self._project()
+        return None if project is None else self._understood(self._server.tasks(project.id))
+
+    def _understood(self, tasks: Sequence[Task]) -> Read:
+        return read_tasks(
+            tasks,
+            known=self._asked,
+            people=self._server.people(),
+            classes=self._classes,
+            multilabel=self._multilabel,
+        )

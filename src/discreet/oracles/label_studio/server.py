@@ -1,0 +1,220 @@
+"""The calls that are used of Label Studio, with what comes back checked and typed.
+
+Tasks are read in pages, without their data: polling moves no record. Exports are not used: each one leaves a copy of
+every record in a directory of the server, which deleting a task does not reach (docs/decisions/0054).
+
+A question is known by ``meta.question_id`` of its task. Everything else in ``meta`` and all of ``data`` is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from discreet.errors import BadInput
+from discreet.oracles.label_studio.client import Client
+
+QUESTION = "question_id"
+OLDEST = (1, 23)
+"""The version that this was tested with."""
+PAGE = 200
+_PROJECT = "id,description,label_config,maximum_annotations"
+_TASK = "id,meta,annotations,drafts,completed_by,result,was_cancelled,ground_truth,updated_at"
+"""What is read of them; names of a task's fields and of its annotations' are one list."""
+_VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """A project, as far as it matters. ``people``: how many annotations a task is offered for."""
+
+    id: int
+    description: str
+    config: str = field(repr=False)
+    people: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Annotation:
+    """What one person submitted. ``by``: the number of their account, None where it is gone. Audience: owner."""
+
+    id: int
+    by: int | None
+    result: Any = field(repr=False)
+    skipped: bool
+    gold: bool
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A task without its data. ``question``: None, if it is not one of ours. ``drafts``: begun and not submitted."""
+
+    id: int
+    question: str | None
+    annotations: tuple[Annotation, ...] = field(repr=False)
+    drafts: int
+
+
+class Server:
+    """What is asked of a Label Studio server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self._release = client, ""
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._client.url
+
+    def __repr__(self) -> str:
+        return f"Server({self.url})"
+
+    def version(self) -> str:
+        """Refused, if it is not one that this was tested with. Asked for once."""
+        if not self._release:
+            self._release = self._tested()
+        return self._release
+
+    def _tested(self) -> str:
+        form = self._mapping(self._client.get("/api/version"))
+        release = str(form.get("release", ""))
+        found = _VERSION.match(release)
+        if found is None:
+            raise self._client.strange("it names no version")
+        if (int(found[1]), int(found[2])) < OLDEST or int(found[1]) > OLDEST[0]:
+            raise BadInput(
+                f"Label Studio {found[0]} at {self.url}",
+                f"it is tested with {OLDEST[0]}.{OLDEST[1]} and newer ones before {OLDEST[0] + 1}",
+                "Upgrade it, or use another oracle",
+            )
+        if form.get("edition", "Community") != "Community":
+            raise BadInput(
+                f"Label Studio at {self.url}",
+                "its edition is not the community one, and imports in another way",
+                "Use the community edition, or another oracle",
+            )
+        return release
+
+    def people(self) -> dict[int, str]:
+        """Everybody with an account in the organisation, by number: all of them can open every project."""
+        found = self._client.get("/api/users/")
+        if not isinstance(found, list):
+            raise self._client.strange("there is no list of accounts")
+        return {self._whole(one, "id"): str(one.get("email") or one.get("username") or "") for one in found}
+
+    # -- projects
+
+    def projects(self) -> Iterator[Project]:
+        """All of them."""
+        for form in self._pages("/api/projects/", "results", "count", include=_PROJECT):
+            yield self._project(form)
+
+    def project(self, number: int) -> Project:
+        """One, by its number."""
+        return self._project(self._client.get(f"/api/projects/{number}/"))
+
+    def create_project(self, **settings: Any) -> Project:
+        """A new one."""
+        return self._project(self._client.post("/api/projects/", settings))
+
+    def set_people(self, number: int, people: int) -> None:
+        """How many annotations a task is offered for."""
+        self._client.patch(f"/api/projects/{number}/", {"maximum_annotations": people})
+
+    def delete_project(self, number: int) -> bool:
+        """With everything in it. Whether it was there."""
+        return self._client.delete(f"/api/projects/{number}/")
+
+    # -- tasks
+
+    def import_tasks(self, number: int, tasks: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        """Add tasks: a question's id, and what annotators see. What is there already is added again."""
+        body = [{"data": {**data, QUESTION: name}, "meta": {QUESTION: name}} for name, data in tasks]
+        form = self._mapping(self._client.post(f"/api/projects/{number}/import", body))
+        if form.get("task_count") != len(tasks):
+            raise self._client.strange("it took another number of tasks than it was given")
+
+    def tasks(self, number: int) -> list[Task]:
+        """All tasks of a project with what was submitted, without their data, by their numbers."""
+        found: dict[int, Task] = {}
+        wanted = {"project": number, "fields": "all", "include": _TASK, "resolve_uri": "false"}
+        for form in self._pages("/api/tasks", "tasks", "total", **wanted):
+            task = self._task(form)
+            found[task.id] = task
+        return [found[name] for name in sorted(found)]
+
+    def delete_task(self, number: int) -> bool:
+        """With its data and annotations. Whether it was there."""
+        return self._client.delete(f"/api/tasks/{number}/")
+
+    # -- inside
+
+    def _pages(self, path: str, items: str, total: str, **query: Any) -> Iterator[Mapping[str, Any]]:
+        """What is added meanwhile may be missing, what is deleted may hide a neighbour: the next poll has it."""
+        page = seen = 0
+        while True:
+            page += 1
+            form = self._mapping(self._client.get(path, **query, page=page, page_size=PAGE))
+            some, whole = form.get(items), self._whole(form, total)
+            if not isinstance(some, list):
+                raise self._client.strange(f"there are no {items}")
+            yield from map(self._mapping, some)
+            seen += len(some)
+            if not some or seen >= whole:
+                return
+
+    def _project(self, form: Any) -> Project:
+        form = self._mapping(form)
+        return Project(
+            id=self._whole(form, "id"),
+            description=str(form.get("description") or ""),
+            config=str(form.get("label_config") or ""),
+            people=self._whole(form, "maximum_annotations"),
+        )
+
+    def _task(self, form: Mapping[str, Any]) -> Task:
+        meta = form.get("meta")
+        name = meta.get(QUESTION) if isinstance(meta, dict) else None
+        annotations, drafts = form.get("annotations"), form.get("drafts") or []
+        if not isinstance(annotations, list) or not isinstance(drafts, list):
+            raise self._client.strange("a task has no annotations")
+        return Task(
+            id=self._whole(form, "id"),
+            question=name if isinstance(name, str) else None,
+            annotations=tuple(self._annotation(self._mapping(one)) for one in annotations),
+            drafts=len(drafts),
+        )
+
+    def _annotation(self, form: Mapping[str, Any]) -> Annotation:
+        by = form.get("completed_by")
+        by = by.get("id") if isinstance(by, dict) else by
+        return Annotation(
+            id=self._whole(form, "id"),
+            by=by if isinstance(by, int) else None,
+            result=form.get("result"),
+            skipped=form.get("was_cancelled") is True,
+            gold=form.get("ground_truth") is True,
+            at=self._moment(form.get("updated_at")),
+        )
+
+    def _mapping(self, form: Any) -> Mapping[str, Any]:
+        if not isinstance(form, dict):
+            raise self._client.strange("it is not an object")
+        return form
+
+    def _whole(self, form: Mapping[str, Any], name: str) -> int:
+        found = form.get(name)
+        if isinstance(found, bool) or not isinstance(found, int):
+            raise self._client.strange(f"{name} is not a number")
+        return found
+
+    def _moment(self, text: Any) -> datetime:
+        try:
+            found = datetime.fromisoformat(text)
+        except (TypeError, ValueError):
+            raise self._client.strange("an annotation has no time") from None
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

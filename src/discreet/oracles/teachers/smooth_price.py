@@ -1,0 +1,212 @@
+"""The data-dependent price of Gaussian answers, released for a price of its own: smooth sensitivity.
+
+What answers cost *on these votes* (`owners_epsilon`) tells about the votes. Here it is hidden by noise that fits how
+much one unit can change it near these votes (Nissim, Raskhodnikova and Smith 2007; Papernot et al. 2018). It is no part
+of any claim: ledgers and certificates promise what holds whatever the votes are. Audience of `smooth_cost`: owner; of
+`release_cost`: world, for its charges.
+
+f(D) is the RDP cost of all answers at one order, fixed beforehand. For each question, with q the union bound on the
+chance that the answer is not the winner, let t be the lead at which C-1 rivals with equal leads give this q. One unit
+moves one vote, every lead by at most 2, and t by at most 2 (docs/proofs/smooth-price.md). A question's cost is a step
+function of t, so with tables over steps
+
+    A_d   the largest change of the cost by one more vote, anywhere within d votes of here, summed over questions
+    S     max_d e^(-beta d) A_d:   S is at least the local sensitivity, and S(D) <= e^beta S(D') for neighbours
+
+Released are, in this order: log S with Laplace noise (one unit changes it by at most beta), from which follows a public
+B that is below S with a chance of at most ``mistake``; then f with Laplace noise for sensitivity B. Together
+(e1 + e2, mistake)-DP, zero-out, both directions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d, minimum_filter1d
+from scipy.special import log_ndtr, ndtri_exp
+
+from discreet.errors import BadInput
+from discreet.noise import laplace
+from discreet.oracles.teachers.data_dependent import dependent_rdp, log_chance
+from discreet.planning.teachers import NoisyMaxPrice
+from discreet.planning.teachers.claims import Charge
+from discreet.planning.teachers.pricing import WHO
+from discreet.planning.teachers.stable_votes import failure_event
+from discreet.privacy.budget import Budget
+from discreet.privacy.events import Gaussian, Laplace
+from discreet.privacy.exact import exact_minus, float_below
+from discreet.privacy.ledger import Ledger, Line, Terms, committed
+
+Floats = NDArray[np.float64]
+_STEP = 0.25
+_MOVED = round(2 / _STEP) + 1
+"""Steps that one vote moves t by, at most; one more than that, for t is computed in floating point."""
+_LEAST = 1e-12
+"""S is at least this: a logarithm must have something to read."""
+_FIRST_SHARE = Decimal("0.25")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothCost:
+    """Audience: owner. ``rdp`` at ``order``, and ``bound``: its smooth sensitivity. ``by_distance``: A_d."""
+
+    order: float
+    beta: float
+    rdp: float
+    bound: float
+    by_distance: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostRelease:
+    """What releasing the cost of answers costs: (budget.epsilon, budget.delta). Public, fixed beforehand."""
+
+    budget: Budget
+    order: float
+    beta: float
+    mistake: float
+    charges: tuple[Charge, ...]
+
+    def terms(self, who: str = WHO) -> Terms:
+        """What a ledger of this release alone commits to."""
+        return committed(self.budget, [Line(who=who, event=event, count=count) for event, count in self.charges])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedCost:
+    """Audience: world. With a chance of 1 - ``gamma`` the answers cost at most ``epsilon`` at the delta of their price.
+
+    It holds for these votes: it is an estimate of what was lost, and no promise beforehand. ``release``: what telling
+    it cost, on top. ``claimed``: what is promised whatever the votes are.
+    """
+
+    epsilon: float
+    rdp: float
+    sensitivity: float
+    order: float
+    gamma: float
+    release: Budget
+    claimed: float
+
+
+def cost_release(budget: Budget, *, price: NoisyMaxPrice, order: float | None = None) -> CostRelease:
+    """How ``budget`` is spent on telling what ``price``'s answers cost. ``order``: by default the claim's best."""
+    _gaussian(price)
+    if not 0 < budget.delta < Decimal("0.25"):
+        raise BadInput(f"a release at delta {budget.delta}", "it is for a delta above 0, below 0.25", "Give 1e-7")
+    if order is not None and not 1 < order < 1e6:
+        raise BadInput(f"the order {order}", "it is not above 1", "Give one such as 20, beforehand")
+    first = (budget.epsilon * _FIRST_SHARE).normalize()
+    second = exact_minus(budget.epsilon, first)
+    delta = float_below(budget.delta)
+    mistake = delta / 2 * (1 - 2 * delta)
+    charges: tuple[Charge, ...] = (
+        (Laplace(epsilon=first), 1),
+        (Laplace(epsilon=second), 1),
+        (failure_event(mistake, delta), 1),
+    )
+    beta = float_below(first) / math.log(1 / (2 * mistake))  # then B is e times S where the noise is 0
+    best = _best_order(price) if order is None else float(order)
+    return CostRelease(budget=budget, order=best, beta=beta, mistake=mistake, charges=charges)
+
+
+def smooth_cost(counts: Any, *, price: NoisyMaxPrice, order: float, beta: float) -> SmoothCost:
+    """The cost of answering these rows at ``order``, and its smooth sensitivity. Audience: owner."""
+    votes, sigma = np.asarray(counts), _gaussian(price)
+    if votes.ndim != 2 or votes.shape[1] != price.classes or votes.dtype.kind not in "iu":
+        raise BadInput("votes to price", "they are not counts, a column a class", "Give counts")
+    if not 0 < beta < 100 or not 1 < order < 1e6:
+        raise BadInput(f"smoothness {beta:.3g} at order {order:.3g}", "they are out of range", "Give such as 0.02, 20")
+    costs = step_costs(price.teachers, price.classes, sigma, order)
+    places = [step_of(row, price.classes, sigma, len(costs)) for row in votes]
+    here = np.bincount(places, minlength=len(costs)).astype(np.float64)
+    around, found = _changes(costs), list[float]()
+    for _ in range(math.ceil(len(costs) / _MOVED) + 1):
+        found.append(float(here @ around))
+        around = maximum_filter1d(around, 2 * _MOVED + 1, mode="nearest")  # within one vote more
+    by_distance = np.array(found)
+    bound = float((by_distance * np.exp(-beta * np.arange(len(found)))).max())
+    return SmoothCost(
+        order=order, beta=beta, rdp=float(here @ costs), bound=max(bound, _LEAST), by_distance=by_distance
+    )
+
+
+def release_cost(
+    counts: Any, *, price: NoisyMaxPrice, plan: CostRelease, ledger: Ledger, gamma: float = 0.05, who: str = WHO
+) -> ReleasedCost:
+    """Charge ``plan`` to ``ledger``, then tell what answering ``counts`` costs, with noise. Audience: world."""
+    if not 0 < gamma < 1:
+        raise BadInput(f"gamma {gamma}", "it is no chance", "Give one such as 0.05")
+    found = smooth_cost(counts, price=price, order=plan.order, beta=plan.beta)  # refuses before anything is charged
+    (first, _), (second, _), (mistake, _) = plan.charges
+    ledger.charge(event=mistake, who=who, why="cost of answers (chance of a mistake)")
+    receipt = ledger.charge(event=first, who=who, why="cost of answers (sensitivity)")
+    noisy = float(laplace(math.log(found.bound), sensitivity=plan.beta, receipt=receipt))
+    reach = plan.beta / float_below(first.epsilon) * math.log(1 / (2 * plan.mistake))  # type: ignore[attr-defined]
+    sensitivity = math.exp(min(noisy + reach, 700.0))
+    receipt = ledger.charge(event=second, who=who, why="cost of answers")
+    told = float(laplace(found.rdp, sensitivity=sensitivity, receipt=receipt))
+    most = len(np.asarray(counts)) * plan.order / _gaussian(price) ** 2
+    above = sensitivity / float_below(second.epsilon) * math.log(1 / (2 * gamma))  # type: ignore[attr-defined]
+    rdp = min(max(told + max(above, 0.0), 0.0), most)  # never above what holds whatever the votes are
+    delta = float_below(price.budget.delta)
+    return ReleasedCost(
+        epsilon=_epsilon_at(rdp, plan.order, delta),
+        rdp=rdp,
+        sensitivity=sensitivity,
+        order=plan.order,
+        gamma=gamma,
+        release=plan.budget,
+        claimed=price.epsilon,
+    )
+
+
+@lru_cache(maxsize=16)
+def step_costs(teachers: int, classes: int, sigma: float, order: float) -> Floats:
+    """The cost of a question at each step of t, from 0 to a unanimous vote's."""
+    steps = np.arange(math.floor(teachers / _STEP) + 1) * _STEP
+    logs = np.minimum(math.log(classes - 1) + log_ndtr(-steps / (math.sqrt(2) * sigma)), 0.0)
+    orders = np.array([order])
+    plain = order / sigma**2
+    return np.array([min(plain, float(dependent_rdp(float(log), sigma, orders)[0])) for log in logs])
+
+
+def step_of(row: Any, classes: int, sigma: float, steps: int) -> int:
+    """The step of a question's t, from below: a smaller lead has a larger q, for which the bound holds as well."""
+    log_q = log_chance(row, sigma) - math.log(classes - 1)
+    lead = -math.sqrt(2) * sigma * float(ndtri_exp(min(log_q, math.log(0.5))))
+    return min(max(math.floor((lead - 1e-9) / _STEP), 0), steps - 1)
+
+
+def _changes(costs: Floats) -> Floats:
+    """The largest change by one vote at each step."""
+    size = 2 * _MOVED + 1
+    high, low = maximum_filter1d(costs, size, mode="nearest"), minimum_filter1d(costs, size, mode="nearest")
+    return np.asarray(np.maximum(high - costs, costs - low))
+
+
+def _gaussian(price: NoisyMaxPrice) -> float:
+    """The noise on a count."""
+    event = price.charges[0][0] if isinstance(price, NoisyMaxPrice) else None
+    if not isinstance(event, Gaussian):
+        raise BadInput("the cost of answers on these votes", "it is known for Gaussian noise", "Use gaussian")
+    return math.sqrt(2) * event.noise_multiplier
+
+
+def _best_order(price: NoisyMaxPrice) -> float:
+    """Where the plain bound of all answers is best: by public numbers."""
+    sigma, delta = _gaussian(price), float_below(price.budget.delta)
+    orders = np.geomspace(1.5, 500.0, 200)
+    costs = [_epsilon_at(price.answers * one / sigma**2, float(one), delta) for one in orders]
+    return float(orders[int(np.argmin(costs))])
+
+
+def _epsilon_at(rdp: float, order: float, delta: float) -> float:
+    """From RDP at one order (Canonne, Kamath and Steinke 2020)."""
+    return max(rdp + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1), 0.0)

@@ -1,0 +1,112 @@
+"""Which campaigns are not in ordinary use: on their way to another store, moved, or copies to be read.
+
+    source   (in use) -> moving -> moved
+    target   arriving -> (in use)             a backup: backup, for good
+
+Guarantee: at no moment do two stores take charges for one campaign. The source takes nothing from before the first row
+is copied; the target takes nothing before the source says, durably, that it was moved. A move that was cut off is
+finished by the same move again, or taken back by `abandon` as long as the source does not say that it was moved. Both
+sides of a move have one token; nobody ends another's move.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, select, update
+
+from discreet.errors import BadInput, StoreUnavailable
+from discreet.storage.forms import now, stamp
+from discreet.storage.scope import ARRIVING, MOVED, MOVING, NOT_HERE, Scope
+from discreet.storage.tables import METADATA, campaigns
+from discreet.storage.tables import moves as table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """The state of a campaign that is not in ordinary use."""
+
+    state: str
+    token: str
+
+
+def mark_of(connection: Connection, number: int) -> Mark | None:
+    """None: it is in use."""
+    row = connection.execute(select(table.c.state, table.c.token).where(table.c.campaign == number)).first()
+    return None if row is None else Mark(state=row.state, token=row.token)
+
+
+def put_mark(connection: Connection, number: int, mark: Mark) -> None:
+    """Of a campaign that has none."""
+    row = {"campaign": number, "state": mark.state, "token": mark.token, "at": stamp(now())}
+    connection.execute(table.insert().values(**row))
+
+
+def begin(scope: Scope) -> Mark:
+    """Let the source take nothing any more; the mark of this move, or of the one that was cut off."""
+    asked = scope.asked("moving it")
+    with scope.database.writing(asked) as connection:
+        _lock(connection, scope)
+        before = mark_of(connection, scope.campaign)
+        if before is not None and before.state not in (MOVING, MOVED):
+            raise StoreUnavailable(asked, *NOT_HERE[before.state])
+        if before is not None:
+            return before
+        mark = Mark(state=MOVING, token=secrets.token_hex(16))
+        put_mark(connection, scope.campaign, mark)
+    return mark
+
+
+def leave(scope: Scope, token: str) -> None:
+    """The source says that it was moved; if this is still the move that it is in."""
+    asked = scope.asked("moving it")
+    with scope.database.writing(asked) as connection:
+        _lock(connection, scope)
+        mine = table.c.campaign == scope.campaign, table.c.token == token, table.c.state.in_((MOVING, MOVED))
+        found = connection.execute(update(table).where(*mine).values(state=MOVED, at=stamp(now()))).rowcount
+        if found != 1:
+            raise StoreUnavailable(asked, "this move was taken back meanwhile", "Begin again")
+
+
+def arrive(scope: Scope, token: str) -> None:
+    """The target takes charges from now on. For who has made the source say that it was moved."""
+    with scope.database.writing(scope.asked("moving it")) as connection:
+        _lock(connection, scope)
+        connection.execute(
+            delete(table).where(table.c.campaign == scope.campaign, table.c.token == token, table.c.state == ARRIVING)
+        )
+
+
+def abandon(source: Scope, target: Scope | None) -> bool:
+    """Take back a move that was cut off and remove what had arrived; whether there was one. What was moved stays so."""
+    asked = source.asked("taking back its move")
+    with source.database.writing(asked) as connection:
+        _lock(connection, source)
+        mark = mark_of(connection, source.campaign)
+        if mark is None or mark.state != MOVING:
+            if mark is not None:
+                raise StoreUnavailable(asked, *NOT_HERE[mark.state])
+            return False
+        connection.execute(delete(table).where(table.c.campaign == source.campaign))
+    if target is not None:
+        _remove(target, mark.token)
+    return True
+
+
+def _remove(target: Scope, token: str) -> None:
+    asked = target.asked("removing what had arrived")
+    with target.database.writing(asked) as connection:
+        _lock(connection, target)
+        mark = mark_of(connection, target.campaign)
+        if mark is None or mark != Mark(state=ARRIVING, token=token):
+            raise BadInput(asked, "it did not come by this move", "The move is taken back; leave that one alone")
+        for one in reversed(METADATA.sorted_tables):
+            if "campaign" in one.c:
+                connection.execute(delete(one).where(one.c.campaign == target.campaign))
+        connection.execute(delete(campaigns).where(campaigns.c.number == target.campaign))
+
+
+def _lock(connection: Connection, scope: Scope) -> None:
+    mine = select(campaigns.c.number).where(campaigns.c.number == scope.campaign)
+    connection.execute(mine.with_for_update())

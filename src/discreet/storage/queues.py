@@ -1,0 +1,116 @@
+"""The queue of one annotator: their next question, chosen and stored as shown together, and how many are left.
+
+Guarantee: as of `exposures.assign`, for one question at a time: it is stored that somebody is shown it before they are,
+nobody is shown more than their cap, and two people who come at once do not take the same last place. The database
+looks for it, so that the time it takes hardly grows with the campaign.
+
+A question that waits for this annotator's answer comes first, then new ones, in the order in which they are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, select
+
+from discreet.errors import NotNow
+from discreet.records import PERSON, Question
+from discreet.storage.forms import check_text, now, stamp
+from discreet.storage.scope import Scope, steady
+from discreet.storage.tables import answers, exposures, questions, records
+
+Conditions = list[ColumnElement[bool]]
+
+
+@steady
+def next_question(
+    scope: Scope, person: str, *, places: int, most: int | None, hold: timedelta, enough: str
+) -> Question | None:
+    """The one that waits for ``person``, or else a new one, which is stored as shown; None if there is none.
+
+    places   people who answer a question; somebody who was shown it holds one for ``hold``
+    most     questions that one person is shown; `NotNow` if there would be more
+    enough   the annotator whose answer alone closes a question: labels that were there before
+    """
+    check_text(person, "an annotator's name")
+    waiting = _open(scope, person, places, enough)
+    with scope.reading("reading the questions") as connection:
+        found = _first(connection, [*waiting, questions.c.id.in_(_shown_to(scope, person))])
+    if found is not None:
+        return found
+    with scope.writing("storing who is shown what") as connection:
+        free = _places_taken(person, stamp(now() - hold)) < places
+        found = _first(connection, [*waiting, free])
+        if found is not None:
+            _check_cap(connection, scope, person, most)
+            row = {"campaign": scope.campaign, "question": found.id, "kind": PERSON, "audience": person}
+            connection.execute(exposures.insert().values(**row, at=stamp(now())))
+    return found
+
+
+@steady
+def left(scope: Scope, person: str, *, places: int, enough: str) -> tuple[int, int]:
+    """How many questions a person answered, and how many are open that they did not answer."""
+    mine = select(func.count(answers.c.question.distinct())).where(scope.rows(answers), answers.c.annotator == person)
+    wanted = _from(select(func.count())).where(*_open(scope, person, places, enough))
+    with scope.reading("reading the questions") as connection:
+        return connection.scalar(mine) or 0, connection.scalar(wanted) or 0
+
+
+def _open(scope: Scope, person: str, places: int, enough: str) -> Conditions:
+    """Fewer people than wanted have answered, this one has not, and the record was not withdrawn."""
+    said = select(func.count(answers.c.annotator.distinct())).where(_same(answers.c)).scalar_subquery()
+    return [
+        scope.rows(questions),
+        records.c.withdrawn.is_(None),
+        ~exists().where(_same(answers.c), answers.c.annotator.in_([person, enough])),
+        said < places,
+    ]
+
+
+def _shown_to(scope: Scope, person: str) -> Select[tuple[Any]]:
+    """What this person was shown: looked through first, for it is little."""
+    mine = scope.rows(exposures), exposures.c.kind == PERSON, exposures.c.audience == person
+    return select(exposures.c.question).where(*mine)
+
+
+def _places_taken(person: str, since: str) -> ColumnElement[int]:
+    """By others: those who answered, and those who were shown it lately and have not."""
+    said = select(func.count(answers.c.annotator.distinct())).where(_same(answers.c), answers.c.annotator != person)
+    theirs = exists().where(_same(answers.c), answers.c.annotator == exposures.c.audience)
+    held = select(func.count()).where(
+        *(_same(exposures.c), exposures.c.kind == PERSON, exposures.c.audience != person),
+        *(exposures.c.at >= since, ~theirs.correlate(questions, exposures)),
+    )
+    return said.scalar_subquery() + held.correlate(questions).scalar_subquery()
+
+
+def _same(columns: Any) -> ColumnElement[bool]:
+    """Of the question that is looked at."""
+    return and_(columns.campaign == questions.c.campaign, columns.question == questions.c.id)
+
+
+def _from(wanted: Select[Any]) -> Select[Any]:
+    of_record = (records.c.campaign == questions.c.campaign) & (records.c.id == questions.c.record)
+    return wanted.select_from(questions.join(records, of_record))
+
+
+def _first(connection: Connection, conditions: Sequence[ColumnElement[bool]]) -> Question | None:
+    wanted = _from(select(questions.c.id, questions.c.record, questions.c.phase, questions.c.place))
+    row = connection.execute(wanted.where(*conditions).order_by(questions.c.phase, questions.c.place).limit(1)).first()
+    return None if row is None else Question(id=row.id, record=row.record, phase=row.phase, place=row.place)
+
+
+def _check_cap(connection: Connection, scope: Scope, person: str, most: int | None) -> None:
+    if most is None:
+        return
+    mine = scope.rows(exposures), exposures.c.kind == PERSON, exposures.c.audience == person
+    shown = connection.scalar(select(func.count()).where(*mine)) or 0
+    if shown >= most:
+        raise NotNow(
+            f"showing {person} more questions",
+            f"they were shown {shown}, and [oracle] per_annotator is {most}",
+            "Let somebody else answer",
+        )

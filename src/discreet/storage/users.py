@@ -1,0 +1,177 @@
+"""People who use a campaign's pages, what they may do, and how they are known: tokens and sessions.
+
+Guarantee: neither a token nor the secret of a session is stored, only its SHA-256. Both are 256 bits from the operating
+system, so nobody can try them out one by one, with the hash in hand or without; that is why a slow hash, which is meant
+for words that people choose, would add nothing. Whoever reads the store cannot log in with what it holds. A name is
+given once and stays with its person: exposures and answers bear it.
+
+A user belongs to one campaign: an annotator of one is nobody in another. Audience: owner.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Connection, select
+
+from discreet.errors import BadInput
+from discreet.storage.forms import moment, now, stamp
+from discreet.storage.scope import Scope
+from discreet.storage.user_tables import sessions, users
+
+Role = Literal["owner", "annotator"]
+LOOPBACK = "loopback"
+"""Who uses pages that were opened to everybody on this machine."""
+IDLE, LONGEST = timedelta(hours=4), timedelta(hours=16)
+"""A session ends when nobody used it for so long, and after a working day in any case."""
+_PREFIX, _BYTES = "dt_", 32
+_NAME = re.compile(r"[\w][\w.@+-]{0,63}")
+_RESERVED = ("imported", LOOPBACK)
+_TOUCH = timedelta(minutes=5)
+"""How stale the last use of a session may be: not every click is a write."""
+_NOBODY = hashlib.sha256(b"nobody").hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class User:
+    """``active``: whether there is a token to come in with."""
+
+    name: str
+    role: Role
+    created: datetime
+    active: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Users:
+    """Those of one campaign."""
+
+    _scope: Scope
+
+    def add(self, name: str, role: str) -> str:
+        """A new user; their token, which is shown once and cannot be read again."""
+        asked = f"adding the user {name}"
+        if role not in get_args(Role):
+            raise BadInput(asked, f"there is no role {role}", f"Choose {' or '.join(get_args(Role))}")
+        if not _NAME.fullmatch(name) or name.lower() in _RESERVED:
+            raise BadInput(asked, "it is no name of a user", "Use up to 64 letters, digits and . @ + - _")
+        token = _fresh(_PREFIX)
+        with self._scope.writing("adding a user") as connection:
+            if self._row(connection, name) is not None:
+                raise BadInput(
+                    asked,
+                    "the name is taken, perhaps by somebody who was removed: what they saw is recorded under it",
+                    "Choose another name; discreet user token lets the same person in again",
+                )
+            self._insert(connection, name, role, _hash(token))
+        return token
+
+    def renew(self, name: str) -> str:
+        """Another token for a user, also a removed one; the old one and all sessions end."""
+        token = _fresh(_PREFIX)
+        self._set(name, _hash(token), f"a token for the user {name}")
+        return token
+
+    def remove(self, name: str) -> None:
+        """Let a user in no more; the name stays with what they saw and said."""
+        self._set(name, None, f"removing the user {name}")
+
+    def everybody(self) -> list[User]:
+        """By name."""
+        with self._scope.reading("reading the users") as connection:
+            found = connection.execute(select(users).where(self._scope.rows(users)).order_by(users.c.name)).all()
+        return [_user(row) for row in found]
+
+    def loopback(self) -> User:
+        """Whoever is on this machine: an owner without a token."""
+        with self._scope.writing("adding a user") as connection:
+            if self._row(connection, LOOPBACK) is None:
+                self._insert(connection, LOOPBACK, "owner", None)
+            return _user(self._row(connection, LOOPBACK))
+
+    # -- who is it
+
+    def known(self, name: str, token: str) -> User | None:
+        """The user of this name, if the token is theirs. An unknown name takes as long as a wrong token."""
+        with self._scope.reading("reading the users") as connection:
+            row = self._row(connection, name) if _NAME.fullmatch(name) else None
+        kept = None if row is None else row.token
+        fits = hmac.compare_digest(_NOBODY if kept is None else kept, _hash(token))
+        return _user(row) if fits and kept is not None else None
+
+    def by_token(self, token: str) -> User | None:
+        """The user that a token belongs to: found by its hash, which nobody can steer."""
+        wanted = select(users).where(self._scope.rows(users), users.c.token == _hash(token))
+        with self._scope.reading("reading the users") as connection:
+            row = connection.execute(wanted).first()
+        return None if row is None else _user(row)
+
+    # -- sessions
+
+    def begin_session(self, name: str) -> str:
+        """A session of a user; its secret, for a cookie. Sessions that ended are forgotten meanwhile."""
+        secret, at = _fresh(""), now()
+        with self._scope.writing("beginning a session") as connection:
+            mine = self._scope.rows(sessions)
+            connection.execute(sessions.delete().where(mine, sessions.c.seen < stamp(at - IDLE)))
+            connection.execute(sessions.delete().where(mine, sessions.c.began < stamp(at - LONGEST)))
+            row = {"campaign": self._scope.campaign, "secret": _hash(secret), "person": name}
+            connection.execute(sessions.insert().values(**row, began=stamp(at), seen=stamp(at)))
+        return secret
+
+    def of_session(self, secret: str) -> User | None:
+        """Whose session it is, if it goes on."""
+        mine, at = self._session(secret), now()
+        with self._scope.reading("reading a session") as connection:
+            row = connection.execute(select(sessions).where(*mine)).first()
+            if row is None or moment(row.seen) < at - IDLE or moment(row.began) < at - LONGEST:
+                return None
+            found = self._row(connection, row.person)
+        if moment(row.seen) < at - _TOUCH:
+            with self._scope.writing("using a session") as connection:
+                connection.execute(sessions.update().where(*mine).values(seen=stamp(at)))
+        return None if found is None else _user(found)
+
+    def end_session(self, secret: str) -> None:
+        """Log out."""
+        with self._scope.writing("ending a session") as connection:
+            connection.execute(sessions.delete().where(*self._session(secret)))
+
+    # -- inside
+
+    def _session(self, secret: str) -> tuple[Any, Any]:
+        return self._scope.rows(sessions), sessions.c.secret == _hash(secret)
+
+    def _row(self, connection: Connection, name: str) -> Any:
+        return connection.execute(select(users).where(self._scope.rows(users), users.c.name == name)).first()
+
+    def _insert(self, connection: Connection, name: str, role: str, token: str | None) -> None:
+        row = {"campaign": self._scope.campaign, "name": name, "role": role, "token": token}
+        connection.execute(users.insert().values(**row, created=stamp(now())))
+
+    def _set(self, name: str, token: str | None, asked: str) -> None:
+        with self._scope.writing("changing a user") as connection:
+            if name == LOOPBACK or self._row(connection, name) is None:
+                raise BadInput(asked, "there is no such user", "See discreet user list")
+            mine = self._scope.rows(sessions), sessions.c.person == name
+            connection.execute(sessions.delete().where(*mine))
+            mine = self._scope.rows(users), users.c.name == name
+            connection.execute(users.update().where(*mine).values(token=token))
+
+
+def _fresh(prefix: str) -> str:
+    return prefix + secrets.token_urlsafe(_BYTES)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _user(row: Any) -> User:
+    return User(name=row.name, role=row.role, created=moment(row.created), active=row.token is not None)

@@ -1,0 +1,16 @@
+"""Pages for people who label, the owner's pages, and a JSON interface with the same verbs.
+
+Guarantee: nobody sees a question that is not theirs, or sees one before that is stored (`discreet.storage.exposures`);
+a click never asks a query or trains, unless it is the owner's and says so; nothing of a record is in an address, a log
+or an error. Assumption: whoever can read this process's memory, its store or its network holds the data; use TLS.
+
+    discreet serve -> app.create_app(Hosting)       the factory; middleware in guards.py
+                        access.py                   who is asking: a session and its CSRF token, or a bearer token
+                        login.py                    in and out
+                        label_pages.py, queue.py    one annotator's questions, as pages and as a value
+                        owner.py, owner_papers.py   the owner's pages; what they show is owner_board.py
+                        owner_work.py               asking and training from a page, confirmed, one at a time
+                        interface.py                the JSON interface; the owner's: owner_interface.py
+
+The web framework is imported here and nowhere below.
+"""

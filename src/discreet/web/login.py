@@ -1,0 +1,97 @@
+"""In and out. A name and its token begin a session; failures are counted by address and by name."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from discreet.web.access import (
+    Posted,
+    Visitor,
+    attempts_of,
+    came_from,
+    check_wait,
+    cookie_name,
+    csrf_of,
+    drop_cookie,
+    fields_of,
+    hosting_of,
+    posted,
+    same,
+    set_cookie,
+    visitor,
+)
+from discreet.web.attempts import name_key
+from discreet.web.pages import page
+
+router = APIRouter(include_in_schema=False)
+_BEFORE = "-login"
+"""The cookie that a login's own CSRF token is made of: there is no session yet."""
+
+
+@router.get("/")
+def start(found: Annotated[Visitor, Depends(visitor)]) -> Response:
+    """To one's own first page."""
+    return RedirectResponse(first_page(found.user.role), status_code=303)
+
+
+@router.get("/login")
+def ask(request: Request) -> Response:
+    """The form; where everybody on this machine is let in, the session itself."""
+    hosting = hosting_of(request)
+    if hosting.anonymous:
+        users = hosting.campaigns[0].store.users
+        return _begun(request, users.begin_session(users.loopback().name), "owner")
+    return _form(request, 200, "")
+
+
+@router.post("/login")
+async def log_in(request: Request) -> Response:
+    """A session for whoever knows a name's token."""
+    fields = {name: values[-1] for name, values in (await fields_of(request)).items()}
+    before = request.cookies.get(cookie_name(hosting_of(request), _BEFORE), "")
+    if not before or not same(fields.get("csrf", ""), csrf_of(before)):
+        return _form(request, 403, "This form was open for too long. Try again.")
+    name, token = fields.get("name", "").strip(), fields.get("token", "").strip()
+    keys = [came_from(request), name_key(name)]
+    check_wait(request, keys)
+    found = await run_in_threadpool(hosting_of(request).by_login, name, token)
+    if found is None:
+        attempts_of(request).failed(keys)
+        return _form(request, 401, "The name and the token do not belong together.")
+    hosted, user = found
+    secret = await run_in_threadpool(hosted.store.users.begin_session, user.name)
+    return _begun(request, secret, user.role)
+
+
+@router.post("/logout")
+def log_out(request: Request, form: Annotated[Posted, Depends(posted)]) -> Response:
+    """The session ends, here and in the store."""
+    hosting = hosting_of(request)
+    form.visitor.hosted.store.users.end_session(request.cookies[cookie_name(hosting)])
+    response = RedirectResponse("/login", status_code=303)
+    drop_cookie(response, hosting)
+    return response
+
+
+def first_page(role: str) -> str:
+    """Where somebody begins."""
+    return "/owner" if role == "owner" else "/label"
+
+
+def _form(request: Request, status: int, message: str) -> Response:
+    secret = secrets.token_urlsafe(32)
+    response = page("login.html", status=status, message=message, csrf=csrf_of(secret))
+    set_cookie(response, hosting_of(request), secret, _BEFORE)
+    return response
+
+
+def _begun(request: Request, secret: str, role: str) -> Response:
+    response = RedirectResponse(first_page(role), status_code=303)
+    set_cookie(response, hosting_of(request), secret)
+    drop_cookie(response, hosting_of(request), _BEFORE)
+    return response

@@ -1,0 +1,197 @@
+"""The JSON interface of the owner: the verbs of the command line, and what they print, for programs.
+
+`ask` and `train` begin work and return; `progress` tells how far it is. Each names the phase it means, so that a
+request that is sent twice begins nothing twice: the second one is refused (409), for the campaign is at work, or has
+gone on. Everything takes an owner's token. Audience: owner; what `certificate` and the world's `report` return is the
+world's.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, BeforeValidator, Field
+from starlette.responses import Response
+
+from discreet.campaign.standing import Standing
+from discreet.errors import NotNow
+from discreet.privacy.certificate.statement import dump_certificate
+from discreet.report.exposure_table import exposure_csv, exposure_form
+from discreet.report.gathering import report_of
+from discreet.web.access import Visitor, bearer_owner
+from discreet.web.interface import REFUSALS, Form
+from discreet.web.owner_board import board_of
+from discreet.web.owner_papers import certificate_of, verdict_form, verdicts_of
+from discreet.web.owner_work import Verb, Worker, works_of
+
+router = APIRouter(prefix="/api/v1/owner", responses=REFUSALS)
+Owner = Annotated[Visitor, Depends(bearer_owner)]
+
+
+def _whole(value: Any) -> Any:
+    """2.0 is a whole number in JSON; a string or a truth value is none."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Phase = Annotated[
+    int,
+    Field(ge=0, le=10**6, description="The phase that is meant: where `status` says it stands."),
+    BeforeValidator(_whole),  # last: before it, limits would be checked behind it, and not described
+]
+
+
+class Ask(Form):
+    """Which query to ask."""
+
+    phase: Phase
+
+
+class Train(Form):
+    """Which phase to train. ``partial``: although some of its questions are open; the promise stays."""
+
+    phase: Phase
+    partial: bool = False
+
+
+class Trouble(BaseModel):
+    """Why work ended: what was asked, what is so, what to do."""
+
+    asked: str
+    fact: str
+    remedy: str
+
+
+class Progress(BaseModel):
+    """Work of this server in the campaign. ``what``, ``done``, ``whole``: of what is being done now; public numbers.
+
+    ``elsewhere``: another process works in it, as far as the system tells.
+    """
+
+    format: Literal["discreet.work/1"] = "discreet.work/1"
+    simulation: bool
+    audience: Literal["owner"] = "owner"
+    state: Literal["idle", "running", "stopping", "done", "stopped", "failed"]
+    elsewhere: bool
+    verb: Verb | None = None
+    phase: int | None = None
+    by: str | None = None
+    began: datetime | None = None
+    ended: datetime | None = None
+    what: str = ""
+    done: int = 0
+    whole: int = 0
+    error: Trouble | None = None
+
+
+@router.get("/status", summary="Where the campaign stands")
+def status(found: Owner) -> dict[str, Any]:
+    """As `discreet status --audience owner --json`, with the budget of every path, what the next step costs, people,
+    answers per day and agreement.
+    """
+    return board_of(found.campaign).to_json()
+
+
+@router.post("/ask", status_code=202, summary="Begin to ask the next query")
+def ask(wanted: Ask, request: Request, found: Owner) -> Progress:
+    """Charged before anybody is drawn; then its questions appear in the queues of annotators."""
+    return _begin(request, found, "ask", wanted.phase)
+
+
+@router.post("/train", status_code=202, summary="Begin to train, or go on")
+def train(wanted: Train, request: Request, found: Owner) -> Progress:
+    """Charged before anything is drawn. What was stopped or cut off goes on with the same labels and draws."""
+    return _begin(request, found, "train", wanted.phase, partial=wanted.partial)
+
+
+@router.post("/stop", summary="Stop what is being done")
+def stop(request: Request, found: Owner) -> Progress:
+    """Where it can be gone on with. What was charged stays charged."""
+    worker = works_of(request).of(found.hosted)
+    worker.stop()
+    return _progress(worker, found)
+
+
+@router.get("/progress", summary="How far the work is")
+def progress(request: Request, found: Owner) -> Progress:
+    """Of what this server is doing, or did last."""
+    return _progress(works_of(request).of(found.hosted), found)
+
+
+@router.get(
+    "/certificate",
+    summary="What the campaign promises",
+    response_class=Response,
+    responses={200: {"content": {"application/json": {}}, "description": "The one text of the certificate."}},
+)
+def certificate(found: Owner) -> Response:
+    """For anybody to check: `discreet verify`. Audience: world."""
+    return Response(dump_certificate(certificate_of(found.campaign)), media_type="application/json")
+
+
+@router.get("/verification", summary="Whether it holds")
+def verification(found: Owner) -> dict[str, Any]:
+    """Everything computed again, from the events and from the store."""
+    verdicts = verdicts_of(found.campaign, certificate_of(found.campaign))
+    return {
+        "format": "discreet.verification/1",
+        "simulation": found.campaign.simulation,
+        "audience": "owner",
+        "ok": all(verdict.ok for _, verdict in verdicts),
+        "verdicts": [{"what": name} | verdict_form(verdict) for name, verdict in verdicts],
+    }
+
+
+@router.get("/report", summary="A report")
+def report(found: Owner, audience: Annotated[Literal["world", "owner"], Query()] = "world") -> dict[str, Any]:
+    """As `discreet report --json`: the world's, unless the owner's is asked for."""
+    return report_of(found.campaign, audience, certificate=certificate_of(found.campaign)).to_json()
+
+
+@router.get("/exposures", summary="Who was shown which record")
+def exposures(found: Owner) -> dict[str, Any]:
+    """As `discreet exposure --json`."""
+    return exposure_form(found.campaign.exposures(), simulation=found.campaign.simulation)
+
+
+@router.get(
+    "/exposures.csv",
+    summary="Who was shown which record, as a table",
+    response_class=Response,
+    responses={200: {"content": {"text/csv": {}}, "description": "A row an exposure, oldest first."}},
+)
+def exposure_rows(found: Owner) -> Response:
+    """As `discreet exposure --out` writes it."""
+    form = exposure_form(found.campaign.exposures(), simulation=found.campaign.simulation)
+    return Response(exposure_csv(form), media_type="text/csv")
+
+
+def _begin(request: Request, found: Visitor, verb: Verb, phase: int, *, partial: bool = False) -> Progress:
+    now = found.campaign.standing
+    if phase != now.phase:
+        raise NotNow(f"{verb} in phase {phase}", f"the campaign stands at phase {now.phase}", "Ask for its status")
+    worker = works_of(request).of(found.hosted)
+    worker.start(verb, at=Standing(phase=phase, step=now.step), by=found.user.name, partial=partial)
+    return _progress(worker, found)
+
+
+def _progress(worker: Worker, found: Visitor) -> Progress:
+    work, simulation = worker.work, found.campaign.simulation
+    if work is None:
+        return Progress(simulation=simulation, state="idle", elsewhere=worker.elsewhere)
+    error = None if work.error is None else Trouble(asked=work.error[0], fact=work.error[1], remedy=work.error[2])
+    return Progress(
+        simulation=simulation,
+        state=work.state,
+        elsewhere=worker.elsewhere,
+        verb=work.verb,
+        phase=work.phase,
+        by=work.by,
+        began=work.began,
+        ended=work.ended,
+        what=work.what,
+        done=work.done,
+        whole=work.whole,
+        error=error,
+    )

@@ -1,0 +1,242 @@
+"""Asking and training from a page: in a thread of the server, one at a time in a campaign, and safe to stop anywhere.
+
+Guarantee: a click begins what it says or nothing. What was confirmed is bound to where the campaign stood then, and a
+confirmation is taken once; so a second click, an old page and a page sent again begin nothing. The work is the verb
+itself (`Campaign.due`, `Campaign.train`): charged before drawn, under the store's lock, so that a process elsewhere and
+this one do not both work. To stop is what Ctrl-C does at a terminal: what was charged stays, and the same verb goes on
+with the same draws, here or after the server was killed.
+
+Progress is what the recipe tells whoever watches: public numbers. Errors are kept in their three parts; of an error
+that nobody expected its type alone, for its message may quote a record. Audience: owner.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections import OrderedDict, deque
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from fastapi import Request
+
+from discreet.campaign import Campaign
+from discreet.campaign.standing import Standing
+from discreet.errors import DiscreetError, NotNow
+from discreet.web.hosting import Hosted
+
+Verb = Literal["ask", "train"]
+State = Literal["running", "stopping", "done", "stopped", "failed"]
+VERBS: dict[str, tuple[Verb, ...]] = {"ask": ("ask",), "answer": ("train",), "train": ("train",), "done": ()}
+"""What comes next at a step."""
+_LEAVING = 20.0
+"""Seconds that a server waits for work to stop when it is stopped itself."""
+_MOST = 500
+log = logging.getLogger("discreet.web")
+
+
+class Stopped(BaseException):
+    """Somebody stopped the work. As an interrupt, it is nothing that anybody should handle on the way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What is being done, or was done last, since the server began. Audience: owner.
+
+    what, done, whole   as the recipe tells it: public
+    error               three parts: what was asked, what is so, what to do
+    """
+
+    verb: Verb
+    phase: int
+    by: str
+    began: datetime
+    state: State = "running"
+    what: str = ""
+    done: int = 0
+    whole: int = 0
+    error: tuple[str, str, str] | None = None
+    ended: datetime | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it goes on."""
+        return self.state in ("running", "stopping")
+
+    @property
+    def share(self) -> int:
+        """Of what is being done now, in percent."""
+        return 100 * self.done // self.whole if self.whole else 0
+
+
+class Worker:
+    """The work of one campaign."""
+
+    def __init__(self, hosted: Hosted) -> None:
+        self._hosted, self._guard, self._facts = hosted, threading.Lock(), threading.Lock()
+        self._work: Work | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    @property
+    def work(self) -> Work | None:
+        """What is being done, or was done last."""
+        return self._work
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process asks or trains, as far as the system tells."""
+        return not self._running() and self._hosted.store.busy("working")
+
+    def start(self, verb: Verb, *, at: Standing, by: str, partial: bool = False) -> Work:
+        """Begin ``verb``, if the campaign still stands ``at``; `NotNow` otherwise, or while something is done."""
+        with self._guard:
+            if self._running():
+                raise NotNow(
+                    _asked(verb, at.phase),
+                    "this server is at work in the campaign already",
+                    "Let it finish, or stop it",
+                )
+            now = self._hosted.campaign().standing
+            if now != at or verb not in VERBS[now.step]:
+                raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
+            self._stop.clear()
+            self._work = Work(verb=verb, phase=at.phase, by=by, began=_now())
+            self._thread = threading.Thread(
+                target=self._run, args=(verb, at, partial), name=f"discreet-{verb}", daemon=True
+            )
+            self._thread.start()
+            return self._work
+
+    def stop(self) -> None:
+        """Ask the work to stop at its next step; nothing is lost."""
+        with self._guard:
+            if self._running():
+                self._stop.set()
+                self._change(state="stopping")
+
+    def join(self, seconds: float) -> None:
+        """Wait for the work to end."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+
+    def _running(self) -> bool:
+        return self._work is not None and self._work.running
+
+    def _run(self, verb: Verb, at: Standing, partial: bool) -> None:
+        try:
+            campaign = self._hosted.opened()
+            campaign.watch = self._watch
+            self._watch("beginning", 0, 0)
+            _do(campaign, verb, at, partial=partial)
+            ended: State = "done"
+            error = None
+        except Stopped:
+            ended, error = "stopped", None
+        except DiscreetError as problem:
+            ended, error = "failed", (problem.asked, problem.fact, problem.remedy)
+        except BaseException as problem:  # noqa: BLE001 - its words may quote a record, so nobody else may tell them
+            log.error("unexpected %s in %s of phase %s", type(problem).__name__, verb, at.phase)
+            fact = f"an error of type {type(problem).__name__} that nobody expected"
+            ended, error = "failed", (_asked(verb, at.phase), fact, f"Run discreet {verb} at a terminal to see it")
+        self._change(state=ended, error=error, ended=_now())
+
+    def _watch(self, what: str, done: int, whole: int) -> None:
+        if self._stop.is_set():
+            raise Stopped
+        self._change(what=what, done=done, whole=whole)
+
+    def _change(self, **facts: object) -> None:
+        with self._facts:
+            assert self._work is not None
+            self._work = replace(self._work, **facts)  # type: ignore[arg-type]
+
+
+def _do(campaign: Campaign, verb: Verb, at: Standing, *, partial: bool) -> None:
+    if campaign.standing != at:
+        raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
+    if verb == "ask":
+        campaign.due(1)
+    else:
+        campaign.train(partial=partial)
+
+
+def _asked(verb: Verb, phase: int) -> str:
+    return f"asking the query of phase {phase}" if verb == "ask" else f"training phase {phase}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmation:
+    """What somebody was shown, and would agree to."""
+
+    campaign: str
+    by: str
+    verb: Verb
+    at: Standing
+    partial: bool
+
+
+class Works:
+    """The work of every campaign that is served, and confirmations that were shown and not taken yet."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, Worker] = {}
+        self._shown: OrderedDict[str, Confirmation] = OrderedDict()
+        self._taken: deque[str] = deque(maxlen=_MOST)
+        self._guard = threading.Lock()
+
+    def of(self, hosted: Hosted) -> Worker:
+        """Of one campaign."""
+        with self._guard:
+            return self._workers.setdefault(hosted.store.id, Worker(hosted))
+
+    def show(self, shown: Confirmation) -> str:
+        """A token for a form, which is taken once."""
+        token = secrets.token_urlsafe(24)
+        with self._guard:
+            self._shown[token] = shown
+            while len(self._shown) > _MOST:
+                self._shown.popitem(last=False)
+        return token
+
+    def take(self, token: str, *, campaign: str, by: str, verb: Verb) -> Confirmation | None:
+        """What a token stands for, if it is theirs and was not taken before."""
+        with self._guard:
+            found = self._shown.get(token)
+            if found is None or (found.campaign, found.by, found.verb) != (campaign, by, verb):
+                return None
+            self._taken.append(token)
+            return self._shown.pop(token)
+
+    def was_taken(self, token: str) -> bool:
+        """Whether it was taken before: then what it stands for was begun, or refused."""
+        with self._guard:
+            return token in self._taken
+
+    def leave(self) -> None:
+        """The server ends: let work stop where it can be gone on with."""
+        workers = list(self._workers.values())
+        for one in workers:
+            one.stop()
+        for one in workers:
+            one.join(_LEAVING)
+
+
+def works_of(request: Request) -> Works:
+    """Of the application; made when it is first asked for."""
+    state = request.app.state
+    with _making:
+        if getattr(state, "works", None) is None:
+            state.works = Works()
+        found: Works = state.works
+    return found
+
+
+_making = threading.Lock()

@@ -1,0 +1,147 @@
+"""From the command line to a running server: what is refused, and the socket it listens on.
+
+Guarantee: without TLS, here or at a proxy that is named, only this machine is listened to; whoever opens pages to
+everybody does so on this machine alone, by saying so.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from discreet.campaign import Campaign
+from discreet.config import AnyCampaign, read_campaign
+from discreet.errors import BadInput
+from discreet.recipes.opening import load
+from discreet.web.app import create_app
+from discreet.web.hosting import LOOPBACK_NAMES, Hosted, Hosting
+
+_ASKED = "serving"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """Where, and how browsers come to it.
+
+    public_names     what browsers call it, if not by its address
+    trusted_proxy    the address of a proxy that speaks TLS and says who asked; nobody else's word is taken
+    certificate, key of TLS here
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    public_names: Sequence[str] = ()
+    trusted_proxy: str | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    anonymous: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise BadInput(_ASKED, "a certificate and its key go together", "Give both, or neither")
+        here = is_loopback(self.host)
+        if self.anonymous and (not here or self.public_names or self.trusted_proxy):
+            raise BadInput(
+                "serving to anybody", "others could reach it", "Leave out --anonymous-loopback, or all of the others"
+            )
+        if not here and not self.secure:
+            raise BadInput(
+                f"serving on {self.host}",
+                "tokens and records would pass the network in the clear",
+                "Name a proxy with --trusted-proxy, or give --tls-certificate and --tls-key",
+            )
+        if not here and not self.public_names:
+            raise BadInput(f"serving on {self.host}", "nobody says what browsers call it", "Give --public-name")
+
+    @property
+    def secure(self) -> bool:
+        """Whether browsers use TLS."""
+        return self.certificate is not None or self.trusted_proxy is not None
+
+    def names(self) -> frozenset[str]:
+        """What the Host header may say."""
+        own = LOOPBACK_NAMES if is_loopback(self.host) else ()
+        return frozenset(name.lower() for name in (*own, *self.public_names))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def hosting_of(files: Sequence[Path], listening: Listening) -> Hosting:
+    """The campaigns of ``files``, opened."""
+    if not files:
+        raise BadInput(_ASKED, "no campaign is named", "Name the TOML file of one")
+    if listening.anonymous and len(files) > 1:
+        raise BadInput("serving to anybody", "nobody would say which campaign they mean", "Serve one of them")
+    configs = [read_campaign(path) for path in files]
+    for config in configs:
+        if config.oracle.name != "web":
+            raise config.error(
+                "oracle.name", f"it is {config.oracle.name}, so its questions go elsewhere", "Write name = 'web'"
+            )
+    return Hosting(
+        campaigns=[Hosted(_loading(config)) for config in configs],
+        names=listening.names(),
+        secure=listening.secure,
+        anonymous=listening.anonymous,
+    )
+
+
+def _loading(config: AnyCampaign) -> Callable[[], Campaign]:
+    return partial(load, config)
+
+
+def listen(listening: Listening) -> socket.socket:
+    """The socket, bound; port 0 is any that is free."""
+    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+    try:
+        return socket.create_server((listening.host, listening.port), family=family)
+    except OSError as problem:
+        raise BadInput(
+            f"serving on {listening.host}, port {listening.port}", f"{problem.strerror}", "Choose another --port"
+        ) from None
+
+
+def serve(hosting: Hosting, listening: Listening, bound: socket.socket, *, quiet: bool = False) -> None:
+    """Until somebody stops it."""
+    import uvicorn
+
+    _log_to_stderr(logging.WARNING if quiet else logging.INFO)
+    config = uvicorn.Config(
+        create_app(hosting),
+        log_config=None,
+        log_level="warning",
+        access_log=False,  # it would write addresses; ours writes routes
+        server_header=False,
+        proxy_headers=listening.trusted_proxy is not None,
+        forwarded_allow_ips=listening.trusted_proxy or "",
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+        timeout_keep_alive=30,
+        limit_concurrency=1000,
+        h11_max_incomplete_event_size=32 << 10,
+        ws="none",
+    )
+    uvicorn.Server(config).run(sockets=[bound])
+
+
+def _log_to_stderr(level: int) -> None:
+    for name in ("discreet.web", "uvicorn.error"):
+        log = logging.getLogger(name)
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        log.handlers, log.propagate = [handler], False
+        log.setLevel(level if name == "discreet.web" else logging.WARNING)

@@ -1,0 +1,196 @@
+"""What must not be seen: passwords anywhere, keys in the database; and two hosts that share one."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from discreet.errors import BadInput, DiscreetError, InvalidStore
+from discreet.storage import open_storage, tables
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "campaign"))
+
+from loop_parts import Counting, Stopped, pool_of
+
+from discreet.campaign import Campaign
+from discreet.campaign.recipe import unwatched
+from discreet.recipes.opening import _finish
+
+pytestmark = pytest.mark.integration
+
+PASSWORD = "correct-horse-battery"
+
+
+@pytest.fixture
+def guarded(server, url, monkeypatch):
+    """An address of a role that needs a password."""
+    for name in ("PGPASSWORD", "PGPASSFILE"):
+        monkeypatch.delenv(name, raising=False)
+    name = url.partition("@/")[2].partition("?")[0]
+    rules = server.data / "pg_hba.conf"
+    before = rules.read_text()
+    rules.write_text(f"local all guarded scram-sha-256\n{before}")
+    with server.admin() as admin:
+        admin.execute(f"create role guarded login password '{PASSWORD}'")
+        admin.execute(f"alter database {name} owner to guarded")
+        admin.execute("select pg_reload_conf()")
+    yield url.replace("discreet@", "guarded@")
+    rules.write_text(before)
+    with server.admin() as admin:
+        admin.execute(f"alter database {name} owner to discreet")
+        admin.execute("select pg_reload_conf()")
+    with server.admin() as admin:
+        admin.execute(f"drop database {name} with (force)")
+        admin.execute("drop role guarded")
+        admin.execute(f"create database {name}")
+
+
+def shown(storage):
+    """All that could be printed of a store."""
+    store = storage.load("scans")
+    engine = storage._database._engine
+    parts = (
+        storage,
+        storage.url,
+        store,
+        store._scope,
+        store._scope.database.dialect,
+        engine,
+        engine.url,
+        vars(storage),
+    )
+    return " ".join(map(repr, parts))
+
+
+def test_a_password_is_given_aside_and_never_shown(guarded, tmp_path, monkeypatch, caplog):
+    for password, fact in (("", "password"), ("wrong-" + PASSWORD, "by this password")):
+        monkeypatch.setenv("PGPASSWORD", password)
+        with pytest.raises(BadInput, match=fact) as caught:
+            open_storage(guarded, directory=tmp_path)
+        assert PASSWORD not in str(caught.value)
+        assert caught.value.__cause__ is None
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    with open_storage(guarded, directory=tmp_path) as storage:
+        storage.create("scans", config={"storage": {"url": storage.url}}, simulation=False)
+        assert PASSWORD not in shown(storage)
+    monkeypatch.delenv("PGPASSWORD")
+    file = tmp_path / "passwords"
+    file.write_text(f"*:*:*:guarded:{PASSWORD}\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(file))
+    with open_storage(guarded, directory=tmp_path) as storage:
+        with storage._database.reading("looking") as connection:
+            stored = connection.execute(tables.campaigns.select()).all()
+        assert PASSWORD not in str(stored)
+        assert PASSWORD not in shown(storage)
+    assert PASSWORD not in caplog.text
+
+
+def test_a_role_without_rights_and_names_that_are_not_there(server, url, tmp_path):
+    with pytest.raises(BadInput, match="no such role"):
+        open_storage(url.replace("discreet@", "nobody@"), directory=tmp_path)
+    with pytest.raises(BadInput, match="no such database"):
+        open_storage(url.replace("/campaigns", "/elsewhere"), directory=tmp_path)
+    with server.admin() as admin:
+        admin.execute("create role reader login")
+    try:
+        with pytest.raises(DiscreetError, match="this role may not"):
+            open_storage(url.replace("discreet@", "reader@"), directory=tmp_path)
+    finally:
+        with server.admin() as admin:
+            admin.execute("drop role reader")
+
+
+# -- keys and files of several hosts
+
+
+def campaign_on(url, directory, recipe):
+    storage = open_storage(url, directory=directory)
+    if "loop" not in storage.campaigns():
+        storage.create("loop", config={}, simulation=False)
+    store, pool = storage.load("loop"), pool_of()
+    _finish(store, recipe, pool, None, unwatched)
+    return Campaign(store, recipe=recipe, pool=pool)
+
+
+def dumped(server, url):
+    """Everything that a reader of the database could have."""
+    name = url.partition("@/")[2].partition("?")[0]
+    command = [server._bin / "pg_dump", "-h", server.place, "-U", "discreet", name]
+    return subprocess.run(list(map(str, command)), capture_output=True, check=True).stdout.decode()
+
+
+def answered(campaign):
+    campaign.tell({one.id: "a" for one in campaign.ask()})
+
+
+def test_no_key_is_ever_in_the_database(server, url, tmp_path):
+    recipe = Counting(stops={"choosing"})
+    campaign = campaign_on(url, tmp_path, recipe)
+    answered(campaign)
+    campaign.train()
+    with pytest.raises(Stopped):
+        campaign.ask()  # charged and drawn; the key of the step is there
+    keys = sorted(campaign.store.directory.rglob("*.key"))
+    assert {path.name.split("-")[0] for path in keys} == {"manifest.key", "phase", "shards.key", "votes.key"}
+    text = dumped(server, url)
+    assert "COPY public.ledger_lines" in text
+    for path in keys:
+        key = json.loads(path.read_bytes())["key"]
+        assert len(key) == 64
+        assert key not in text
+        assert path.name not in text
+
+
+def test_a_step_that_was_cut_off_is_repeated_on_its_host_and_refused_elsewhere(url, tmp_path):
+    recipe = Counting(stops={"choosing"})
+    here = campaign_on(url, tmp_path / "here", recipe)
+    answered(here)
+    here.train()
+    with pytest.raises(Stopped):
+        here.ask()
+    lines = len(here.store.sink().read())
+    elsewhere = campaign_on(url, tmp_path / "elsewhere", Counting())
+    with pytest.raises(InvalidStore, match="keys that the campaign was created with are not on this host"):
+        elsewhere.ask()
+    for path in here.store.directory.glob("*.key"):
+        shutil.copy(path, elsewhere.store.directory)
+    with pytest.raises(InvalidStore, match="begun on another host"):
+        elsewhere.ask()
+    assert len(here.store.sink().read()) == lines
+    here.ask()
+    assert len(here.store.sink().read()) == lines, "the charge was found again"
+    first, second = [drawn for purpose, phase, drawn in recipe.drawn if (purpose, phase) == ("choosing", 1)]
+    assert first == second
+
+
+def test_files_come_to_other_hosts_and_go_when_they_are_replaced(url, tmp_path):
+    content = bytes(range(256)) * 10_000
+    with open_storage(url, directory=tmp_path / "a") as one, open_storage(url, directory=tmp_path / "b") as two:
+        first = one.create("scans", config={}, simulation=False)
+        name = first.keep_file("model", phase=0, data=content)
+        second = two.load("scans")
+        assert second.file("model", 0).read_bytes() == content
+        assert tmp_path / "b" in second.file("model", 0).parents
+        first.keep_file("model", phase=0, data=b"better", replace=True)
+        assert second.file("model", 0).read_bytes() == b"better"
+        assert (second.directory / "objects" / name).exists()
+        two.load("scans")
+        assert not (second.directory / "objects" / name).exists(), "a host drops copies that nothing names"
+        with one._database.reading("looking") as connection:
+            assert {row.sha256 for row in connection.execute(tables.file_pieces.select())} == {
+                row.sha256 for row in connection.execute(tables.files.select())
+            }
+
+
+def test_a_file_that_was_changed_in_the_database_is_noticed(url, tmp_path):
+    pieces = tables.file_pieces
+    with open_storage(url, directory=tmp_path / "a") as one, open_storage(url, directory=tmp_path / "b") as two:
+        one.create("scans", config={}, simulation=False).keep_file("model", phase=0, data=b"weights")
+        with one._database.writing("changing it") as connection:
+            connection.execute(pieces.update().values(piece=b"Weights"))
+        with pytest.raises(InvalidStore, match="changed"):
+            two.load("scans").file("model", 0)

@@ -1,0 +1,262 @@
+"""Campaigns go to another store: everything, once, and never so that two stores spend one budget."""
+
+import pytest
+from typer.testing import CliRunner
+
+from discreet.cli.app import app
+from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign, StoreUnavailable
+from discreet.noise.key_files import write_secret
+from discreet.privacy.budget import Budget
+from discreet.privacy.events import Laplace
+from discreet.privacy.ledger import Ledger, adaptive
+from discreet.records import Answer, Question, Shown
+from discreet.storage import copying, moves, open_storage, tables
+from discreet.storage.copying import abandon_move, copy_campaign
+
+ASKED = [Question(id=f"q{place}", record=f"r{place}", phase=0, place=place) for place in range(3)]
+
+
+def filled(storage, name="scans"):
+    """A campaign with something in every table, keys of its own and one of a step."""
+    store = storage.create(name, config={"classes": ["a", "b"]}, simulation=False)
+    store.add_records(((f"r{number}", bytes([number])) for number in range(5)), {"kind": "npz"})
+    store.publish(0, ASKED, above={"r1"}, cohorts={"r0": "low", "r1": "high"}, facts={"k": 3})
+    store.tell([Answer(question_id="q1", value=("ä", "b"), annotator="ann"), Answer(question_id="q0", value=None)])
+    store.tell([Answer(question_id="q1", value="b", annotator="ann")])
+    store.show([Shown(question_id="q1", audience="ann")])
+    store.keep_file("model", phase=0, data=b"weights" * 400_000)
+    store.keep_file("empty", phase=0, data=b"")
+    with Ledger.create(store.sink(), adaptive(Budget(epsilon=1, delta="1e-6"))) as ledger:
+        ledger.charge(event=Laplace(epsilon="0.5"), who="pool", why="count")
+    write_secret(store.directory / "manifest.key", "manifest", key=b"m" * 32)
+    (store.directory / "keys-asking").mkdir()
+    write_secret(store.directory / "keys-asking" / "phase-1-x.key", "phase", key=b"p" * 32)
+    return store
+
+
+def seen(store):
+    """Everything that the verbs tell."""
+    return {
+        "config": store.config,
+        "created": store.created,
+        "macs": dict(store.macs()),
+        "cohorts": store.pool_cohorts(),
+        "steps": store.transitions(),
+        "questions": store.questions(),
+        "members": store.cohort_members(),
+        "above": store.above(0),
+        "history": [store.history(one.id) for one in ASKED],
+        "exposures": store.exposures(),
+        "files": [(one, store.file(one.kind, one.phase).read_bytes()) for one in store.files()],
+        "ledger": store.sink().read(),
+        "key": (store.directory / "manifest.key").read_bytes(),
+    }
+
+
+def spends(store):
+    """Whether a store takes a charge, and an answer."""
+    with Ledger.open(store.sink()) as ledger:
+        ledger.charge(event=Laplace(epsilon="0.1"), who="pool", why="another")
+    return store.tell([Answer(question_id="q2", value="a")]).new
+
+
+def check_takes_nothing(store, fact):
+    with pytest.raises(StoreUnavailable, match=fact):
+        spends(store)
+    with pytest.raises(StoreUnavailable, match=fact):
+        store.tell([Answer(question_id="q2", value="a")])
+
+
+def check_moved(old, new, before):
+    assert seen(new.load("scans")) == before
+    check_takes_nothing(old.load("scans"), "moved to another store")
+    assert seen(old.load("scans"))["ledger"] == before["ledger"]
+    assert not list(old.load("scans").directory.rglob("phase-*"))
+    kept = new.load("scans").directory / "keys-asking" / "phase-1-x.key"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert spends(new.load("scans")) == 1
+
+
+@pytest.fixture
+def old(tmp_path):
+    with open_storage(tmp_path / "old.db") as storage:
+        filled(storage)
+        yield storage
+
+
+@pytest.fixture
+def new(tmp_path):
+    with open_storage(tmp_path / "new.db") as storage:
+        storage.create("other", config={}, simulation=True)
+        yield storage
+
+
+def test_a_campaign_is_moved_with_all_it_has(old, new):
+    before = seen(old.load("scans"))
+    done = copy_campaign(old, new, "scans")
+    assert done.rows["answers"] == 3
+    assert (done.files, done.ledger_lines, done.simulation) == (2, 2, False)
+    check_moved(old, new, before)
+    assert new.campaigns() == ["other", "scans"]
+    with pytest.raises(CampaignExists):
+        copy_campaign(old, new, "scans")
+
+
+def test_a_backup_is_read_and_nothing_else(old, new):
+    before = seen(old.load("scans"))
+    copy_campaign(old, new, "scans", backup=True)
+    assert seen(new.load("scans")) == before
+    assert not list(new.load("scans").directory.rglob("phase-*")), "a step's key must not outlive the step"
+    check_takes_nothing(new.load("scans"), "backup")
+    assert spends(old.load("scans")) == 1
+    with pytest.raises(StoreUnavailable, match="backup"):
+        copy_campaign(new, open_storage(new.path.with_name("third.db")), "scans")
+
+
+def test_a_campaign_that_is_there_is_not_replaced(old, new):
+    new.create("scans", config={}, simulation=True)
+    with pytest.raises(CampaignExists, match="of this name"):
+        copy_campaign(old, new, "scans")
+    assert spends(old.load("scans")) == 1, "a refused copy leaves the source in use"
+    with pytest.raises(BadInput, match="same one"):
+        copy_campaign(old, open_storage(old.path), "scans")
+
+
+class Killed(BaseException):
+    """As a process that ends there."""
+
+
+@pytest.mark.parametrize("step", ["_copy_directory", "_stored", "_compared", "leave", "arrive"])
+@pytest.mark.parametrize("after", [False, True])
+def test_cut_off_anywhere_nobody_spends_twice_and_the_same_again_finishes_it(old, new, monkeypatch, step, after):
+    before = seen(old.load("scans"))
+    room = copying if hasattr(copying, step) else moves
+    real = getattr(room, step)
+
+    def dying(*args, **kwargs):
+        if after:
+            real(*args, **kwargs)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(room, step, dying)
+        with pytest.raises(Killed):
+            copy_campaign(old, new, "scans")
+    usable = 0
+    for storage in (old, new):
+        try:
+            store = storage.load("scans")
+            store.record(f"probe-{usable}", phase=9)
+            usable += 1
+        except (StoreUnavailable, NoSuchCampaign) as error:
+            assert "moved" in str(error) or "not finished" in str(error) or "this store has" in str(error)
+    assert usable == (1 if (step, after) == ("arrive", True) else 0)
+    if (step, after) == ("arrive", True):
+        return
+    copy_campaign(old, new, "scans")
+    check_moved(old, new, before)
+
+
+@pytest.mark.parametrize("step", ["_stored", "_compared"])
+def test_a_move_that_was_cut_off_is_taken_back(old, new, monkeypatch, step):
+    real = getattr(copying, step)
+
+    def dying(*args, **kwargs):
+        real(*args, **kwargs)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copying, step, dying)
+        with pytest.raises(Killed):
+            copy_campaign(old, new, "scans")
+    check_takes_nothing(old.load("scans"), "being moved")
+    with pytest.raises(StoreUnavailable, match="not finished"):
+        new.load("scans")
+    assert abandon_move(old, new, "scans")
+    assert spends(old.load("scans")) == 1
+    assert new.campaigns() == ["other"]
+    assert not abandon_move(old, new, "scans")
+    before = seen(old.load("scans"))
+    copy_campaign(old, new, "scans")
+    assert seen(new.load("scans")) == before
+    with pytest.raises(StoreUnavailable, match="was moved"):
+        abandon_move(old, None, "scans")
+
+
+def test_a_finisher_whose_move_was_taken_back_ends_nothing(old, new, monkeypatch):
+    """Abandoned between the comparison and the end: the source goes on, and the target never takes a charge."""
+    real = moves.leave
+
+    def late(scope, token):
+        moves.abandon(scope, None)
+        real(scope, token)
+
+    monkeypatch.setattr(moves, "leave", late)
+    with pytest.raises(StoreUnavailable, match="taken back"):
+        copy_campaign(old, new, "scans")
+    assert spends(old.load("scans")) == 1
+    with pytest.raises(StoreUnavailable, match="not finished"):
+        new.load("scans")
+
+
+def test_a_copy_that_differs_is_found(old, new, monkeypatch):
+    real = copying._rows
+
+    def damaged(connection, table, campaign):
+        for row in real(connection, table, campaign):
+            changed = table.name == "answers" and campaign == 2
+            yield {**row, "value": '"other"'} if changed else row
+
+    monkeypatch.setattr(copying, "_rows", damaged)
+    with pytest.raises(InvalidStore, match="differs in answers"):
+        copy_campaign(old, new, "scans")
+
+
+def test_a_broken_ledger_is_not_carried_on(old, new):
+    lines = tables.ledger_lines
+    with old._database.writing("breaking it") as connection:
+        connection.execute(lines.update().where(lines.c.position == 1).values(line=b"{}\n"))
+    with pytest.raises(Exception, match="ledger"):
+        copy_campaign(old, new, "scans")
+    with pytest.raises(StoreUnavailable):
+        new.load("scans")
+
+
+def test_keys_that_are_elsewhere_are_asked_for(old, new):
+    (old.load("scans").directory / "manifest.key").unlink()
+    with pytest.raises(BadInput, match="keys"):
+        copy_campaign(old, new, "scans")
+    store = old.load("scans")
+    assert store.tell([Answer(question_id="q2", value="a")]).new == 1
+
+
+def test_every_table_is_copied_or_named_as_one_that_stays():
+    of_campaigns = {one.name for one in tables.METADATA.sorted_tables if "campaign" in one.c}
+    assert of_campaigns - copying.NOT_COPIED == {one.name for one in copying._tables()}
+    others = {one.name for one in tables.METADATA.sorted_tables} - of_campaigns
+    assert others == {"migrations", "campaigns"}, "a table without a campaign: decide whether it goes with one"
+
+
+def run(*words):
+    import json
+
+    done = CliRunner().invoke(app, ["storage", *map(str, words), "--json"], catch_exceptions=False)
+    return json.loads(done.stdout)
+
+
+def test_the_verbs(old, tmp_path):
+    place = old.path
+    assert run("show", place)["campaigns"] == [{"name": "scans", "simulation": False, "state": "in use"}]
+    assert run("upgrade", place) == {
+        "format": "discreet.storage-upgrade/1",
+        "simulation": False,
+        "audience": "owner",
+        "steps": [],
+    }
+    assert run("copy", place, tmp_path / "backup.db", "--backup")["campaigns"][0]["backup"] is True
+    made = run("copy", place, tmp_path / "moved.db", "--campaign", "scans")
+    assert made["format"] == "discreet.storage-copy/1"
+    assert made["campaigns"][0]["ledger_lines"] == 2
+    states = [run("show", tmp_path / name)["campaigns"][0]["state"] for name in ("old.db", "backup.db", "moved.db")]
+    assert states == ["moved", "backup", "in use"]
+    assert run("abandon", tmp_path / "moved.db")["campaigns"] == []
