@@ -33,7 +33,7 @@ from discreet.campaign.sealed_steps import (
     place_in,
     step_begun,
 )
-from discreet.campaign.standing import ANSWERED, PUBLISHED, TRAINED, TRAINING
+from discreet.campaign.standing import ANSWERED, PUBLISHED, TRAINED, TRAINING, Standing
 from discreet.campaign.told import (
     HOUSE,
     IMPORTED,
@@ -204,6 +204,7 @@ class Campaign(RefusingCampaign):
             if now.step == "answer":
                 self._erase_marked()
                 self._tell_known()
+                self._finish_answering(now)
                 self._check_answered(now.phase, partial=partial)
             self._follow()
             self._check_records(question.record for question in self.store.questions())
@@ -299,6 +300,12 @@ class Campaign(RefusingCampaign):
             self.store.record(ANSWERED, phase=phase, facts={"asked": len(questions), "answered": answered})
         forget(self.store)
         return len(questions)
+
+    def _finish_answering(self, now: Standing) -> None:
+        """Answers of the house that were paid for, perhaps told, and not recorded; or that there was nothing to ask."""
+        due = isinstance(self.recipe, Answering) and not self.answered
+        if due and (step_begun(self.store, now) or not self.store.questions(now.phase)):
+            self._answer(now.phase)
 
     def _tell_known(self) -> None:
         """Labels that were there before the campaign. After a crash, those that are not told yet."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from discreet.campaign.recipe import Answering
 from discreet.campaign.replanning import replannings
 from discreet.campaign.view import CampaignView
 from discreet.campaign.withdrawing import manifest_key, nulled
@@ -18,6 +19,12 @@ class RefusingCampaign(CampaignView):
     """A campaign that can tell whether it may go on."""
 
     def _check_answered(self, phase: int, *, partial: bool) -> None:
+        if isinstance(self.recipe, Answering) and not self.answered:
+            raise NotNow(
+                f"training phase {phase}",
+                "the house did not answer its questions yet, and nobody else does",
+                "Let it answer first (discreet ask, or answer())",
+            )
         mine = [question for question in self.open() if question.phase == phase]
         if mine and not partial:
             raise NotNow(
