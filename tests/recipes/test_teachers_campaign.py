@@ -286,6 +286,19 @@ def test_people_do_not_answer_here_and_the_house_does_not_elsewhere(tmp_path, en
     assert ended.answer() == 0
 
 
+def test_withdrawing_is_refused_and_the_phase_goes_on(tmp_path):
+    file = make(tmp_path)
+    campaign = opening.create(read_campaign(file))
+    asked = campaign.due()
+    for wish in ({"ids": [asked[0].record]}, {"ids": ["private-1"]}, {"persons": ["person-1"]}):
+        with pytest.raises(NotNow, match="counted at its creation") as caught:
+            campaign.withdraw(**wish)
+        assert "private-" not in str(caught.value)
+    assert not campaign.store.withdrawn()
+    run(campaign, HouseOracle(campaign))
+    assert verify_campaign(read_campaign(file)).ok
+
+
 def test_verbs_of_private_pools_say_so(tmp_path):
     with pytest.raises(InvalidConfig, match="counted at init"):
         read_config(make(tmp_path))

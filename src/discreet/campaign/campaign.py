@@ -245,12 +245,7 @@ class Campaign(RefusingCampaign):
         A query or training that was begun with them is finished first, as it was begun; with ``later`` they are only
         marked then, and erased when somebody has finished it. While another process works: the same.
         """
-        if self.recipe.released:
-            raise NotNow(
-                f"withdrawing from {self.name}",
-                "its texts were released, which cannot be taken back, and nothing reads the log any more",
-                "Remove the rows from your log: the next campaign will not count them",
-            )
+        self._check_can_withdraw()
         before = withdrawn_of(self.store, persons) if (persons := list(persons)) else {}
         named = [*ids, *(records_of(self.pool, persons, before) if persons else ())]
         new, known = mark(self.store, named) if named or not persons else (0, 0)

@@ -33,6 +33,21 @@ class RefusingCampaign(CampaignView):
                 "Tell their answers (a skip is one), or train with partial=True (--partial)",
             )
 
+    def _check_can_withdraw(self) -> None:
+        """Only records of a private pool can be taken back."""
+        if self.recipe.released:
+            raise NotNow(
+                f"withdrawing from {self.name}",
+                "its texts were released, which cannot be taken back, and nothing reads the log any more",
+                "Remove the rows from your log: the next campaign will not count them",
+            )
+        if isinstance(self.recipe, Answering):
+            raise NotNow(
+                f"withdrawing from {self.name}",
+                "its questions are about public records; private ones are in votes that were counted at its creation",
+                "Take their records out of [private] and create a campaign of another name; what was paid stays paid",
+            )
+
     def _follow(self) -> None:
         """The pool as other processes left it: with nulls for what was withdrawn meanwhile."""
         erased = {one.id for one in self.store.withdrawn() if one.erased and one.place < len(self.pool)}
