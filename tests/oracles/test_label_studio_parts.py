@@ -18,12 +18,14 @@ from discreet.oracles.label_studio import (
     labeling_config,
     mark_of,
     misfit,
+    one_voice_each,
     read_tasks,
     read_token,
     rendered,
 )
 from discreet.oracles.label_studio.server import Annotation, Task
 from discreet.pools import ArrayPool, open_pool
+from discreet.records import Answer
 
 LEGACY = "0123456789abcdef0123456789abcdef01234567"
 MOMENT = datetime(2026, 5, 1, tzinfo=UTC)
@@ -230,6 +232,44 @@ def test_what_counts_and_what_is_only_counted():
     assert said(found) == [("q", "label-studio", "b"), ("q", "label-studio user 9", "a"), ("r", "ida", None)]
     assert (found.gold, found.drafts, found.strange, found.doubled, found.refused) == (1, 2, 2, 1, ())
     assert found.questions == {"q", "r"}
+
+
+LISTED = {7: "ann@example.org", 8: "bo@example.org"}
+
+
+def pulled(told, people, *annotations):
+    """What is stored after a pull, by voice, while the server lists these people."""
+    read = read_tasks(
+        [task(1, "q", *annotations)], known=("q",), people=people, classes=["a", "b"], multilabel=False
+    ).answers
+    new = one_voice_each(read, [Answer(question_id="q", value=value, annotator=who) for who, value in told.items()])
+    return told | {one.annotator: one.value for one in new}
+
+
+def test_an_account_that_is_listed_no_more_is_not_a_second_voice():
+    ann = annotation(1, "a", by=7)
+    first = pulled({}, LISTED, ann)
+    assert first == {"ann@example.org": "a"}
+    assert pulled(first, {}, ann) == first
+    assert pulled(first, {}, annotation(1, "a", by=None)) == first
+    assert pulled(first, LISTED, ann) == first
+
+
+def test_nor_is_one_that_is_listed_again_or_deleted_then():
+    first = pulled({}, {}, annotation(1, "a", by=7))
+    assert first == {"label-studio user 7": "a"}
+    assert pulled(first, LISTED, annotation(1, "a", by=7)) == first
+    assert pulled(first, {}, annotation(1, "a", by=None)) == first
+    assert pulled(first, {}, annotation(1, "b", by=7)) == {"label-studio user 7": "b"}  # a change of mind
+
+
+def test_two_people_of_one_mind_are_two_voices_whoever_is_listed():
+    both = annotation(1, "a", by=7), annotation(2, "a", by=8)
+    for people in (LISTED, {8: LISTED[8]}, {}):
+        assert list(pulled({}, people, *both).values()) == ["a", "a"]
+        assert len(pulled(pulled({}, LISTED, *both), people, *both)) == 2
+        assert len(pulled(pulled({}, people, *both), LISTED, *both)) == 2
+        assert len(pulled(pulled({}, people, both[0]), people, *both)) == 2
 
 
 @pytest.mark.parametrize(

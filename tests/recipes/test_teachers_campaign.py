@@ -7,16 +7,20 @@ import numpy as np
 import pytest
 from teacher_parts import CLASSES, PRIVATE, PUBLIC, drawn, make, toml
 
+from discreet.campaign import Campaign
+from discreet.campaign.recipe import Chosen
 from discreet.campaign.running import HouseOracle, run
-from discreet.campaign.sealed_steps import ledger_of
+from discreet.campaign.sealed_steps import forget, ledger_of
 from discreet.cli.app import run as command
 from discreet.config import campaign_from_json, example, read_campaign, read_config, teachers_config_from
 from discreet.errors import BadInput, InvalidConfig, InvalidStore, NotNow
 from discreet.recipes import opening
+from discreet.recipes.teachers import Teachers
 from discreet.recipes.teachers_opening import CACHE, kept_votes
 from discreet.recipes.verifying import verify_campaign
 from discreet.report.gathering import report_of
 from discreet.storage import open_storage
+from discreet.storage.campaign_store import CampaignStore
 
 
 def finished(file):
@@ -108,6 +112,90 @@ def test_records_without_a_usable_label_teach_nobody(tmp_path):
     assert opening.create(read_campaign(file)).standing.step == "ask"
 
 
+# -- a process that dies while they answer
+
+
+class Dies(BaseException):
+    pass
+
+
+def cut_off(file, monkeypatch, *, at):
+    """A campaign whose process died in the first phase: when it told the answers, or when it recorded that it had."""
+    campaign = opening.create(read_campaign(file))
+    campaign.due()
+    real = CampaignStore.record
+
+    def dying(self, kind, **more):
+        if kind == "answered":
+            raise Dies
+        return real(self, kind, **more)
+
+    with monkeypatch.context() as broken:
+        if at == "tell":
+            broken.setattr(Campaign, "tell", lambda *_, **__: (_ for _ in ()).throw(Dies()))
+        else:
+            broken.setattr(CampaignStore, "record", dying)
+        with pytest.raises(Dies):
+            campaign.answer()
+
+
+@pytest.mark.parametrize("simulation", [True, False])
+@pytest.mark.parametrize("at", ["tell", "record"])
+@pytest.mark.parametrize("partial", [True, False])
+def test_training_first_ends_an_answering_that_was_cut_off(tmp_path, monkeypatch, at, simulation, partial):
+    file = make(tmp_path, simulation=simulation)
+    cut_off(file, monkeypatch, at=at)
+    campaign = opening.load(read_campaign(file))
+    told = {one.question_id: one.value for one in campaign.store.answers()}
+    assert len(told) == (20 if at == "record" else 0)
+    campaign.train(partial=partial)
+    found = {one.question_id: one.value for one in campaign.store.answers()}
+    assert len(found) == 20
+    assert told in ({}, found)
+    assert not list((campaign.store.directory / "keys-answering").glob("*"))
+    with ledger_of(campaign.store) as ledger:
+        assert [entry.why.purpose for entry in ledger.entries] == ["answers"]
+    run(campaign, HouseOracle(campaign))
+    assert verify_campaign(read_campaign(file)).ok
+
+
+def test_nothing_is_trained_without_answers(tmp_path):
+    campaign = opening.create(read_campaign(make(tmp_path)))
+    campaign.due()
+    for partial in (False, True):
+        with pytest.raises(NotNow, match="did not answer"):
+            campaign.train(partial=partial)
+    assert campaign.standing.step == "answer"
+
+
+def test_a_phase_in_which_nothing_is_asked_is_over_at_once(tmp_path, monkeypatch):
+    file = make(tmp_path)
+    campaign = opening.create(read_campaign(file))
+    campaign.due()
+    campaign.answer()
+    campaign.train()
+    with monkeypatch.context() as sure:
+        sure.setattr(Teachers, "choose", lambda *_: Chosen(ids=(), cohorts={}, facts={}))
+        assert campaign.due() == []
+    run(campaign, HouseOracle(campaign))
+    assert campaign.done
+    assert verify_campaign(read_campaign(file)).ok
+
+
+def test_keys_of_answers_do_not_outlive_the_training(tmp_path):
+    """As stores have them in which a training went on without the record of the answers."""
+    campaign = finished(make(tmp_path, simulation=False))
+    place = campaign.store.directory / "keys-answering"
+    (place / "phase-0-abc.key").write_bytes(bytes(32))
+    (place / "phase-0-abc.draws").write_bytes(b"{}")
+    store = campaign.store
+    steps = [one for one in store.transitions() if one.kind != "answered"]
+    with pytest.MonkeyPatch.context() as older:
+        older.setattr(type(store), "transitions", lambda *_: steps)
+        forget(store)
+    assert not list(place.glob("*"))
+
+
 # -- refused before anything is charged
 
 
@@ -196,6 +284,19 @@ def test_people_do_not_answer_here_and_the_house_does_not_elsewhere(tmp_path, en
     with pytest.raises(NotNow, match="number that was planned"):
         ended.recipe.continued(None, ledger=None, done=1, pool=ended.pool)
     assert ended.answer() == 0
+
+
+def test_withdrawing_is_refused_and_the_phase_goes_on(tmp_path):
+    file = make(tmp_path)
+    campaign = opening.create(read_campaign(file))
+    asked = campaign.due()
+    for wish in ({"ids": [asked[0].record]}, {"ids": ["private-1"]}, {"persons": ["person-1"]}):
+        with pytest.raises(NotNow, match="counted at its creation") as caught:
+            campaign.withdraw(**wish)
+        assert "private-" not in str(caught.value)
+    assert not campaign.store.withdrawn()
+    run(campaign, HouseOracle(campaign))
+    assert verify_campaign(read_campaign(file)).ok
 
 
 def test_verbs_of_private_pools_say_so(tmp_path):

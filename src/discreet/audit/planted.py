@@ -8,11 +8,14 @@
     fixed-batches            batches of a fixed size, accounted as Poisson samples
 
 The first four are caught by the bound, the last two by their variances.
+
+Guarantee: what is paid for by a receipt that is not a simulation's stays as it is, whatever else the process does
+meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal, get_args
 
@@ -55,6 +58,8 @@ def counted_batches(into: list[tuple[int, int, float]]) -> Iterator[None]:
 
     def counted(slots: int, *, receipt: Any, who: str | None = None) -> NDArray[np.bool_]:
         mask: NDArray[np.bool_] = drawn(slots, receipt=receipt, who=who)
+        if not receipt.simulation:
+            return mask
         events = [one.event for one in receipt.entry.charges if one.who == who]
         assert isinstance(events[0], PoissonSampledGaussian)
         into.append((int(mask.sum()), slots, events[0].sampling_rate))
@@ -71,8 +76,9 @@ def _noise(share: float) -> Iterator[None]:
 
     drawn = vars(trainer)["gaussian"]
 
-    def less(value: Any, **options: Any) -> Any:
-        return value + share * (drawn(value, **options) - value)
+    def less(value: Any, *, receipt: Any, **options: Any) -> Any:
+        noisy = drawn(value, receipt=receipt, **options)
+        return value + share * (noisy - value) if receipt.simulation else noisy
 
     with _set(trainer, "gaussian", less):
         yield
@@ -83,9 +89,11 @@ def _unclipped() -> Iterator[None]:
     from discreet.trainers.dp_sgd import trainer
 
     class Unclipped(trainer._Step):
-        def __init__(self, *parts: Any) -> None:
-            super().__init__(*parts)
-            self._clip *= 1e3
+        def take(self, stage: Any, receipt: Any) -> None:
+            clip = self._clip
+            self._clip = clip * 1e3 if receipt.simulation else clip
+            super().take(stage, receipt)
+            self._clip = clip
 
     with _set(trainer, "_Step", Unclipped):
         yield
@@ -102,6 +110,8 @@ def _redrawn(further: Models) -> Iterator[None]:
     trained = DPSGD.train
 
     def again(self: DPSGD, *, phase: Any, cohorts: Any, start: Any = None, receipt: Any) -> Any:
+        if not all(one.simulation for one in (receipt if isinstance(receipt, Sequence) else [receipt])):
+            return trained(self, phase=phase, cohorts=cohorts, start=start, receipt=receipt)
         anew = DPSGD(self._model, classes=self.classes, task=self.task, settings=self.settings)
         for number in range(1, REDRAWS):
             uncounted = Ledger.create(
@@ -124,8 +134,10 @@ def _fixed_batches() -> Iterator[None]:
     luck = np.random.default_rng(0)
 
     def fixed(slots: int, *, receipt: Any, who: str | None = None) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = drawn(slots, receipt=receipt, who=who)
+        if not receipt.simulation:
+            return mask
         rates = [one.event.sampling_rate for one in receipt.entry.charges if one.who == who]
-        drawn(slots, receipt=receipt, who=who)
         mask = np.zeros(slots, dtype=bool)
         mask[luck.permutation(slots)[: round(rates[0] * slots)]] = True
         return mask

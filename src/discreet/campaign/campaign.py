@@ -33,7 +33,7 @@ from discreet.campaign.sealed_steps import (
     place_in,
     step_begun,
 )
-from discreet.campaign.standing import ANSWERED, PUBLISHED, TRAINED, TRAINING
+from discreet.campaign.standing import ANSWERED, PUBLISHED, TRAINED, TRAINING, Standing
 from discreet.campaign.told import (
     HOUSE,
     IMPORTED,
@@ -204,6 +204,7 @@ class Campaign(RefusingCampaign):
             if now.step == "answer":
                 self._erase_marked()
                 self._tell_known()
+                self._finish_answering(now)
                 self._check_answered(now.phase, partial=partial)
             self._follow()
             self._check_records(question.record for question in self.store.questions())
@@ -244,12 +245,7 @@ class Campaign(RefusingCampaign):
         A query or training that was begun with them is finished first, as it was begun; with ``later`` they are only
         marked then, and erased when somebody has finished it. While another process works: the same.
         """
-        if self.recipe.released:
-            raise NotNow(
-                f"withdrawing from {self.name}",
-                "its texts were released, which cannot be taken back, and nothing reads the log any more",
-                "Remove the rows from your log: the next campaign will not count them",
-            )
+        self._check_can_withdraw()
         before = withdrawn_of(self.store, persons) if (persons := list(persons)) else {}
         named = [*ids, *(records_of(self.pool, persons, before) if persons else ())]
         new, known = mark(self.store, named) if named or not persons else (0, 0)
@@ -299,6 +295,12 @@ class Campaign(RefusingCampaign):
             self.store.record(ANSWERED, phase=phase, facts={"asked": len(questions), "answered": answered})
         forget(self.store)
         return len(questions)
+
+    def _finish_answering(self, now: Standing) -> None:
+        """Answers of the house that were paid for, perhaps told, and not recorded; or that there was nothing to ask."""
+        due = isinstance(self.recipe, Answering) and not self.answered
+        if due and (step_begun(self.store, now) or not self.store.questions(now.phase)):
+            self._answer(now.phase)
 
     def _tell_known(self) -> None:
         """Labels that were there before the campaign. After a crash, those that are not told yet."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from discreet.campaign.recipe import Answering
 from discreet.campaign.replanning import replannings
 from discreet.campaign.view import CampaignView
 from discreet.campaign.withdrawing import manifest_key, nulled
@@ -18,12 +19,33 @@ class RefusingCampaign(CampaignView):
     """A campaign that can tell whether it may go on."""
 
     def _check_answered(self, phase: int, *, partial: bool) -> None:
+        if isinstance(self.recipe, Answering) and not self.answered:
+            raise NotNow(
+                f"training phase {phase}",
+                "the house did not answer its questions yet, and nobody else does",
+                "Let it answer first (discreet ask, or answer())",
+            )
         mine = [question for question in self.open() if question.phase == phase]
         if mine and not partial:
             raise NotNow(
                 f"training phase {phase}",
                 "some of its questions are open",  # how many is the owner's: see status
                 "Tell their answers (a skip is one), or train with partial=True (--partial)",
+            )
+
+    def _check_can_withdraw(self) -> None:
+        """Only records of a private pool can be taken back."""
+        if self.recipe.released:
+            raise NotNow(
+                f"withdrawing from {self.name}",
+                "its texts were released, which cannot be taken back, and nothing reads the log any more",
+                "Remove the rows from your log: the next campaign will not count them",
+            )
+        if isinstance(self.recipe, Answering):
+            raise NotNow(
+                f"withdrawing from {self.name}",
+                "its questions are about public records; private ones are in votes that were counted at its creation",
+                "Take their records out of [private] and create a campaign of another name; what was paid stays paid",
             )
 
     def _follow(self) -> None:

@@ -23,6 +23,8 @@ from discreet.storage.disk import disk_refusals, make_private
 
 ASK, ANSWER, TRAIN, RELEASE = "asking", "answering", "training", "releasing"
 CHECKPOINTS = "checkpoints"
+_ENDED = {PUBLISHED: (ASK,), ANSWERED: (ANSWER,), TRAINED: (ANSWER, TRAIN), RELEASED: (RELEASE,)}
+"""Parts of a phase that are over when a step is recorded."""
 
 
 @contextmanager
@@ -122,9 +124,8 @@ def leftovers(store: CampaignStore) -> list[Path]:
     """What processes that died left of steps that are over: keys, checkpoints, files half written."""
     found: list[Path] = []
     for one in store.transitions():
-        for kind, part in ((PUBLISHED, ASK), (ANSWERED, ANSWER), (TRAINED, TRAIN), (RELEASED, RELEASE)):
-            if one.kind == kind:
-                found += (store.directory / _keys(part)).glob(f"phase-{one.phase}-*")
+        for part in _ENDED.get(one.kind, ()):
+            found += (store.directory / _keys(part)).glob(f"phase-{one.phase}-*")
         if one.kind == TRAINED:
             found += (store.directory / CHECKPOINTS).glob(f"phase-{one.phase}[.-]*")
     for name in (CHECKPOINTS, *(_keys(part) for part in (ASK, ANSWER, TRAIN, RELEASE))):

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from discreet.campaign import Campaign
 from discreet.config import AnyCampaign
 from discreet.oracles.label_studio import (
-    GONE,
     Client,
     LabelStudioOracle,
     Pushed,
     Read,
     Server,
     kind_of,
+    one_voice_each,
     read_token,
     rendered,
 )
@@ -96,11 +96,10 @@ def push(campaign: Campaign, oracle: LabelStudioOracle) -> PushedQuestions:
 def pull(campaign: Campaign, oracle: LabelStudioOracle) -> PulledAnswers:
     """Tell what people submitted. People who got an account since the push are recorded as those who can see it.
 
-    What somebody said whose account is gone is told only where nobody is known to have said it: one voice, not two.
+    What somebody said whose account is gone, or is not listed, is not told again under another name: one voice each.
     """
     read = oracle.look() or NOTHING  # all of it, each time: whatever fails below, the next pull has it again
-    known = {(one.question_id, one.value) for one in campaign.store.answers()}
-    answers = [one for one in read.answers if one.annotator != GONE or (one.question_id, one.value) not in known]
+    answers = one_voice_each(read.answers, campaign.store.answers())
     seen = [one for one in campaign.store.questions() if one.id in read.questions]
     if seen:
         campaign.store.show(oracle.shown_to(seen))  # no cap: what is there is open to them already

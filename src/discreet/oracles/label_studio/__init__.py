@@ -1,6 +1,6 @@
 """People who answer in a Label Studio server."""
 
-from discreet.oracles.label_studio.annotations import GONE, Read, read_tasks
+from discreet.oracles.label_studio.annotations import Read, one_voice_each, read_tasks
 from discreet.oracles.label_studio.client import Client
 from discreet.oracles.label_studio.labeling_config import labeling_config, misfit
 from discreet.oracles.label_studio.oracle import LabelStudioOracle, Pushed, Standing, mark_of
@@ -9,7 +9,6 @@ from discreet.oracles.label_studio.server import Server
 from discreet.oracles.label_studio.tokens import VARIABLE, Token, read_token
 
 __all__ = [
-    "GONE",
     "VARIABLE",
     "Client",
     "LabelStudioOracle",
@@ -22,6 +21,7 @@ __all__ = [
     "labeling_config",
     "mark_of",
     "misfit",
+    "one_voice_each",
     "read_tasks",
     "read_token",
     "rendered",

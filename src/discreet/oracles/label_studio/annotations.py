@@ -18,6 +18,8 @@ from discreet.records import Answer, Value
 
 GONE = "label-studio"
 """Who answered, where the account is not there any more."""
+_NUMBERED = f"{GONE} user "
+"""Likewise, where it has a number still and is not among those that the server lists."""
 Voice = tuple[str, str]
 """Question and annotator."""
 
@@ -111,5 +113,32 @@ def _value(result: Any, multilabel: bool) -> tuple[bool, Value]:
     return len(names) == 1, names[0] if names else None
 
 
+def one_voice_each(read: Iterable[Answer], told: Iterable[Answer]) -> list[Answer]:
+    """What of ``read`` is to be told. A voice that was ``told`` under one name and stands there under another now,
+    because the account is gone, or is not listed (any more, or again), is not told as a second one.
+    """
+    read = sorted(read, key=lambda one: not _nameless(one.annotator))
+    there = {(one.question_id, one.annotator) for one in read}
+    before: set[Voice] = set()
+    left: dict[tuple[str, Value], list[str]] = {}  # told under names that are not there any more
+    for one in told:
+        before.add(voice := (one.question_id, one.annotator))
+        if voice not in there:
+            left.setdefault((one.question_id, one.value), []).append(one.annotator)
+    found = []
+    for one in read:
+        names = left.get((one.question_id, one.value), [])
+        former = next((name for name in names if _nameless(name) or _nameless(one.annotator)), None)
+        if former is None or (one.question_id, one.annotator) in before:
+            found.append(one)
+        else:
+            names.remove(former)
+    return found
+
+
+def _nameless(annotator: str) -> bool:
+    return annotator == GONE or annotator.startswith(_NUMBERED)
+
+
 def _name(by: int | None, people: Mapping[int, str]) -> str:
-    return GONE if by is None else people.get(by) or f"{GONE} user {by}"
+    return GONE if by is None else people.get(by) or f"{_NUMBERED}{by}"
