@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "storage"))
 from test_copying import check_moved, check_takes_nothing, filled, seen, spends
 
 from discreet.cli.app import app
-from discreet.errors import CampaignExists, StoreUnavailable
+from discreet.errors import StoreUnavailable
 from discreet.storage import moves, open_storage
-from discreet.storage.copying import copy_campaign
+from discreet.storage.copying import abandon_move, copy_campaign
 
 pytestmark = pytest.mark.integration
 
@@ -37,14 +37,53 @@ def test_there_and_back(file, database, tmp_path):
     before = seen(file.load("scans"))
     there = copy_campaign(file, database, "scans")
     assert seen(database.load("scans")) == before
-    with pytest.raises(CampaignExists):
-        copy_campaign(file, database, "scans")
+    assert copy_campaign(file, database, "scans").moved_before
     with open_storage(tmp_path / "again.db") as again:
         back = copy_campaign(database, again, "scans")
         assert (back.digest, back.ledger_head) == (there.digest, there.ledger_head)
         check_moved(database, again, before)
     check_takes_nothing(file.load("scans"), "moved to another store")
     assert database.create("new", config={}, simulation=True).name == "new", "numbers go on"
+
+
+@pytest.fixture
+def one_directory(server, url, tmp_path):
+    other = server.database()
+    with (
+        open_storage(url, directory=tmp_path / "home") as old,
+        open_storage(other, directory=tmp_path / "home") as new,
+    ):
+        filled(old)
+        yield old, new, tmp_path / "home"
+    server.drop(other)
+
+
+def test_a_move_between_databases_with_one_directory_keeps_the_key_of_the_step(one_directory):
+    old, new, home = one_directory
+    (key,) = home.rglob("phase-1-x.key")
+    before = key.read_bytes()
+    copy_campaign(old, new, "scans")
+    assert key.read_bytes() == before
+    assert copy_campaign(old, new, "scans").moved_before
+    assert key.read_bytes() == before
+    assert spends(new.load("scans")) == 1
+
+
+def test_taking_back_a_move_with_one_directory_keeps_the_key_of_the_step(one_directory, monkeypatch):
+    old, new, home = one_directory
+    (key,) = home.rglob("phase-1-x.key")
+    before = key.read_bytes()
+
+    def dying(scope, token):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(moves, "leave", dying)
+        with pytest.raises(KeyboardInterrupt):
+            copy_campaign(old, new, "scans")
+    assert abandon_move(old, new, "scans")
+    assert key.read_bytes() == before
+    assert spends(old.load("scans")) == 1
 
 
 def test_a_backup_of_a_database_in_a_file(url, database, tmp_path):

@@ -17,6 +17,12 @@ from loop_parts import Counting, Stopped, pool_of
 
 from discreet.campaign import Campaign
 from discreet.campaign.recipe import unwatched
+from discreet.campaign.sealed_steps import ASK, charging
+from discreet.noise import OperatingSystem
+from discreet.noise.key_files import write_secret
+from discreet.privacy.budget import Budget
+from discreet.privacy.events import Laplace
+from discreet.privacy.ledger import Ledger, adaptive
 from discreet.recipes.opening import _finish
 
 pytestmark = pytest.mark.integration
@@ -165,6 +171,37 @@ def test_a_step_that_was_cut_off_is_repeated_on_its_host_and_refused_elsewhere(u
     assert len(here.store.sink().read()) == lines, "the charge was found again"
     first, second = [drawn for purpose, phase, drawn in recipe.drawn if (purpose, phase) == ("choosing", 1)]
     assert first == second
+
+
+def test_a_key_that_paid_for_nothing_does_not_begin_the_step_of_another_host_again(url, tmp_path):
+    """Here a key was written and nothing charged; another host charged, and was cut off; then here again."""
+
+    def step(store, *, charge, stop):
+        with charging(store, 1, ASK, OperatingSystem()) as sealed:
+            if charge:
+                sealed.charge(event=Laplace(epsilon="0.2"), who="pool", purpose="selection")
+            if stop:
+                raise Stopped
+
+    with (
+        open_storage(url, directory=tmp_path / "here") as one,
+        open_storage(url, directory=tmp_path / "there") as other,
+    ):
+        here = one.create("scans", config={}, simulation=False)
+        there = other.load("scans")
+        Ledger.create(here.sink(), adaptive(Budget(epsilon=1, delta="1e-6")), source=OperatingSystem()).close()
+        for store in (here, there):
+            write_secret(store.directory / "manifest.key", "manifest", key=b"m" * 32)
+        with pytest.raises(Stopped):
+            step(here, charge=False, stop=True)
+        with pytest.raises(Stopped):
+            step(there, charge=True, stop=True)
+        lines = len(here.sink().read())
+        with pytest.raises(InvalidStore, match="begun on another host"):
+            step(here, charge=True, stop=False)
+        assert len(here.sink().read()) == lines, "nobody pays twice"
+        step(there, charge=True, stop=False)
+        assert len(here.sink().read()) == lines, "the charge was found again"
 
 
 def test_files_come_to_other_hosts_and_go_when_they_are_replaced(url, tmp_path):

@@ -139,6 +139,59 @@ def test_an_assumption_in_place_of_the_look_is_caught(proxied, store, monkeypatc
     assert found != ([b"line 0\n", b"line 1\n"], ["v0", "v1"])
 
 
+def test_a_number_that_a_crashed_server_gives_again_is_not_believed(server, url, store, monkeypatch):
+    """The server stops before the log of the charge is written; then somebody else's transaction gets its number."""
+    import psycopg
+
+    sink, real = store.sink(), Transaction._commit
+    given = []
+
+    def crashing(self):
+        monkeypatch.setattr(Transaction, "_commit", real)
+        lost = int(self._connection.exec_driver_sql("select pg_current_xact_id()::text").scalar())
+        server.restart("immediate")
+        while not given or given[-1] < lost:
+            with psycopg.connect(url) as other:
+                given.append(int(other.execute("select pg_current_xact_id()::text").fetchone()[0]))
+        assert lost in given, "the attack needs the same number"
+        real(self)
+
+    monkeypatch.setattr(Transaction, "_commit", crashing)
+    sink.append(0, [b"line\n"])
+    assert given
+    assert store.sink().read() == [b"line\n"], "a charge that was confirmed is stored"
+
+
+def test_a_lost_transaction_that_is_not_over_is_not_called_undone(server, store, monkeypatch):
+    """Its row is waited for; an error of the look is no answer."""
+    monkeypatch.setattr(transactions, "patience_of", lambda seconds: {"patience": "200ms"})
+    became = []
+
+    def looking(self):
+        became.append(self._became())
+        raise StoreUnavailable("looking", "this is a test", "Go on")
+
+    monkeypatch.setattr(Transaction, "_commit", looking)
+    with pytest.raises(StoreUnavailable, match="this is a test"):
+        store.sink().append(0, [b"line\n"])
+    assert became == [None]
+
+
+def test_rows_of_connections_that_are_long_gone_are_removed(url, store, tmp_path):
+    def rows():
+        with store._scope.reading("looking") as connection:
+            return set(connection.exec_driver_sql("select session from commits").scalars())
+
+    with store._scope.writing("aging") as connection:
+        connection.exec_driver_sql("insert into commits values ('old', 'x', '2001-01-01T00:00:00')")
+    before = rows()
+    told(store)
+    assert "old" in rows() == before, "a connection has one row"
+    with open_storage(url, directory=tmp_path) as another:
+        told(another.load("scans"), "b")
+    assert before - rows() == {"old"}
+
+
 def test_what_nobody_can_tell_is_said_and_the_ledger_must_be_read_again(proxied, store):
     proxy, other = proxied
     sink = other.sink()

@@ -17,6 +17,7 @@ from discreet.campaign.standing import ANSWERED, PUBLISHED, RELEASED, TRAINED, S
 from discreet.errors import BudgetExceeded, InvalidCheckpoint, InvalidStore
 from discreet.noise import SealedPhase, Source
 from discreet.noise.key_files import destroy
+from discreet.noise.sealed import sealed_with
 from discreet.privacy.ledger import Ledger
 from discreet.storage import CampaignStore
 from discreet.storage.disk import disk_refusals, make_private
@@ -81,9 +82,17 @@ def _check_host(store: CampaignStore, phase: int, part: str, *, lost: bool) -> N
 
 
 def _lost_key(ledger: Ledger, phase: int, part: str, place: Path) -> bool:
-    """Whether a step was charged and not finished, and its key is gone. Other draws are another charge."""
-    charged = any(entry.why.phase == phase and _part(entry.why.purpose) == part for entry in ledger.entries)
-    return charged and not any(place.glob(f"phase-{phase}-*.key"))
+    """Whether a step was charged and not finished, and its key is not here. Other draws are another charge.
+
+    A key that is here may be another one: of a process that was cut off before its first charge, when another host went
+    on. Of a step that was paid for again the last charge says which key is its.
+    """
+    charged = [entry for entry in ledger.entries if entry.why.phase == phase and _part(entry.why.purpose) == part]
+    here = sealed_with(place, ledger=ledger, phase=phase)
+    if here is None:
+        return bool(charged)
+    keys = [entry.key for entry in charged if entry.key]
+    return bool(keys) and keys[-1] != here
 
 
 _PARTS = {"answers": ANSWER, "training": TRAIN, "evaluation": TRAIN, "release": RELEASE}

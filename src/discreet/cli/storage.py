@@ -101,17 +101,20 @@ def copy_command(
 
 
 def _said(done: list[dict[str, Any]], *, backup: bool) -> str:
-    lines = [
-        f"{one['name']}: {sum(one['rows'].values())} rows, {one['files']} files, {one['ledger_lines']} lines of the"
-        f" ledger; all hashes agree ({one['digest'][:16]})"
-        for one in done
-    ]
+    lines = [f"{one['name']}: {_compared(one)}" for one in done]
     lines.append(
         "a backup, to be read"
         if backup
         else "moved: name the new store in [storage] url; the old one takes nothing more"
     )
     return "\n".join(lines)
+
+
+def _compared(one: dict[str, Any]) -> str:
+    if one["moved_before"]:
+        return "was moved there before"
+    rows, lines = sum(one["rows"].values()), one["ledger_lines"]
+    return f"{rows} rows, {one['files']} files, {lines} lines of the ledger; all hashes agree ({one['digest'][:16]})"
 
 
 @storage_app.command("abandon")

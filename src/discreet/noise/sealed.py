@@ -35,6 +35,22 @@ from discreet.privacy.ledger.requests import Request, request
 T = TypeVar("T")
 
 
+def _fingerprint(key: bytes) -> str:
+    return f"key-{hashlib.sha256(b'fingerprint' + key).hexdigest()[:16]}"
+
+
+def sealed_with(directory: Path, *, ledger: Ledger, phase: int) -> str | None:
+    """The fingerprint of the key that a phase was sealed with, as its entries have it; None if it is not there."""
+    path = _place(directory, ledger=ledger, phase=phase)
+    if not path.exists() or was_destroyed(path):
+        return None
+    return _fingerprint(read_secret(path, "phase")["key"])
+
+
+def _place(directory: Path, *, ledger: Ledger, phase: int) -> Path:
+    return directory / f"phase-{phase}-{ledger.id[:8]}.key"
+
+
 class SealedKey(Source):
     """A source whose key is in a file."""
 
@@ -62,7 +78,7 @@ class SealedKey(Source):
             journal.chmod(0o600)
             write_secret(path, "phase", key=self._key, ledger=ledger.id, phase=phase)
         self._draws = DrawnBefore(journal)
-        self.fingerprint = f"key-{hashlib.sha256(b'fingerprint' + self._key).hexdigest()[:16]}"
+        self.fingerprint = _fingerprint(self._key)
 
     def perform(self, call: Call, sampler: Callable[[Streams], T]) -> T:
         """Draw from the sealed key and the entry that pays; the same draw has the same parameters and hides the same
@@ -182,7 +198,7 @@ class SealedPhase:
         if not Path(directory).is_dir():
             raise BadInput("a sealed phase", "the directory for its key does not exist", "Create it, for you alone")
         self._ledger, self.phase = ledger, phase
-        self.key = SealedKey(directory / f"phase-{phase}-{ledger.id[:8]}.key", ledger=ledger, phase=phase)
+        self.key = SealedKey(_place(directory, ledger=ledger, phase=phase), ledger=ledger, phase=phase)
         self._earlier = [entry for entry in ledger.entries if entry.key == self.key.fingerprint]
         self._next = 0
 

@@ -17,24 +17,22 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Table, select
 
 from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign
-from discreet.noise.key_files import destroy
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import sync_directory
 from discreet.storage import files, moves, pieces
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.disk import disk_refusals, make_private
-from discreet.storage.moves import Mark
+from discreet.storage.moves import OF_STEPS, Mark
 from discreet.storage.objects import write_object
 from discreet.storage.opening import Storage
-from discreet.storage.scope import ARRIVING, BACKUP, MOVED, Scope, chunks
+from discreet.storage.scope import ARRIVING, BACKUP, MOVED, MOVING, Scope, chunks
 from discreet.storage.tables import METADATA, campaigns
 
 NOT_COPIED = {"moves", "file_pieces", "sessions"}
@@ -42,9 +40,9 @@ NOT_COPIED = {"moves", "file_pieces", "sessions"}
 again.
 """
 _ROWS = 1000
-_OF_STEPS = ("keys-", "checkpoints")
 _OWN = ("objects", "locks")
 """Directories of a store's own."""
+_IN_USE = "in use"
 
 
 Digests = dict[str, tuple[int, str]]
@@ -59,6 +57,7 @@ class Copied:
     id: str
     simulation: bool
     backup: bool
+    moved_before: bool = False
     rows: dict[str, int]
     files: int
     ledger_lines: int
@@ -75,8 +74,10 @@ def copy_campaign(source: Storage, target: Storage, name: str, *, backup: bool =
     if not scope.shared and not target.shared and source.path == target.path:
         raise BadInput(f"copying {name!r}", "both stores are the same one", "Name another one")
     with store.exclusive("working"):
-        _check_keys(store)
         there = _there(target, store)
+        if not backup and there is not None and there.state == _IN_USE and _was_moved(scope):
+            return _moved_before(store, _scope_in(target, store))
+        _check_keys(store)
         if backup:
             if there is not None:
                 raise _exists(name)
@@ -97,11 +98,26 @@ def copy_campaign(source: Storage, target: Storage, name: str, *, backup: bool =
             arrived, read = _stored(store, target, Mark(state=ARRIVING, token=mark.token), backup=False)
         else:
             arrived, read = _scope_in(target, store), _digests_of(scope)
+            if mark.state == MOVING:  # taking it back may have begun, too
+                with disk_refusals(f"copying {name!r}"):
+                    _copy_directory(store.directory, arrived.directory, backup=False)
         found = _compared(store, arrived, read, backup=False)
         moves.leave(scope, mark.token)
+        moves.forget_steps(scope, arrived.directory)
         moves.arrive(arrived, mark.token)
-    _forget_steps(store)
     return found
+
+
+def _was_moved(scope: Scope) -> bool:
+    with scope.reading("copying it") as connection:
+        mark = moves.mark_of(connection, scope.campaign)
+    return mark is not None and mark.state == MOVED
+
+
+def _moved_before(store: CampaignStore, arrived: Scope) -> Copied:
+    """Of a move that came to its end: what is there now, for it may have gone on."""
+    moves.forget_steps(store._scope, arrived.directory)
+    return replace(_compared(store, arrived, _digests_of(arrived), backup=False), moved_before=True)
 
 
 def abandon_move(source: Storage, target: Storage | None, name: str) -> bool:
@@ -111,7 +127,8 @@ def abandon_move(source: Storage, target: Storage | None, name: str) -> bool:
         arrived = None
         if target is not None and _there(target, store) is not None:
             arrived = _scope_in(target, store)
-        return moves.abandon(store._scope, arrived)
+        place = None if target is None else target._directory(store.id)
+        return moves.abandon(store._scope, arrived, place=place)
 
 
 def _exists(name: str) -> CampaignExists:
@@ -130,7 +147,7 @@ def _check_keys(store: CampaignStore) -> None:
 
 
 def _there(target: Storage, store: CampaignStore) -> Mark | None:
-    """How the campaign stands in the target; None if it is not there. One in use has the state ""."""
+    """How the campaign stands in the target; None if it is not there. "": another one of its name is."""
     with target._database.reading("copying a campaign") as connection:
         row = connection.execute(
             select(campaigns.c.number, campaigns.c.id).where(
@@ -140,7 +157,9 @@ def _there(target: Storage, store: CampaignStore) -> Mark | None:
         if row is None:
             return None
         mark = moves.mark_of(connection, row.number)
-        return mark if mark is not None and row.id == store.id else Mark(state="", token="")
+        if row.id != store.id:
+            return Mark(state="", token="")
+        return mark or Mark(state=_IN_USE, token="")
 
 
 def _scope_in(target: Storage, store: CampaignStore) -> Scope:
@@ -256,10 +275,12 @@ def _ledger(scope: Scope) -> list[bytes]:
 
 
 def _copy_directory(source: Path, target: Path, *, backup: bool) -> None:
-    """Keys and checkpoints, for their owner alone; durable when it returns."""
+    """Keys and checkpoints, for their owner alone; durable when it returns. Two stores may have one directory."""
+    if source.resolve() == target.resolve():
+        return
     for path in sorted(source.rglob("*")):
         inner = path.relative_to(source)
-        if inner.parts[0] in _OWN or not path.is_file() or (backup and inner.parts[0].startswith(_OF_STEPS)):
+        if inner.parts[0] in _OWN or not path.is_file() or (backup and inner.parts[0].startswith(OF_STEPS)):
             continue
         place = target / inner
         make_private(place.parent)
@@ -271,11 +292,3 @@ def _copy_directory(source: Path, target: Path, *, backup: bool) -> None:
             os.fsync(copy.fileno())
         part.rename(place)
         sync_directory(place.parent)
-
-
-def _forget_steps(store: CampaignStore) -> None:
-    """Keys and checkpoints of a step that is under way are in the new place alone."""
-    with suppress(OSError):
-        for path in store.directory.rglob("*"):
-            if path.is_file() and path.relative_to(store.directory).parts[0].startswith(_OF_STEPS):
-                destroy(path)

@@ -4,7 +4,7 @@ Guarantee: an older database is brought up to date in one transaction, so a cras
 newer one, and one that is somebody else's, are refused before anything is written.
 
 A step is never changed once it was released, so it says its tables itself instead of reading `tables`, which is what
-all steps together come to. The next one: `def m005_...(connection)`, added to `MIGRATIONS`, with `tables` changed
+all steps together come to. The next one: `def m006_...(connection)`, added to `MIGRATIONS`, with `tables` changed
 alike and a fixture of the schema before it (`tests/storage/make_fixture.py`).
 """
 
@@ -126,6 +126,13 @@ def m004_shared_stores(connection: Connection) -> None:
         Table(name, made, campaign, *columns, **TABLE_OPTIONS).create(connection)
 
 
+def m005_commits(connection: Connection) -> None:
+    """What a COMMIT without an answer did."""
+    made = MetaData()
+    Table("commits", made, _key("session", Text), _fact("token", Text), _fact("at", Text), **TABLE_OPTIONS)
+    made.create_all(connection)
+
+
 def _key(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, primary_key=True, autoincrement=False)
 
@@ -134,7 +141,13 @@ def _fact(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, nullable=False)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_first_tables, m002_exposures, m003_users, m004_shared_stores)
+MIGRATIONS: tuple[Migration, ...] = (
+    m001_first_tables,
+    m002_exposures,
+    m003_users,
+    m004_shared_stores,
+    m005_commits,
+)
 
 
 def missing(connection: Connection, name: str) -> tuple[Migration, ...]:

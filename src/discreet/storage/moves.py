@@ -13,14 +13,20 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 
 from sqlalchemy import Connection, delete, select, update
 
 from discreet.errors import BadInput, StoreUnavailable
+from discreet.noise.key_files import destroy
+from discreet.storage.disk import disk_refusals
 from discreet.storage.forms import now, stamp
 from discreet.storage.scope import ARRIVING, MOVED, MOVING, NOT_HERE, Scope
 from discreet.storage.tables import METADATA, campaigns
 from discreet.storage.tables import moves as table
+
+OF_STEPS = ("keys-", "checkpoints")
+"""How the names of directories begin that are of a step under way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +84,26 @@ def arrive(scope: Scope, token: str) -> None:
         )
 
 
-def abandon(source: Scope, target: Scope | None) -> bool:
-    """Take back a move that was cut off and remove what had arrived; whether there was one. What was moved stays so."""
+def forget_steps(scope: Scope, other: Path) -> None:
+    """Keys and checkpoints of a step that is under way are from now on in ``other`` alone, the directory of the
+    campaign in another store. Nothing happens if both stores have one directory.
+    """
+    with disk_refusals(scope.asked("removing keys of a step")):
+        _destroy_steps(scope.directory, other)
+
+
+def _destroy_steps(here: Path, other: Path) -> None:
+    if here.resolve() == other.resolve():
+        return
+    for path in sorted(here.rglob("*")):
+        if path.is_file() and path.relative_to(here).parts[0].startswith(OF_STEPS):
+            destroy(path)
+
+
+def abandon(source: Scope, target: Scope | None, *, place: Path | None = None) -> bool:
+    """Take back a move that was cut off and remove what had arrived, with keys of a step in ``place``, the campaign's
+    directory there; whether there was one. What was moved stays so.
+    """
     asked = source.asked("taking back its move")
     with source.database.writing(asked) as connection:
         _lock(connection, source)
@@ -88,6 +112,9 @@ def abandon(source: Scope, target: Scope | None) -> bool:
             if mark is not None:
                 raise StoreUnavailable(asked, *NOT_HERE[mark.state])
             return False
+        if place is not None:  # before the move is forgotten: who dies here takes it back again
+            with disk_refusals(asked):
+                _destroy_steps(place, source.directory)
         connection.execute(delete(table).where(table.c.campaign == source.campaign))
     if target is not None:
         _remove(target, mark.token)

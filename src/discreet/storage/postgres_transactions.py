@@ -1,12 +1,15 @@
 """One transaction on a PostgreSQL server: how it begins, connections that are lost, and what a lost COMMIT did.
 
 Guarantee: a connection that cannot be had is tried again for as long as the store is patient. One that is lost before
-COMMIT has stored nothing. One that is lost in COMMIT: the server is asked what became of the transaction, by its
-number; on another server or another timeline than before nobody claims to know.
+COMMIT has stored nothing. One that is lost in COMMIT: every transaction that writes leaves a token of its own in the
+row of its connection (`commits`). Who wants to know waits for that row, until the lost transaction is over; then the
+token is there, and all was stored, or it is not, and nothing was or will be. A number that the server gave would not
+do: after a crash it gives the same one again. On another server or another timeline than before nobody claims to know.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,20 +23,39 @@ from discreet.storage.dialect import WRITES, Interrupted
 from discreet.storage.postgres_errors import cannot_connect, was_lost
 
 _FACTS = "discreet_facts"
+_SESSION = "discreet_session"
+_DAYS = 30
+"""That the row of a connection is kept after its last use."""
+_LONGEST = 86400.0
+"""Seconds; of a transaction that took longer nobody says that it stored nothing."""
 _SLOWEST = 1.0
 """Seconds between two tries, at most."""
 
 _BEGIN = text(
     "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN"
     " 'remote_apply' ELSE 'on' END, true) AS synchronous, set_config('lock_timeout', :patience, true) AS patience,"
-    " pg_current_xact_id()::text AS number, pg_backend_pid() AS process, current_setting('fsync') AS fsync,"
+    " to_regclass('commits') IS NOT NULL AS tokens, current_setting('fsync') AS fsync,"
     " current_setting('full_page_writes') AS pages,"
     " (SELECT system_identifier FROM pg_control_system()) || ' ' ||"
     " substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS server"
 )
-_BECAME = text(
-    "SELECT CASE WHEN :server = (SELECT system_identifier FROM pg_control_system()) || ' ' ||"
-    " substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) THEN pg_xact_status(CAST(:number AS xid8)) END"
+_TIME = "to_char(now() AT TIME ZONE 'utc'{}, 'YYYY-MM-DD\"T\"HH24:MI:SS')"
+_BEFORE = f" - interval '{_DAYS} days'"
+_PUT = text(
+    f"INSERT INTO commits (session, token, at) VALUES (:session, :token, {_TIME.format('')})"
+    " ON CONFLICT (session) DO UPDATE SET token = excluded.token, at = excluded.at"
+)
+_TIDY = text(
+    "DELETE FROM commits WHERE session IN (SELECT session FROM commits"
+    f" WHERE at < {_TIME.format(_BEFORE)} FOR UPDATE SKIP LOCKED)"
+)
+_PLACE = text(
+    "SELECT set_config('lock_timeout', :patience, true), (SELECT system_identifier FROM pg_control_system()) || ' ' ||"
+    " substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS server"
+)
+_TOKEN = text(  # an insertion, for one that is under way is waited for, and a selection would not see it
+    "INSERT INTO commits (session, token, at) VALUES (:session, '', '')"
+    " ON CONFLICT (session) DO UPDATE SET token = commits.token RETURNING token"
 )
 
 
@@ -85,10 +107,23 @@ class Transaction:
             if self._writes:
                 self._facts = self._connection.execute(_BEGIN, patience_of(self._patience)).one()
                 self._connection.info[_FACTS] = self._facts
+                self._leave_token()
         except BaseException:
             self._leave()
             raise
         return self._connection
+
+    def _leave_token(self) -> None:
+        """What says, if it is found, that this transaction was committed. Not while the first tables are made."""
+        self._token, self._since = secrets.token_hex(16), time.monotonic()
+        if not self._facts.tokens:
+            return
+        info = self._connection.info
+        if _SESSION not in info:
+            info[_SESSION] = secrets.token_hex(16)
+            self._connection.execute(_TIDY)
+        self._session = info[_SESSION]
+        self._connection.execute(_PUT, {"session": self._session, "token": self._token})
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
@@ -129,14 +164,28 @@ class Transaction:
 
     def _became(self) -> str | None:
         """Of a transaction whose COMMIT was not answered: committed, aborted, or None if nobody knows."""
-        engine = self._connection.engine
         until, pause = time.monotonic() + max(self._patience, 10.0), 0.05
-        while time.monotonic() < until:
-            with suppress(SQLAlchemyError), engine.connect() as connection:
-                asked = {"server": self._facts.server, "number": self._facts.number}
-                found = connection.execute(_BECAME, asked).scalar()
-                if found != "in progress":
-                    return None if found is None else str(found)
+        while self._facts.tokens and time.monotonic() < until:
+            try:
+                return self._looked_for()
+            except StoreUnavailable:
+                return None
+            except SQLAlchemyError as error:
+                if not was_lost(error):  # the lost transaction is not over yet, or the server takes no writes
+                    return None
             time.sleep(pause)
             pause = min(2 * pause, _SLOWEST)
         return None
+
+    def _looked_for(self) -> str | None:
+        with self._connection.engine.connect() as connection:
+            connection.execution_options(isolation_level="READ COMMITTED", postgresql_readonly=False)
+            with connection.begin() as looking:
+                place = connection.execute(_PLACE, patience_of(max(self._patience, 10.0))).one()
+                if place.server != self._facts.server:
+                    return None
+                found = connection.execute(_TOKEN, {"session": self._session}).scalar()
+                looking.rollback()
+        if found == self._token:
+            return "committed"
+        return "aborted" if time.monotonic() - self._since < _LONGEST else None

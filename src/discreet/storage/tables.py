@@ -179,3 +179,13 @@ moves = Table(
     **TABLE_OPTIONS,
 )
 """Campaigns that are not in ordinary use: on their way to another store or from one, moved, copies to be read."""
+
+commits = Table(
+    "commits",
+    METADATA,
+    Column("session", Text, primary_key=True),
+    Column("token", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    **TABLE_OPTIONS,
+)
+"""The last transaction of every connection to a server, by a random token: what a COMMIT without an answer did."""
