@@ -3,11 +3,15 @@
 from datetime import timedelta
 
 import pytest
+from starlette.testclient import TestClient
 from web_parts import House, fields, hidden, written
 
 from discreet.errors import BadInput
 from discreet.storage import users
+from discreet.web.access import cookie_name
+from discreet.web.app import create_app
 from discreet.web.attempts import MOST, WINDOW, Attempts, address_key
+from discreet.web.hosting import Hosting
 from discreet.web.serving import Listening
 
 
@@ -124,6 +128,22 @@ def test_whoever_is_on_this_machine_is_the_owner_where_that_was_said(tmp_path):
     house.campaign.due()
     client.get("/label")
     assert {one.audience for one in house.campaign.exposures()} == {"loopback"}
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_session_without_a_token_ends_with_the_server_that_allowed_it(tmp_path, secure):
+    house = House(written(tmp_path), anonymous=True)
+    (secret,) = dict(house.client().get("/login").cookies).values()
+    people = house.campaign.store.users
+    assert people.of_session(secret, loopback=True).role == "owner"
+    assert people.of_session(secret) is None
+    again = Hosting(campaigns=[house.hosted], secure=secure)
+    assert again.by_session(secret) is None, "also while the other server goes on"
+    app = create_app(again)
+    client = TestClient(app, base_url=f"http{'s' * secure}://127.0.0.1", follow_redirects=False)
+    sent = {"Cookie": f"{cookie_name(again)}={secret}"}
+    assert client.get("/owner/exposures.csv", headers=sent).headers["location"] == "/login"
+    assert people.of_session(secret, loopback=True) is None, "and it does not come back"
 
 
 @pytest.mark.parametrize(

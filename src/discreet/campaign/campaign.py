@@ -312,10 +312,11 @@ class Campaign(RefusingCampaign):
 
     def _fix_labels(self, phase: int) -> None:
         """From here on the phase is trained on these labels: equal noise on other ones would show their difference."""
-        found = self._labelled()
-        self.store.keep_file(LABELS, phase=phase, data=labels_to_bytes(found.values), replace=True)
-        if found.trust:
-            self.store.keep_file(TRUST, phase=phase, data=trust_to_bytes(found.trust), replace=True)
+        found, gone = self._labelled(), {one.id for one in self.store.withdrawn()}
+        values = {name: value for name, value in found.values.items() if name not in gone}
+        self.store.keep_file(LABELS, phase=phase, data=labels_to_bytes(values), replace=True)
+        if trust := {name: one for name, one in found.trust.items() if name not in gone}:
+            self.store.keep_file(TRUST, phase=phase, data=trust_to_bytes(trust), replace=True)
         self.store.record(TRAINING, phase=phase)
 
     def _train(self, phase: int) -> None:

@@ -83,5 +83,6 @@ class Hosting:
         return next(((one, user) for one in self.campaigns if (user := one.store.users.by_token(token))), None)
 
     def by_session(self, secret: str) -> tuple[Hosted, User] | None:
-        """Whose session this is."""
-        return next(((one, user) for one in self.campaigns if (user := one.store.users.of_session(secret))), None)
+        """Whose session this is. One that was begun without a token counts only where that is allowed now."""
+        asked = ((one, one.store.users.of_session(secret, loopback=self.anonymous)) for one in self.campaigns)
+        return next(((one, user) for one, user in asked if user is not None), None)

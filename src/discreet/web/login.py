@@ -45,7 +45,9 @@ def ask(request: Request) -> Response:
     hosting = hosting_of(request)
     if hosting.anonymous:
         users = hosting.campaigns[0].store.users
-        return _begun(request, users.begin_session(users.loopback().name), "owner")
+        secret = users.begin_session(users.loopback().name, None)
+        assert secret is not None  # nobody takes it away
+        return _begun(request, secret, "owner")
     return _form(request, 200, "")
 
 
@@ -60,12 +62,13 @@ async def log_in(request: Request) -> Response:
     keys = [came_from(request), name_key(name)]
     check_wait(request, keys)
     found = await run_in_threadpool(hosting_of(request).by_login, name, token)
-    if found is None:
+    secret = None
+    if found is not None:  # and again as the session begins: they may be removed meanwhile
+        secret = await run_in_threadpool(found[0].store.users.begin_session, found[1].name, token)
+    if found is None or secret is None:
         attempts_of(request).failed(keys)
         return _form(request, 401, "The name and the token do not belong together.")
-    hosted, user = found
-    secret = await run_in_threadpool(hosted.store.users.begin_session, user.name)
-    return _begun(request, secret, user.role)
+    return _begun(request, secret, found[1].role)
 
 
 @router.post("/logout")
