@@ -250,6 +250,21 @@ def test_what_was_stopped_goes_on_without_another_charge(house, tmp_path, monkey
     assert house.campaign.standing.phase == 1
 
 
+def test_what_ends_as_it_is_stopped_has_ended(house, monkeypatch):
+    answer_all(house)
+    confirmed(house.browser("olga"), "train")
+    finished(house)
+    running, mine = owner_work.Worker._running, worker(house)
+    monkeypatch.setattr(owner_work.Worker, "_running", lambda one: True)  # as it was a moment ago
+    mine.stop()
+    monkeypatch.setattr(owner_work.Worker, "_running", running)
+    assert mine.work.state == "done"
+    mine._change(state="stopping")
+    assert not mine._running(), "nobody is at work"
+    confirmed(house.browser("olga"), "ask")
+    assert finished(house).state == "done"
+
+
 def test_another_server_goes_on_with_what_one_left(house, monkeypatch):
     answer_all(house)
     gate = Gate(monkeypatch)

@@ -156,6 +156,10 @@ def test_a_session_without_a_token_ends_with_the_server_that_allowed_it(tmp_path
         ({"anonymous": True, "public_names": ("x.org",)}, "others could reach it"),
         ({"anonymous": True, "trusted_proxy": "127.0.0.1"}, "others could reach it"),
         ({"certificate": "x.pem"}, "go together"),
+        ({"trusted_proxy": "*"}, "is no address"),
+        ({"trusted_proxy": "192.0.2.9, *"}, "is no address"),
+        ({"trusted_proxy": "0.0.0.0/0"}, "is no address"),
+        ({"trusted_proxy": ""}, "is no address"),
     ],
 )
 def test_servers_that_would_show_too_much_are_refused(options, fact):
@@ -163,10 +167,25 @@ def test_servers_that_would_show_too_much_are_refused(options, fact):
         Listening(**options)
 
 
+def test_by_tls_nothing_is_served_in_the_clear(tmp_path):
+    house = House(written(tmp_path), secure=True)
+    house.campaign.due()
+    refused = [house.client().get("/login"), house.program("ada").post("/api/v1/next")]
+    for response in refused:
+        assert response.status_code == 400
+        assert "use https" in response.text
+        assert not response.cookies
+    assert house.campaign.exposures() == []
+    program = house.program("ada")
+    program.base_url = "https://127.0.0.1"
+    assert program.post("/api/v1/next").status_code == 200
+
+
 def test_what_a_server_is_called():
     assert Listening().names() == {"127.0.0.1", "localhost", "[::1]"}
     behind = Listening(host="0.0.0.0", public_names=("Labels.example.org",), trusted_proxy="192.0.2.9")
     assert (behind.names(), behind.secure) == ({"labels.example.org"}, True)
+    assert Listening(trusted_proxy="127.0.0.1, ::1").secure
 
 
 def test_attempts_are_counted_forgotten_and_bounded():

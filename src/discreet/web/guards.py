@@ -1,7 +1,7 @@
 """What holds for every request, before any route sees it, and for every response, also of an error.
 
-Guarantee: a Host that we are not, a request that another site's page sent, and a body that is too long are refused
-unread. Every response forbids scripts and styles but our own files, being framed, sniffed, kept or referred to. The log
+Guarantee: a Host that we are not, a request in the clear where browsers use TLS, one that another site's page sent,
+and a body that is too long are refused unread. Every response forbids scripts and styles but our own files, being framed, sniffed, kept or referred to. The log
 has a line a request with method, route, status and milliseconds: the route as it was declared, never the address that
 was asked for. An error that nobody expected is logged by its type and place, without its message, which may quote data.
 """
@@ -76,6 +76,8 @@ class Guard:
         host = headers.get(b"host", b"").decode("latin-1")
         if host_name(host) not in self._hosting.names:
             return 400, "this server has another name; see discreet serve --public-name"
+        if self._hosting.secure and scope.get("scheme") != "https":  # as the proxy says, whose word alone is taken
+            return 400, "this server is for TLS alone; use https, and let the proxy set X-Forwarded-Proto"
         if scope["method"] not in SAFE and not _from_here(headers, host):
             return 403, "the request comes from another site's page"
         length = headers.get(b"content-length", b"0")

@@ -113,9 +113,10 @@ class Worker:
     def stop(self) -> None:
         """Ask the work to stop at its next step; nothing is lost."""
         with self._guard:
-            if self._running():
-                self._stop.set()
-                self._change(state="stopping")
+            self._stop.set()
+            with self._facts:  # it may end at this moment, and what has ended does not stop
+                if self._work is not None and self._work.state == "running":
+                    self._work = replace(self._work, state="stopping")
 
     def join(self, seconds: float) -> None:
         """Wait for the work to end."""
@@ -124,7 +125,8 @@ class Worker:
             thread.join(seconds)
 
     def _running(self) -> bool:
-        return self._work is not None and self._work.running
+        work, thread = self._work, self._thread
+        return work is not None and work.running and thread is not None and thread.is_alive()
 
     def _run(self, verb: Verb, at: Standing, partial: bool) -> None:
         try:
