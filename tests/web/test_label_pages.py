@@ -127,6 +127,21 @@ def test_nobody_is_shown_more_than_is_allowed(tmp_path):
     assert house.program("ada").post("/api/v1/next").status_code == 409
 
 
+def test_nothing_is_shown_when_no_answer_would_count(house):
+    campaign = house.campaign
+    campaign.train(partial=True)
+    campaign.due()
+    browser = house.browser("ada")
+    assert fields(browser.get("/label"))["question"]
+    campaign.train(partial=True)
+    assert campaign.done
+    before = seen(house)
+    page = house.browser("bo").get("/label")
+    assert "Nothing is open for you" in page.text
+    assert '<span id="left">0</span>' in page.text
+    assert seen(house) == before
+
+
 @pytest.mark.parametrize("verb", ["answer", "skip"])
 def test_an_answer_was_taken_although_no_question_follows(tmp_path, verb):
     house = House(written(tmp_path, oracle="per_annotator = 1"))
