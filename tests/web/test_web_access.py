@@ -80,6 +80,16 @@ def test_sessions_end_by_logging_out_removal_another_token_and_time(house, monke
     assert ended(idle)
 
 
+def test_another_login_ends_the_session_that_a_browser_had(house):
+    browser, other = house.browser("ada"), house.browser("ada")
+    (old,) = (value for name, value in browser.cookies.items() if "-login" not in name)
+    sent = {"name": "bo", "token": house.tokens["bo"], "csrf": hidden(browser.get("/login").text, "csrf")}
+    assert browser.post("/login", data=sent).status_code == 303
+    assert house.campaign.store.users.of_session(old) is None
+    assert not ended(browser)
+    assert not ended(other), "another browser's goes on"
+
+
 def test_an_idle_session_ends(house, monkeypatch):
     browser, real = house.browser("ada"), users.now
     monkeypatch.setattr(users, "now", lambda: real() + users.IDLE + timedelta(seconds=1))
@@ -95,7 +105,7 @@ def test_a_removed_name_is_nobody_elses(house):
     assert people.known("ada", people.renew("ada")).active
 
 
-@pytest.mark.parametrize("name", ["", "a b", "<b>", "x" * 65, "imported", "Loopback", "a\0", "../x", "a\n"])
+@pytest.mark.parametrize("name", ["", "a b", "<b>", "x" * 65, "imported", "Teachers", "Loopback", "a\0", "../x", "a\n"])
 def test_names_that_are_none_are_refused(house, name):
     with pytest.raises(BadInput, match="no name of a user"):
         house.campaign.store.users.add(name, "annotator")
@@ -178,7 +188,10 @@ def test_by_tls_nothing_is_served_in_the_clear(tmp_path):
     assert house.campaign.exposures() == []
     program = house.program("ada")
     program.base_url = "https://127.0.0.1"
-    assert program.post("/api/v1/next").status_code == 200
+    response = program.post("/api/v1/next")
+    assert response.status_code == 200
+    assert response.headers["strict-transport-security"] == "max-age=31536000"
+    assert "strict-transport-security" not in refused[0].headers, "in the clear it means nothing"
 
 
 def test_what_a_server_is_called():

@@ -32,7 +32,7 @@ IDLE, LONGEST = timedelta(hours=4), timedelta(hours=16)
 """A session ends when nobody used it for so long, and after a working day in any case."""
 _PREFIX, _BYTES = "dt_", 32
 _NAME = re.compile(r"[\w][\w.@+-]{0,63}")
-_RESERVED = ("imported", LOOPBACK)
+_RESERVED = ("imported", "teachers", LOOPBACK)
 _TOUCH = timedelta(minutes=5)
 """How stale the last use of a session may be: not every click is a write."""
 _NOBODY = hashlib.sha256(b"nobody").hexdigest()

@@ -35,6 +35,8 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+TLS_ALONE = {"strict-transport-security": "max-age=31536000"}
+"""Where browsers use TLS, they go on to, for a year."""
 STATIC = "/static/"
 SAFE = ("GET", "HEAD", "OPTIONS")
 log = logging.getLogger("discreet.web")
@@ -59,7 +61,8 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return  # no websockets
-        began, answer = time.perf_counter(), _Answer(send, scope)
+        secure = self._hosting.secure and scope.get("scheme") == "https"
+        began, answer = time.perf_counter(), _Answer(send, scope, secure=secure)
         try:
             refused = self._refusal(scope)
             if refused is not None:
@@ -90,13 +93,14 @@ class Guard:
 class _Answer:
     """`send`, with our headers on whatever leaves."""
 
-    def __init__(self, send: Send, scope: Scope) -> None:
+    def __init__(self, send: Send, scope: Scope, *, secure: bool) -> None:
         self._send, self._scope, self.status = send, scope, 0
+        self._own = HEADERS | (TLS_ALONE if secure else {})
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            own = dict(HEADERS)
+            own = dict(self._own)
             if self._scope["path"].startswith(STATIC):
                 own["cache-control"] = "no-cache"  # asked for again, and answered by 304
             given = [(name, value) for name, value in message["headers"] if name.lower() not in _SET]

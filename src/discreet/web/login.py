@@ -67,6 +67,9 @@ async def log_in(request: Request) -> Response:
     if found is None or secret is None:
         attempts_of(request).failed(keys)
         return _form(request, 401, "The name and the token do not belong together.")
+    old = request.cookies.get(cookie_name(hosting_of(request)), "")
+    if old and (before_it := await run_in_threadpool(hosting_of(request).by_session, old)):
+        await run_in_threadpool(before_it[0].store.users.end_session, old)  # of this browser: nobody can log it out now
     return _begun(request, secret, found[1].role)
 
 
