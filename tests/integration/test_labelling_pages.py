@@ -21,8 +21,14 @@ CLASSES = [str(number) for number in range(10)]
 PHONE = {"width": 390, "height": 844}
 
 
+def ready(page):
+    """The record is there, and keys are heard."""
+    page.wait_for_selector("#task:not([aria-busy])")
+
+
 def answered(page, count):
     page.wait_for_selector(f'#answered:text-is("{count}")', state="attached")
+    ready(page)
 
 
 def shown(page):
@@ -43,6 +49,7 @@ def test_fifty_pictures_by_keyboard_to_the_end_of_a_phase(tmp_path):
         assert page.evaluate("() => document.querySelector('#task img').decode().then(() => true)"), "it is a picture"
         screenshot(page, "label-desktop")
         skipped = shown(page)
+        ready(page)
         page.keyboard.press("s")
         answered(page, 1)
         wrong = shown(page)
@@ -51,9 +58,11 @@ def test_fifty_pictures_by_keyboard_to_the_end_of_a_phase(tmp_path):
         page.keyboard.press("u")
         page.wait_for_selector("#again")
         assert shown(page) == wrong
+        ready(page)
         screenshot(page, "label-undo")
         page.keyboard.press(labels[wrong])  # corrected
         page.wait_for_selector("#again", state="detached")
+        ready(page)
         for count in range(3, 53):
             page.keyboard.press(labels[shown(page)])
             answered(page, count)
@@ -88,6 +97,7 @@ def test_a_thumb_on_a_phone_and_two_keys_at_once(tmp_path):
             box = button.bounding_box()
             assert box["height"] >= 44, "a thumb is that wide"
             assert box["y"] + box["height"] <= PHONE["height"], "seen without scrolling"
+        ready(page)
         page.tap(".choice >> nth=0")
         answered(page, 1)
         first = shown(page)
@@ -101,6 +111,30 @@ def test_a_thumb_on_a_phone_and_two_keys_at_once(tmp_path):
     assert len(campaign.store.history(first)) == 1
 
 
+def test_a_double_click_answers_one_question(tmp_path):
+    digits(tmp_path)
+    path = campaign_file(tmp_path, pool="pictures", classes=CLASSES)
+    campaign, tokens = created(path, ada="annotator")
+    with serving(path) as (address, _), chromium(viewport={"width": 1280, "height": 900}) as page:
+        log_in(page, address, "ada", tokens["ada"])
+        page.wait_for_selector("#task img")
+        ready(page)
+        first, box = shown(page), page.locator("#answer button").nth(3).bounding_box()
+        page.mouse.click(box["x"] + 20, box["y"] + 20)
+        answered(page, 1)  # the next record is there already
+        page.mouse.down(click_count=2)
+        page.mouse.up(click_count=2)
+        page.wait_for_timeout(500)
+        assert [one.question_id for one in campaign.store.answers()] == [first]
+        page.evaluate(
+            """() => { const press = () => document.querySelector("#answer button").click();
+            document.addEventListener("htmx:afterSettle", press, {once: true}); press(); }"""
+        )
+        answered(page, 2)
+        page.wait_for_timeout(500)
+        assert len(campaign.store.answers()) == 2, "nothing is taken before it can be seen"
+
+
 def test_scripts_in_texts_and_labels_do_not_run(tmp_path):
     house = House(crowd_of_scripts(tmp_path))
     house.campaign.due()
@@ -112,6 +146,7 @@ def test_scripts_in_texts_and_labels_do_not_run(tmp_path):
         page.on("request", lambda request: asked.append(request.url))
         log_in(page, address, "ada", house.tokens["ada"])
         page.wait_for_selector("#answer")
+        ready(page)
         screenshot(page, "label-scripts")
         for count in range(1, len(SCRIPTS) + 1):
             texts.add(page.inner_text(".text"))
@@ -155,6 +190,7 @@ def test_several_labels_by_keyboard(tmp_path):
         log_in(page, address, "ada", tokens["ada"])
         page.wait_for_selector("#answer")
         first = shown(page)
+        ready(page)
         for key in ("3", "1", "2", "2"):
             page.keyboard.press(key)
         screenshot(page, "label-several")

@@ -7,7 +7,8 @@ import markupsafe
 import pytest
 from web_parts import LABELS, NUMBERS, SCRIPTS, House, crowd_of_scripts, fields, written
 
-from discreet.errors import StoreUnavailable
+from discreet.campaign.refusals import RefusingCampaign
+from discreet.errors import PoolChanged, StoreUnavailable
 from discreet.storage import queues
 from discreet.web.label_pages import keys_of
 
@@ -124,6 +125,50 @@ def test_nobody_is_shown_more_than_is_allowed(tmp_path):
     assert "as many records as one person may see" in page.text
     assert len(seen(house, "ada")) == 2
     assert house.program("ada").post("/api/v1/next").status_code == 409
+
+
+def test_nothing_is_shown_when_no_answer_would_count(house):
+    campaign = house.campaign
+    campaign.train(partial=True)
+    campaign.due()
+    browser = house.browser("ada")
+    assert fields(browser.get("/label"))["question"]
+    campaign.train(partial=True)
+    assert campaign.done
+    before = seen(house)
+    page = house.browser("bo").get("/label")
+    assert "Nothing is open for you" in page.text
+    assert '<span id="left">0</span>' in page.text
+    assert seen(house) == before
+
+
+@pytest.mark.parametrize("verb", ["answer", "skip"])
+def test_an_answer_was_taken_although_no_question_follows(tmp_path, verb):
+    house = House(written(tmp_path, oracle="per_annotator = 1"))
+    house.campaign.due()
+    program = house.program("ada")
+    question = program.post("/api/v1/next").json()["question"]["id"]
+    sent = program.post(f"/api/v1/questions/{question}/{verb}", json={"value": "a"})
+    assert sent.status_code == 200
+    assert sent.json()["question"] is None
+    assert "as many records as one person may see" in sent.json()["reason"]
+    assert len(house.campaign.store.answers()) == 1
+
+
+def test_an_answer_was_taken_although_the_next_record_was_changed(house, monkeypatch):
+    def changed(self, ids):
+        if any(True for _ in ids):
+            raise PoolChanged("using records", "some were changed", "Restore them")
+
+    browser, program = house.browser("ada"), house.program("bo")
+    page, question = browser.get("/label"), program.post("/api/v1/next").json()["question"]["id"]
+    monkeypatch.setattr(RefusingCampaign, "_check_records", changed)
+    sent = browser.post("/label/answer", data=fields(page) | {"value": "0"}, headers=HTMX)
+    assert sent.status_code == 200
+    assert "was changed since it was enrolled" in sent.text
+    sent = program.post(f"/api/v1/questions/{question}/answer", json={"value": "a"})
+    assert (sent.status_code, sent.json()["question"]) == (200, None)
+    assert len(house.campaign.store.answers()) == 2
 
 
 def test_texts_and_labels_are_shown_as_they_are_written(tmp_path):

@@ -157,6 +157,23 @@ def test_a_confirmation_of_an_earlier_phase_begins_nothing(house):
     assert house.campaign.standing.step == "ask"
 
 
+def test_a_confirmation_of_another_price_begins_nothing(house):
+    house.campaign.train(partial=True)
+    browser = house.browser("olga")
+    old = browser.get("/owner/ask")
+    house.campaign.replan(because="outside", queries=[8])
+    paid = entries(house)
+    sent = {"csrf": hidden(old.text, "csrf"), "token": hidden(old.text, "token")}
+    refused = browser.post("/owner/ask", data=sent)
+    assert refused.status_code == 409
+    assert "since its price was shown" in refused.text
+    assert entries(house) == paid
+    assert house.campaign.standing.step == "ask"
+    assert "8" in browser.get("/owner/ask").text.split("About ")[1].split(" records")[0], "of the plan there is now"
+    confirmed(browser, "ask")
+    assert finished(house).state == "done", worker(house).work
+
+
 @pytest.mark.parametrize("token", ["", "made-up"])
 def test_a_confirmation_that_nobody_was_shown_begins_nothing(fresh, token):
     browser = fresh.browser("olga")
@@ -248,6 +265,21 @@ def test_what_was_stopped_goes_on_without_another_charge(house, tmp_path, monkey
     assert finished(house).state == "done"
     assert entries(house) == paid
     assert house.campaign.standing.phase == 1
+
+
+def test_what_ends_as_it_is_stopped_has_ended(house, monkeypatch):
+    answer_all(house)
+    confirmed(house.browser("olga"), "train")
+    finished(house)
+    running, mine = owner_work.Worker._running, worker(house)
+    monkeypatch.setattr(owner_work.Worker, "_running", lambda one: True)  # as it was a moment ago
+    mine.stop()
+    monkeypatch.setattr(owner_work.Worker, "_running", running)
+    assert mine.work.state == "done"
+    mine._change(state="stopping")
+    assert not mine._running(), "nobody is at work"
+    confirmed(house.browser("olga"), "ask")
+    assert finished(house).state == "done"
 
 
 def test_another_server_goes_on_with_what_one_left(house, monkeypatch):

@@ -3,11 +3,15 @@
 from datetime import timedelta
 
 import pytest
+from starlette.testclient import TestClient
 from web_parts import House, fields, hidden, written
 
 from discreet.errors import BadInput
 from discreet.storage import users
+from discreet.web.access import cookie_name
+from discreet.web.app import create_app
 from discreet.web.attempts import MOST, WINDOW, Attempts, address_key
+from discreet.web.hosting import Hosting
 from discreet.web.serving import Listening
 
 
@@ -76,6 +80,16 @@ def test_sessions_end_by_logging_out_removal_another_token_and_time(house, monke
     assert ended(idle)
 
 
+def test_another_login_ends_the_session_that_a_browser_had(house):
+    browser, other = house.browser("ada"), house.browser("ada")
+    (old,) = (value for name, value in browser.cookies.items() if "-login" not in name)
+    sent = {"name": "bo", "token": house.tokens["bo"], "csrf": hidden(browser.get("/login").text, "csrf")}
+    assert browser.post("/login", data=sent).status_code == 303
+    assert house.campaign.store.users.of_session(old) is None
+    assert not ended(browser)
+    assert not ended(other), "another browser's goes on"
+
+
 def test_an_idle_session_ends(house, monkeypatch):
     browser, real = house.browser("ada"), users.now
     monkeypatch.setattr(users, "now", lambda: real() + users.IDLE + timedelta(seconds=1))
@@ -91,7 +105,7 @@ def test_a_removed_name_is_nobody_elses(house):
     assert people.known("ada", people.renew("ada")).active
 
 
-@pytest.mark.parametrize("name", ["", "a b", "<b>", "x" * 65, "imported", "Loopback", "a\0", "../x", "a\n"])
+@pytest.mark.parametrize("name", ["", "a b", "<b>", "x" * 65, "imported", "Teachers", "Loopback", "a\0", "../x", "a\n"])
 def test_names_that_are_none_are_refused(house, name):
     with pytest.raises(BadInput, match="no name of a user"):
         house.campaign.store.users.add(name, "annotator")
@@ -126,6 +140,22 @@ def test_whoever_is_on_this_machine_is_the_owner_where_that_was_said(tmp_path):
     assert {one.audience for one in house.campaign.exposures()} == {"loopback"}
 
 
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_session_without_a_token_ends_with_the_server_that_allowed_it(tmp_path, secure):
+    house = House(written(tmp_path), anonymous=True)
+    (secret,) = dict(house.client().get("/login").cookies).values()
+    people = house.campaign.store.users
+    assert people.of_session(secret, loopback=True).role == "owner"
+    assert people.of_session(secret) is None
+    again = Hosting(campaigns=[house.hosted], secure=secure)
+    assert again.by_session(secret) is None, "also while the other server goes on"
+    app = create_app(again)
+    client = TestClient(app, base_url=f"http{'s' * secure}://127.0.0.1", follow_redirects=False)
+    sent = {"Cookie": f"{cookie_name(again)}={secret}"}
+    assert client.get("/owner/exposures.csv", headers=sent).headers["location"] == "/login"
+    assert people.of_session(secret, loopback=True) is None, "and it does not come back"
+
+
 @pytest.mark.parametrize(
     ("options", "fact"),
     [
@@ -136,6 +166,10 @@ def test_whoever_is_on_this_machine_is_the_owner_where_that_was_said(tmp_path):
         ({"anonymous": True, "public_names": ("x.org",)}, "others could reach it"),
         ({"anonymous": True, "trusted_proxy": "127.0.0.1"}, "others could reach it"),
         ({"certificate": "x.pem"}, "go together"),
+        ({"trusted_proxy": "*"}, "is no address"),
+        ({"trusted_proxy": "192.0.2.9, *"}, "is no address"),
+        ({"trusted_proxy": "0.0.0.0/0"}, "is no address"),
+        ({"trusted_proxy": ""}, "is no address"),
     ],
 )
 def test_servers_that_would_show_too_much_are_refused(options, fact):
@@ -143,10 +177,28 @@ def test_servers_that_would_show_too_much_are_refused(options, fact):
         Listening(**options)
 
 
+def test_by_tls_nothing_is_served_in_the_clear(tmp_path):
+    house = House(written(tmp_path), secure=True)
+    house.campaign.due()
+    refused = [house.client().get("/login"), house.program("ada").post("/api/v1/next")]
+    for response in refused:
+        assert response.status_code == 400
+        assert "use https" in response.text
+        assert not response.cookies
+    assert house.campaign.exposures() == []
+    program = house.program("ada")
+    program.base_url = "https://127.0.0.1"
+    response = program.post("/api/v1/next")
+    assert response.status_code == 200
+    assert response.headers["strict-transport-security"] == "max-age=31536000"
+    assert "strict-transport-security" not in refused[0].headers, "in the clear it means nothing"
+
+
 def test_what_a_server_is_called():
     assert Listening().names() == {"127.0.0.1", "localhost", "[::1]"}
     behind = Listening(host="0.0.0.0", public_names=("Labels.example.org",), trusted_proxy="192.0.2.9")
     assert (behind.names(), behind.secure) == ({"labels.example.org"}, True)
+    assert Listening(trusted_proxy="127.0.0.1, ::1").secure
 
 
 def test_attempts_are_counted_forgotten_and_bounded():

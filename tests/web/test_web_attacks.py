@@ -164,6 +164,17 @@ def test_a_program_that_guesses_is_refused_unheard(house):
     assert [program.get("/api/v1/progress").status_code for _ in range(MOST + 1)] == [401] * MOST + [429]
 
 
+def test_nobody_keeps_another_out_by_failing(house):
+    client = house.client()
+    for _ in range(MOST):
+        sent = {"name": "ada", "token": "dt_wrong", "csrf": hidden(client.get("/login").text, "csrf")}
+        client.post("/login", data=sent)
+    elsewhere = house.client(client=("192.0.2.7", 5000))
+    sent = {"name": "ada", "token": house.tokens["ada"], "csrf": hidden(elsewhere.get("/login").text, "csrf")}
+    assert elsewhere.post("/login", data=sent).status_code == 303
+    assert house.program("ada").get("/api/v1/progress").status_code == 200, "a valid token, from the same address"
+
+
 def test_an_unknown_name_is_told_as_a_wrong_token_is(house):
     told = set()
     for name in ("ada", "nobody", "' or 1=1 --", "a\0b", "\ud800".encode("utf-8", "surrogatepass").decode("latin-1")):

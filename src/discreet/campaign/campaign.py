@@ -124,8 +124,11 @@ class Campaign(RefusingCampaign):
 
     def next_for(self, annotator: str) -> Question | None:
         """A published question for one person: the one that waits for their answer, or a new one, which is stored as
-        shown. No query is ever asked here: what people do on a page costs nothing. None: there is none for them now.
+        shown. No query is ever asked here: what people do on a page costs nothing. None: there is none for them now,
+        or the last phase is trained, and nothing that is said would count.
         """
+        if self.done:
+            return None
         self._follow()
         self._tell_known()
         found = self.store.next_question(
@@ -136,7 +139,8 @@ class Campaign(RefusingCampaign):
 
     def left_for(self, annotator: str) -> tuple[int, int]:
         """How many questions somebody answered, and how many are open that they did not. Audience: annotator."""
-        return self.store.left(annotator, places=self._per_question, enough=IMPORTED)
+        answered, left = self.store.left(annotator, places=self._per_question, enough=IMPORTED)
+        return answered, 0 if self.done else left
 
     def _assigned(self, annotator: str, open_now: Sequence[Question], n: int | None) -> list[Question]:
         questions = {one.id: one for one in open_now}
@@ -314,10 +318,11 @@ class Campaign(RefusingCampaign):
 
     def _fix_labels(self, phase: int) -> None:
         """From here on the phase is trained on these labels: equal noise on other ones would show their difference."""
-        found = self._labelled()
-        self.store.keep_file(LABELS, phase=phase, data=labels_to_bytes(found.values), replace=True)
-        if found.trust:
-            self.store.keep_file(TRUST, phase=phase, data=trust_to_bytes(found.trust), replace=True)
+        found, gone = self._labelled(), {one.id for one in self.store.withdrawn()}
+        values = {name: value for name, value in found.values.items() if name not in gone}
+        self.store.keep_file(LABELS, phase=phase, data=labels_to_bytes(values), replace=True)
+        if trust := {name: one for name, one in found.trust.items() if name not in gone}:
+            self.store.keep_file(TRUST, phase=phase, data=trust_to_bytes(trust), replace=True)
         self.store.record(TRAINING, phase=phase)
 
     def _train(self, phase: int) -> None:

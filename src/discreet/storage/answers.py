@@ -2,6 +2,7 @@
 
 Guarantee: answers that are told together are stored together or not at all. Nothing is overwritten: the last thing an
 annotator said to a question is current, what was said before stays in its history. The same said again is not stored.
+What is said about a record that was withdrawn is passed over, in the transaction that would store it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from discreet.storage.forms import (
 from discreet.storage.scope import CHUNK, Scope, chunks, steady
 from discreet.storage.stored import Told
 from discreet.storage.tables import answers as table
-from discreet.storage.tables import questions
+from discreet.storage.tables import questions, records
 
 Row = dict[str, Any]
 
@@ -47,6 +48,8 @@ def tell(scope: Scope, answers: Sequence[Answer], *, at: datetime | None) -> Tol
                 f"{unknown} of {len(asked)} question ids are unknown",
                 "Answer the questions of this campaign; none of these answers was stored",
             )
+        gone = _withdrawn(connection, scope, asked)
+        rows = [row for row in rows if row["question"] not in gone]
         changes, counts = _changes(rows, *_standing(connection, scope, asked))
         if changes:
             connection.execute(table.insert(), changes)
@@ -62,6 +65,16 @@ def _row(scope: Scope, answer: Answer, told: str) -> Row:
         "given": None if answer.at is None else stamp(answer.at),
         "told": told,
     }
+
+
+def _withdrawn(connection: Connection, scope: Scope, asked: Iterable[str]) -> set[str]:
+    """Questions about records that were taken back, perhaps a moment ago: nobody erases their answers any more."""
+    of_record = (records.c.campaign == questions.c.campaign) & (records.c.id == questions.c.record)
+    wanted = select(questions.c.id).join(records, of_record).where(scope.rows(questions), records.c.withdrawn > "")
+    found: set[str] = set()
+    for chunk in chunks(asked, CHUNK):
+        found.update(connection.scalars(wanted.where(questions.c.id.in_(chunk))))
+    return found
 
 
 def _standing(

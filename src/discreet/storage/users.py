@@ -32,7 +32,7 @@ IDLE, LONGEST = timedelta(hours=4), timedelta(hours=16)
 """A session ends when nobody used it for so long, and after a working day in any case."""
 _PREFIX, _BYTES = "dt_", 32
 _NAME = re.compile(r"[\w][\w.@+-]{0,63}")
-_RESERVED = ("imported", LOOPBACK)
+_RESERVED = ("imported", "teachers", LOOPBACK)
 _TOUCH = timedelta(minutes=5)
 """How stale the last use of a session may be: not every click is a write."""
 _NOBODY = hashlib.sha256(b"nobody").hexdigest()
@@ -95,6 +95,15 @@ class Users:
                 self._insert(connection, LOOPBACK, "owner", None)
             return _user(self._row(connection, LOOPBACK))
 
+    def end_loopback(self) -> None:
+        """End the sessions of whoever is on this machine: a server that asks for tokens begins."""
+        mine = self._scope.rows(sessions), sessions.c.person == LOOPBACK
+        with self._scope.reading("reading a session") as connection:
+            there = connection.execute(select(sessions.c.secret).where(*mine).limit(1)).first()
+        if there is not None:  # most often there is none, and whoever begins to serve writes nothing
+            with self._scope.writing("ending a session") as connection:
+                connection.execute(sessions.delete().where(*mine))
+
     # -- who is it
 
     def known(self, name: str, token: str) -> User | None:
@@ -114,10 +123,19 @@ class Users:
 
     # -- sessions
 
-    def begin_session(self, name: str) -> str:
-        """A session of a user; its secret, for a cookie. Sessions that ended are forgotten meanwhile."""
+    def begin_session(self, name: str, token: str | None) -> str | None:
+        """A session of a user; its secret, for a cookie. Sessions that ended are forgotten meanwhile.
+
+        None: the token is not theirs any more, for they were removed, or given another one, since it was looked at.
+        Whoever is on this machine has no token.
+        """
         secret, at = _fresh(""), now()
         with self._scope.writing("beginning a session") as connection:
+            row = self._row(connection, name)
+            if row is None or (row.token is None and name != LOOPBACK):
+                return None
+            if not hmac.compare_digest(row.token or "", "" if token is None else _hash(token)):
+                return None
             mine = self._scope.rows(sessions)
             connection.execute(sessions.delete().where(mine, sessions.c.seen < stamp(at - IDLE)))
             connection.execute(sessions.delete().where(mine, sessions.c.began < stamp(at - LONGEST)))
@@ -125,18 +143,20 @@ class Users:
             connection.execute(sessions.insert().values(**row, began=stamp(at), seen=stamp(at)))
         return secret
 
-    def of_session(self, secret: str) -> User | None:
-        """Whose session it is, if it goes on."""
+    def of_session(self, secret: str, *, loopback: bool = False) -> User | None:
+        """Whose session it is, if it goes on. ``loopback``: also that of whoever is on this machine."""
         mine, at = self._session(secret), now()
         with self._scope.reading("reading a session") as connection:
             row = connection.execute(select(sessions).where(*mine)).first()
             if row is None or moment(row.seen) < at - IDLE or moment(row.began) < at - LONGEST:
                 return None
             found = self._row(connection, row.person)
+        if found is None or (found.token is None and not (loopback and found.name == LOOPBACK)):
+            return None
         if moment(row.seen) < at - _TOUCH:
             with self._scope.writing("using a session") as connection:
                 connection.execute(sessions.update().where(*mine).values(seen=stamp(at)))
-        return None if found is None else _user(found)
+        return _user(found)
 
     def end_session(self, secret: str) -> None:
         """Log out."""

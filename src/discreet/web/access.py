@@ -123,9 +123,9 @@ def bearer(
 ) -> Visitor:
     """Whoever has a token."""
     key = came_from(request)
-    check_wait(request, [key])
     found = None if given is None else hosting_of(request).by_token(given.credentials)
-    if found is None:
+    if found is None:  # who has a token is heard, whoever else fails at the same address
+        check_wait(request, [key])
         if given is not None:
             attempts_of(request).failed([key])
         raise AccessRefused(401, "a valid bearer token is needed")

@@ -42,6 +42,9 @@ def create_app(hosting: Hosting) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.hosting, app.state.attempts = hosting, Attempts()
+    if not hosting.anonymous:
+        for campaign in hosting.campaigns:
+            campaign.store.users.end_loopback()
     for one in (login, label_pages, owner, owner_papers, interface, owner_interface):
         app.include_router(one.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")

@@ -1,4 +1,6 @@
-"""How often somebody may be wrong about who they are, by address and by name.
+"""How often somebody may be wrong about who they are, by address.
+
+Names are not counted: anybody may say another's name, and would keep them out.
 
 Guarantee: after `MOST` failures within `WINDOW` seconds further attempts are refused unheard, for as long as that
 window lasts. Memory is bounded: the key that failed longest ago is forgotten first. A token has 256 bits, so this
@@ -55,8 +57,3 @@ def address_key(host: str | None) -> str:
     if address.version == 6:
         return f"address {ipaddress.ip_network((address, 64), strict=False)}"
     return f"address {address}"
-
-
-def name_key(name: str) -> str:
-    """A name, as far as it can be one."""
-    return f"name {name[:64]}"

@@ -1,9 +1,10 @@
 """What holds for every request, before any route sees it, and for every response, also of an error.
 
-Guarantee: a Host that we are not, a request that another site's page sent, and a body that is too long are refused
-unread. Every response forbids scripts and styles but our own files, being framed, sniffed, kept or referred to. The log
-has a line a request with method, route, status and milliseconds: the route as it was declared, never the address that
-was asked for. An error that nobody expected is logged by its type and place, without its message, which may quote data.
+Guarantee: a Host that we are not, a request in the clear where browsers use TLS, one that another site's page sent, and
+a body that is too long are refused unread. Every response forbids scripts and styles but our own files, being framed,
+sniffed, kept or referred to. The log has a line a request with method, route, status and milliseconds: the route as it
+was declared, never the address that was asked for. An error that nobody expected is logged by its type and place,
+without its message, which may quote data.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+TLS_ALONE = {"strict-transport-security": "max-age=31536000"}
+"""Where browsers use TLS, they go on to, for a year."""
 STATIC = "/static/"
 SAFE = ("GET", "HEAD", "OPTIONS")
 log = logging.getLogger("discreet.web")
@@ -58,7 +61,8 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return  # no websockets
-        began, answer = time.perf_counter(), _Answer(send, scope)
+        secure = self._hosting.secure and scope.get("scheme") == "https"
+        began, answer = time.perf_counter(), _Answer(send, scope, secure=secure)
         try:
             refused = self._refusal(scope)
             if refused is not None:
@@ -76,6 +80,8 @@ class Guard:
         host = headers.get(b"host", b"").decode("latin-1")
         if host_name(host) not in self._hosting.names:
             return 400, "this server has another name; see discreet serve --public-name"
+        if self._hosting.secure and scope.get("scheme") != "https":  # as the proxy says, whose word alone is taken
+            return 400, "this server is for TLS alone; use https, and let the proxy set X-Forwarded-Proto"
         if scope["method"] not in SAFE and not _from_here(headers, host):
             return 403, "the request comes from another site's page"
         length = headers.get(b"content-length", b"0")
@@ -87,13 +93,14 @@ class Guard:
 class _Answer:
     """`send`, with our headers on whatever leaves."""
 
-    def __init__(self, send: Send, scope: Scope) -> None:
+    def __init__(self, send: Send, scope: Scope, *, secure: bool) -> None:
         self._send, self._scope, self.status = send, scope, 0
+        self._own = HEADERS | (TLS_ALONE if secure else {})
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            own = dict(HEADERS)
+            own = dict(self._own)
             if self._scope["path"].startswith(STATIC):
                 own["cache-control"] = "no-cache"  # asked for again, and answered by 304
             given = [(name, value) for name, value in message["headers"] if name.lower() not in _SET]

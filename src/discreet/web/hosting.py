@@ -42,10 +42,10 @@ class Hosted:
         """The campaign, opened once more: for work that reads its pool while pages do."""
         return self._load()
 
-    def campaign(self) -> Campaign:
-        """As it is now."""
+    def campaign(self, *, at_once: bool = False) -> Campaign:
+        """As it is now. ``at_once``: not as it was a moment ago, for somebody agrees to what is shown of it."""
         with self._guard:
-            if time.monotonic() > self._looked + _FRESH:
+            if at_once or time.monotonic() > self._looked + _FRESH:
                 state = _state(self.store)
                 if state != self._state:
                     self._campaign, self._state = self._load(), state
@@ -83,5 +83,6 @@ class Hosting:
         return next(((one, user) for one in self.campaigns if (user := one.store.users.by_token(token))), None)
 
     def by_session(self, secret: str) -> tuple[Hosted, User] | None:
-        """Whose session this is."""
-        return next(((one, user) for one in self.campaigns if (user := one.store.users.of_session(secret))), None)
+        """Whose session this is. One that was begun without a token counts only where that is allowed now."""
+        asked = ((one, one.store.users.of_session(secret, loopback=self.anonymous)) for one in self.campaigns)
+        return next(((one, user) for one, user in asked if user is not None), None)

@@ -92,7 +92,10 @@ class Far(BaseModel):
 
 
 class Standing(BaseModel):
-    """The question to answer now, if there is one, and what there is to choose from."""
+    """The question to answer now, if there is one, and what there is to choose from.
+
+    ``reason``: why none comes after an answer, which was stored, where it is not that all are answered.
+    """
 
     format: Literal["discreet.question/1"] = "discreet.question/1"
     simulation: bool
@@ -100,6 +103,7 @@ class Standing(BaseModel):
     multilabel: bool
     classes: list[str]
     question: ShownQuestion | None
+    reason: str | None = None
     progress: Far
 
 
@@ -115,7 +119,7 @@ def answer(question: QuestionId, given: Given, found: Known) -> Standing:
     value: Value = tuple(given.value) if isinstance(given.value, list) else given.value
     queue = Queue(visitor=found)
     queue.answer(question, value)
-    return _standing(found, queue.upcoming())
+    return _standing(found, *queue.following())
 
 
 @router.post("/questions/{question}/skip", summary="Say nothing about a record")
@@ -123,7 +127,7 @@ def skip(question: QuestionId, found: Known) -> Standing:
     """A skip is an answer, too; the next question comes back."""
     queue = Queue(visitor=found)
     queue.answer(question, None)
-    return _standing(found, queue.upcoming())
+    return _standing(found, *queue.following())
 
 
 @router.post("/undo", summary="Back to an answer")
@@ -156,7 +160,7 @@ def description(request: Request, found: Known) -> JSONResponse:
     return JSONResponse(request.app.openapi())
 
 
-def _standing(found: Visitor, sheet: Sheet | None) -> Standing:
+def _standing(found: Visitor, sheet: Sheet | None, reason: str = "") -> Standing:
     campaign = found.campaign
     far = Queue(visitor=found).progress()
     return Standing(
@@ -164,6 +168,7 @@ def _standing(found: Visitor, sheet: Sheet | None) -> Standing:
         multilabel=campaign.recipe.multilabel,
         classes=list(campaign.recipe.classes),
         question=None if sheet is None else _question(sheet),
+        reason=reason or None,
         progress=Far(answered=far.answered, left=far.left),
     )
 

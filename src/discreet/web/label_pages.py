@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
-from discreet.errors import BadInput, NotNow
+from discreet.errors import BadInput
 from discreet.records import Value
 from discreet.web.access import Posted, Visitor, posted, visitor
 from discreet.web.pages import page
@@ -20,7 +20,6 @@ from discreet.web.queue import NoSuchQuestion, Queue, Sheet
 router = APIRouter(prefix="/label", include_in_schema=False)
 SKIP, UNDO = "s", "u"
 _KEYS = "1234567890qwertyiopadfghjklzxcvbnm"
-ENOUGH = "You were shown as many records as one person may see here. Thank you."
 
 
 @router.get("")
@@ -79,10 +78,7 @@ def _by_htmx(request: Request) -> bool:
 
 
 def _shown(found: Visitor, template: str) -> Response:
-    try:
-        sheet, message = Queue(visitor=found).upcoming(), ""
-    except NotNow:
-        sheet, message = None, ENOUGH
+    sheet, message = Queue(visitor=found).following()
     return page(template, found, **_values(found, sheet, message))
 
 

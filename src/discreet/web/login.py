@@ -1,4 +1,4 @@
-"""In and out. A name and its token begin a session; failures are counted by address and by name."""
+"""In and out. A name and its token begin a session; failures are counted by address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from discreet.web.access import (
     set_cookie,
     visitor,
 )
-from discreet.web.attempts import name_key
 from discreet.web.pages import page
 
 router = APIRouter(include_in_schema=False)
@@ -45,7 +44,9 @@ def ask(request: Request) -> Response:
     hosting = hosting_of(request)
     if hosting.anonymous:
         users = hosting.campaigns[0].store.users
-        return _begun(request, users.begin_session(users.loopback().name), "owner")
+        secret = users.begin_session(users.loopback().name, None)
+        assert secret is not None  # nobody takes it away
+        return _begun(request, secret, "owner")
     return _form(request, 200, "")
 
 
@@ -57,15 +58,19 @@ async def log_in(request: Request) -> Response:
     if not before or not same(fields.get("csrf", ""), csrf_of(before)):
         return _form(request, 403, "This form was open for too long. Try again.")
     name, token = fields.get("name", "").strip(), fields.get("token", "").strip()
-    keys = [came_from(request), name_key(name)]
+    keys = [came_from(request)]  # not the name: whoever knows one could keep its person out
     check_wait(request, keys)
     found = await run_in_threadpool(hosting_of(request).by_login, name, token)
-    if found is None:
+    secret = None
+    if found is not None:  # and again as the session begins: they may be removed meanwhile
+        secret = await run_in_threadpool(found[0].store.users.begin_session, found[1].name, token)
+    if found is None or secret is None:
         attempts_of(request).failed(keys)
         return _form(request, 401, "The name and the token do not belong together.")
-    hosted, user = found
-    secret = await run_in_threadpool(hosted.store.users.begin_session, user.name)
-    return _begun(request, secret, user.role)
+    old = request.cookies.get(cookie_name(hosting_of(request)), "")
+    if old and (before_it := await run_in_threadpool(hosting_of(request).by_session, old)):
+        await run_in_threadpool(before_it[0].store.users.end_session, old)  # of this browser: nobody can log it out now
+    return _begun(request, secret, found[1].role)
 
 
 @router.post("/logout")

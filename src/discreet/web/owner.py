@@ -22,7 +22,7 @@ from discreet.report.svg import draw_meter
 from discreet.web.access import Posted, Visitor, owner, posted_by_owner
 from discreet.web.owner_board import Board, board_of, forecast_now, open_in
 from discreet.web.owner_figures import draw_days
-from discreet.web.owner_work import VERBS, Confirmation, Verb, Work, Worker, Works, works_of
+from discreet.web.owner_work import VERBS, Confirmation, Verb, Work, Worker, Works, price_of, works_of
 from discreet.web.pages import page
 
 HOME = "/owner"
@@ -101,12 +101,15 @@ def stop(request: Request, form: Sent) -> Response:
 
 
 def _confirm(request: Request, found: Visitor, verb: Verb) -> Response:
-    campaign, works = found.campaign, works_of(request)
+    price = price_of(found.hosted.store)  # before what is shown: what changes meanwhile is refused
+    campaign, works = found.hosted.campaign(at_once=True), works_of(request)
     at = campaign.standing
     if verb not in VERBS[at.step]:
         raise NotNow(f"{verb} in {campaign.name}", _WHY_NOT[at.step], "Look where it stands now")
     left = open_in(campaign, at) if at.step == "answer" else 0
-    shown = Confirmation(campaign=found.hosted.store.id, by=found.user.name, verb=verb, at=at, partial=left > 0)
+    shown = Confirmation(
+        campaign=found.hosted.store.id, by=found.user.name, verb=verb, at=at, price=price, partial=left > 0
+    )
     return page(
         "owner/confirm.html",
         found,
@@ -139,7 +142,7 @@ def _begin(request: Request, form: Posted, verb: Verb) -> Response:
         raise NotNow(f"{verb} in {found.campaign.name}", "its confirmation is not known here", "Confirm it again")
     if agreed.partial and form.fields.get("partial") != "yes":
         raise BadInput("training", "some questions are open, and nobody said to go on without them", "Confirm it again")
-    works.of(found.hosted).start(verb, at=agreed.at, by=found.user.name, partial=agreed.partial)
+    works.of(found.hosted).start(verb, at=agreed.at, by=found.user.name, partial=agreed.partial, price=agreed.price)
     return RedirectResponse(HOME, status_code=303)
 
 

@@ -1,10 +1,10 @@
 """Asking and training from a page: in a thread of the server, one at a time in a campaign, and safe to stop anywhere.
 
-Guarantee: a click begins what it says or nothing. What was confirmed is bound to where the campaign stood then, and a
-confirmation is taken once; so a second click, an old page and a page sent again begin nothing. The work is the verb
-itself (`Campaign.due`, `Campaign.train`): charged before drawn, under the store's lock, so that a process elsewhere and
-this one do not both work. To stop is what Ctrl-C does at a terminal: what was charged stays, and the same verb goes on
-with the same draws, here or after the server was killed.
+Guarantee: a click begins what it says or nothing. What was confirmed is bound to where the campaign and its ledger
+stood then, so to its price, and a confirmation is taken once; so a second click, an old page and a page sent again
+begin nothing. The work is the verb itself (`Campaign.due`, `Campaign.train`): charged before drawn, under the store's
+lock, so that a process elsewhere and this one do not both work. To stop is what Ctrl-C does at a terminal: what was
+charged stays, and the same verb goes on with the same draws, here or after the server was killed.
 
 Progress is what the recipe tells whoever watches: public numbers. Errors are kept in their three parts; of an error
 that nobody expected its type alone, for its message may quote a record. Audience: owner.
@@ -23,11 +23,15 @@ from typing import Literal
 from fastapi import Request
 
 from discreet.campaign import Campaign
+from discreet.campaign.replanning import replannings
+from discreet.campaign.sealed_steps import ledger_of
 from discreet.campaign.standing import Standing
 from discreet.errors import DiscreetError, NotNow
+from discreet.storage import CampaignStore
 from discreet.web.hosting import Hosted
 
 Verb = Literal["ask", "train"]
+Price = tuple[str, int]
 State = Literal["running", "stopping", "done", "stopped", "failed"]
 VERBS: dict[str, tuple[Verb, ...]] = {"ask": ("ask",), "answer": ("train",), "train": ("train",), "done": ()}
 """What comes next at a step."""
@@ -90,8 +94,11 @@ class Worker:
         """Whether another process asks or trains, as far as the system tells."""
         return not self._running() and self._hosted.store.busy("working")
 
-    def start(self, verb: Verb, *, at: Standing, by: str, partial: bool = False) -> Work:
-        """Begin ``verb``, if the campaign still stands ``at``; `NotNow` otherwise, or while something is done."""
+    def start(self, verb: Verb, *, at: Standing, by: str, partial: bool = False, price: Price | None = None) -> Work:
+        """Begin ``verb``, if the campaign still stands ``at``; `NotNow` otherwise, or while something is done.
+
+        ``price``: what the price hung on that somebody agreed to; another one is not charged.
+        """
         with self._guard:
             if self._running():
                 raise NotNow(
@@ -102,10 +109,11 @@ class Worker:
             now = self._hosted.campaign().standing
             if now != at or verb not in VERBS[now.step]:
                 raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
+            _check_price(self._hosted.store, verb, at, price)
             self._stop.clear()
             self._work = Work(verb=verb, phase=at.phase, by=by, began=_now())
             self._thread = threading.Thread(
-                target=self._run, args=(verb, at, partial), name=f"discreet-{verb}", daemon=True
+                target=self._run, args=(verb, at, partial, price), name=f"discreet-{verb}", daemon=True
             )
             self._thread.start()
             return self._work
@@ -113,9 +121,10 @@ class Worker:
     def stop(self) -> None:
         """Ask the work to stop at its next step; nothing is lost."""
         with self._guard:
-            if self._running():
-                self._stop.set()
-                self._change(state="stopping")
+            self._stop.set()
+            with self._facts:  # it may end at this moment, and what has ended does not stop
+                if self._work is not None and self._work.state == "running":
+                    self._work = replace(self._work, state="stopping")
 
     def join(self, seconds: float) -> None:
         """Wait for the work to end."""
@@ -124,13 +133,15 @@ class Worker:
             thread.join(seconds)
 
     def _running(self) -> bool:
-        return self._work is not None and self._work.running
+        work, thread = self._work, self._thread
+        return work is not None and work.running and thread is not None and thread.is_alive()
 
-    def _run(self, verb: Verb, at: Standing, partial: bool) -> None:
+    def _run(self, verb: Verb, at: Standing, partial: bool, price: Price | None) -> None:
         try:
             campaign = self._hosted.opened()
             campaign.watch = self._watch
             self._watch("beginning", 0, 0)
+            _check_price(campaign.store, verb, at, price)  # of the plan that is loaded now; the verb refuses another
             _do(campaign, verb, at, partial=partial)
             ended: State = "done"
             error = None
@@ -164,6 +175,19 @@ def _do(campaign: Campaign, verb: Verb, at: Standing, *, partial: bool) -> None:
         campaign.train(partial=partial)
 
 
+def price_of(store: CampaignStore) -> Price:
+    """What the price of the next step hangs on: the head of the ledger, and how often the plan was changed."""
+    with ledger_of(store) as ledger:
+        return ledger.head, len(replannings(store.transitions()))
+
+
+def _check_price(store: CampaignStore, verb: Verb, at: Standing, agreed: Price | None) -> None:
+    if agreed is not None and price_of(store) != agreed:
+        raise NotNow(
+            _asked(verb, at.phase), "it was re-planned or charged since its price was shown", "Confirm it again"
+        )
+
+
 def _asked(verb: Verb, phase: int) -> str:
     return f"asking the query of phase {phase}" if verb == "ask" else f"training phase {phase}"
 
@@ -180,6 +204,7 @@ class Confirmation:
     by: str
     verb: Verb
     at: Standing
+    price: Price
     partial: bool
 
 

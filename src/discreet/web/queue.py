@@ -13,10 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from discreet.campaign import Campaign
-from discreet.errors import BadInput
+from discreet.errors import BadInput, NotNow, PoolChanged
 from discreet.records import Answer, Question, Value
 from discreet.web.access import Visitor
 from discreet.web.showing import View, is_picture, picture_of, view_of
+
+ENOUGH = "You were shown as many records as one person may see here. Thank you."
+CHANGED = "The record of the next question was changed since it was enrolled. Tell the owner."
 
 
 class NoSuchQuestion(BadInput):
@@ -60,6 +63,15 @@ class Queue:
         campaign = self.visitor.campaign
         found = campaign.next_for(self.annotator)
         return None if found is None else self._sheet(campaign, found)
+
+    def following(self) -> tuple[Sheet | None, str]:
+        """The same after an answer, which is stored whatever comes now: no question then, and why."""
+        try:
+            return self.upcoming(), ""
+        except NotNow:
+            return None, ENOUGH
+        except PoolChanged:
+            return None, CHANGED
 
     def sheet(self, question_id: str) -> Sheet:
         """A question that was assigned before, with what was said to it."""

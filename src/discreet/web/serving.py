@@ -30,7 +30,8 @@ class Listening:
     """Where, and how browsers come to it.
 
     public_names     what browsers call it, if not by its address
-    trusted_proxy    the address of a proxy that speaks TLS and says who asked; nobody else's word is taken
+    trusted_proxy    the address of a proxy that speaks TLS and says who asked; nobody else's word is taken. Several
+                     are separated by commas
     certificate, key of TLS here
     """
 
@@ -45,6 +46,12 @@ class Listening:
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise BadInput(_ASKED, "a certificate and its key go together", "Give both, or neither")
+        if self.trusted_proxy is not None and not _are_addresses(self.trusted_proxy):
+            raise BadInput(
+                "serving behind a proxy",
+                "--trusted-proxy is no address, so that anybody's word could be taken about who asks, and how",
+                "Give the address the proxy comes from, such as 127.0.0.1; several with commas",
+            )
         here = is_loopback(self.host)
         if self.anonymous and (not here or self.public_names or self.trusted_proxy):
             raise BadInput(
@@ -76,6 +83,13 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _are_addresses(given: str) -> bool:
+    try:
+        return all(ipaddress.ip_address(one.strip()) for one in given.split(","))
     except ValueError:
         return False
 

@@ -1,7 +1,8 @@
-// Keys press the buttons that name them. One answer at a time: while one is on its way, keys do nothing, so that a
-// second key never answers the question before it.
+// Keys press the buttons that name them. One answer at a time: while one is on its way, and until the next record is
+// there to be seen, keys and clicks do nothing, so that a second one never answers a question that nobody saw.
 "use strict";
 (() => {
+  const PAUSE = 150; // milliseconds: longer than a key bounces, and little for who labels fast
   let busy = false;
   const trouble = () => document.getElementById("trouble");
 
@@ -23,8 +24,33 @@
     found.click();
   });
 
+  document.addEventListener("click", (event) => {
+    const found = event.target.closest("#task button, #task label");
+    const second = event.detail > 1 && found !== null && found.tagName === "BUTTON"; // of a double click
+    if (found === null || !(busy || second)) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true);
+
+  const settle = () => {
+    const task = document.getElementById("task");
+    if (task === null) return;
+    busy = true;
+    task.setAttribute("aria-busy", "true");
+    const picture = task.querySelector(".record img");
+    const drawn = picture === null || picture.complete ? null : new Promise((done) => {
+      for (const name of ["load", "error"]) picture.addEventListener(name, done, { once: true });
+    });
+    Promise.all([drawn, new Promise((done) => setTimeout(done, PAUSE))]).then(() => {
+      if (!task.isConnected) return;
+      busy = false;
+      task.removeAttribute("aria-busy");
+    });
+  };
+  settle();
+
   document.addEventListener("htmx:beforeRequest", () => { busy = true; trouble().hidden = true; });
-  document.addEventListener("htmx:afterSettle", () => { busy = false; });
+  document.addEventListener("htmx:afterSettle", settle);
   const failed = (words) => () => {
     busy = false;
     trouble().textContent = words;
