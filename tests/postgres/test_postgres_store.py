@@ -407,4 +407,4 @@ def test_writers_without_the_lock_of_their_campaign_are_caught(url, tmp_path, mo
     """What the contract's turns would find: two who end one log at once."""
     monkeypatch.setattr(Select, "with_for_update", lambda self, **_: self)
     with pytest.raises(AssertionError, match="two processes"):
-        check_turns(lambda: open_storage(url, directory=tmp_path), each=40)
+        check_turns(lambda: open_storage(url, directory=tmp_path), each=400)
