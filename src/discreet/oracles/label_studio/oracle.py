@@ -122,6 +122,7 @@ class LabelStudioOracle:
         project = self._project() if not wanted else self._project_or_new()
         if project is None:
             return Pushed(project=None)
+        self._give_way(project)
         self._asked |= wanted
         tasks = self._server.tasks(project.id)
         there, tidied = self._tidied(tasks)
@@ -202,8 +203,24 @@ class LabelStudioOracle:
         """The project that was named, or the oldest one with the mark."""
         if self._number is not None:
             return self._fitting(self._server.project(self._number))
-        found = [one for one in self._server.projects() if self._mark in one.description]
-        return self._fitting(min(found, key=lambda one: one.id)) if found else None
+        found = self._marked()
+        return self._fitting(found[0]) if found else None
+
+    def _marked(self) -> list[Project]:
+        """Projects with the mark, the oldest first."""
+        return sorted((one for one in self._server.projects() if self._mark in one.description), key=lambda one: one.id)
+
+    def _give_way(self, kept: Project) -> None:
+        """Delete younger projects with the mark in which nobody worked: of processes that did not see one another."""
+        for one in self._marked() if self._number is None else []:
+            if one.id > kept.id and self._untouched(one):
+                self._server.delete_project(one.id)
+
+    def _untouched(self, project: Project) -> bool:
+        try:
+            return not any(task.annotations or task.drafts for task in self._server.tasks(project.id))
+        except BadInput:  # it is gone meanwhile
+            return False
 
     def _project_or_new(self) -> Project:
         found = self._project()
