@@ -93,9 +93,9 @@ def test_oracles_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "fact"),
     [
-        ("teachers", {}, "not there yet. Choose one of simulated, files, callable"),
+        ("teachers", {}, "a recipe of its own. Choose one of simulated, files, callable"),
         ("web", {"folder": "x"}, "does not take folder"),
-        ("teachers", {"votes": 3}, "not there yet"),
+        ("teachers", {"votes": 3}, "a recipe of its own"),
         ("crystal-ball", {}, "no such oracle"),
         ("simulated", {}, "it needs labels, classes, seed"),
         ("files", {"folder": "x", "classes": CLASSES, "colour": 1}, "it does not take colour. It takes folder"),

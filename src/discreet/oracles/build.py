@@ -21,14 +21,15 @@ ORACLES: dict[str, Kinds] = {
     "web": PageOracle,
     "label-studio": LabelStudioOracle,
 }
-PLANNED = ("teachers",)
+TEACHERS = "teachers"
+"""Who answers campaigns of a recipe of their own (`discreet.recipes.teachers`), and is no oracle of others."""
 
 
 def build_oracle(name: str, **options: Any) -> Oracle:
     """The oracle called ``name``; ``options`` are its own arguments."""
     there = ", ".join(ORACLES)
     if name not in ORACLES:
-        fact = "it is planned, and not there yet" if name in PLANNED else "there is no such oracle"
+        fact = "it answers in a recipe of its own" if name == TEACHERS else "there is no such oracle"
         raise BadInput(f"the oracle {name}", fact, f"Choose one of {there}")
     kind = ORACLES[name]
     takes = inspect.signature(kind).parameters

@@ -23,7 +23,7 @@ def new_recipe(config: CampaignConfig, pool: Pool, plan: Plan | None) -> Wired:
     """With its plan. ``plan``: of a private pool."""
     name = config.recipe.name
     if name not in ("private-pool", "public-data"):
-        raise config.error("recipe.name", "it is planned, and not there yet", "Use private-pool or public-data")
+        raise config.error("recipe.name", "its file has another form", "Use private-pool or public-data")
     inputs = inputs_of(config, pool)
     if name == "public-data":
         return PublicData(config=config, plan=public_plan_of(config), inputs=inputs)
