@@ -9,7 +9,7 @@ A question that waits for this annotator's answer comes first, then new ones, in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -26,16 +26,24 @@ Conditions = list[ColumnElement[bool]]
 
 @steady
 def next_question(
-    scope: Scope, person: str, *, places: int, most: int | None, hold: timedelta, enough: str
+    scope: Scope,
+    person: str,
+    *,
+    places: int,
+    most: int | None,
+    hold: timedelta,
+    enough: str,
+    besides: Collection[str] = (),
 ) -> Question | None:
     """The one that waits for ``person``, or else a new one, which is stored as shown; None if there is none.
 
     places   people who answer a question; somebody who was shown it holds one for ``hold``
     most     questions that one person is shown; `NotNow` if there would be more
     enough   the annotator whose answer alone closes a question: labels that were there before
+    besides  questions that are passed over
     """
     check_text(person, "an annotator's name")
-    waiting = _open(scope, person, places, enough)
+    waiting = [*_open(scope, person, places, enough), questions.c.id.not_in(list(besides))]
     shown = questions.c.id.in_(_shown_to(scope, person))
     with scope.reading("reading the questions") as connection:
         found = _first(connection, [*waiting, shown])
@@ -55,23 +63,51 @@ def next_question(
 
 
 @steady
-def left(scope: Scope, person: str, *, places: int, enough: str) -> tuple[int, int]:
-    """How many questions a person answered, and how many are open that they did not answer."""
+def left(scope: Scope, person: str, *, places: int, enough: str, most: int | None) -> tuple[int, int]:
+    """How many questions a person answered, and how many they can be shown yet, at most.
+
+    The second is what was asked and they did not answer, within their cap: it does not fall when others answer, for
+    what others do is not theirs to know. When nothing is open to them any more it is 0, as they would see anyway.
+    """
     mine = select(func.count(answers.c.question.distinct())).where(scope.rows(answers), answers.c.annotator == person)
-    wanted = _from(select(func.count())).where(*_open(scope, person, places, enough))
+    unsaid = _unsaid(scope, person, enough)
+    wanted = _from(select(func.count())).where(*unsaid)
+    waiting = wanted.where(questions.c.id.in_(_shown_to(scope, person)))
     with scope.reading("reading the questions") as connection:
-        return connection.scalar(mine) or 0, connection.scalar(wanted) or 0
+        answered = connection.scalar(mine) or 0
+        if _first(connection, _open(scope, person, places, enough)) is None:
+            return answered, 0
+        found = connection.scalar(wanted) or 0
+        if most is not None:
+            room = most - _shown_count(connection, scope, person)
+            found = min(found, max(0, room) + (connection.scalar(waiting) or 0))
+        return answered, found
 
 
-def _open(scope: Scope, person: str, places: int, enough: str) -> Conditions:
-    """Fewer people than wanted have answered, this one has not, and the record was not withdrawn."""
+def waiting_questions(scope: Scope, *, places: int, enough: str) -> list[Question]:
+    """Open questions that somebody was shown and has not answered, in the order in which they are shown."""
+    theirs = exists().where(_same(answers.c), answers.c.annotator == exposures.c.audience)
+    held = exists().where(_same(exposures.c), exposures.c.kind == PERSON, ~theirs.correlate(questions, exposures))
     said = select(func.count(answers.c.annotator.distinct())).where(_same(answers.c)).scalar_subquery()
+    told = ~exists().where(_same(answers.c), answers.c.annotator == enough)
+    wanted = _questions().where(scope.rows(questions), records.c.withdrawn.is_(None), told, said < places, held)
+    with scope.reading("reading the questions") as connection:
+        return [_question(row) for row in connection.execute(wanted)]
+
+
+def _unsaid(scope: Scope, person: str, enough: str) -> Conditions:
+    """This person has not answered, and the record was not withdrawn."""
     return [
         scope.rows(questions),
         records.c.withdrawn.is_(None),
         ~exists().where(_same(answers.c), answers.c.annotator.in_([person, enough])),
-        said < places,
     ]
+
+
+def _open(scope: Scope, person: str, places: int, enough: str) -> Conditions:
+    """Likewise, and fewer people than wanted have answered."""
+    said = select(func.count(answers.c.annotator.distinct())).where(_same(answers.c)).scalar_subquery()
+    return [*_unsaid(scope, person, enough), said < places]
 
 
 def _shown_to(scope: Scope, person: str) -> Select[tuple[Any]]:
@@ -102,16 +138,28 @@ def _from(wanted: Select[Any]) -> Select[Any]:
 
 
 def _first(connection: Connection, conditions: Sequence[ColumnElement[bool]]) -> Question | None:
+    row = connection.execute(_questions().where(*conditions).limit(1)).first()
+    return None if row is None else _question(row)
+
+
+def _questions() -> Select[Any]:
     wanted = _from(select(questions.c.id, questions.c.record, questions.c.phase, questions.c.place))
-    row = connection.execute(wanted.where(*conditions).order_by(questions.c.phase, questions.c.place).limit(1)).first()
-    return None if row is None else Question(id=row.id, record=row.record, phase=row.phase, place=row.place)
+    return wanted.order_by(questions.c.phase, questions.c.place)
+
+
+def _question(row: Any) -> Question:
+    return Question(id=row.id, record=row.record, phase=row.phase, place=row.place)
+
+
+def _shown_count(connection: Connection, scope: Scope, person: str) -> int:
+    mine = scope.rows(exposures), exposures.c.kind == PERSON, exposures.c.audience == person
+    return connection.scalar(select(func.count()).where(*mine)) or 0
 
 
 def _check_cap(connection: Connection, scope: Scope, person: str, most: int | None) -> None:
     if most is None:
         return
-    mine = scope.rows(exposures), exposures.c.kind == PERSON, exposures.c.audience == person
-    shown = connection.scalar(select(func.count()).where(*mine)) or 0
+    shown = _shown_count(connection, scope, person)
     if shown >= most:
         raise NotNow(
             f"showing {person} more questions",
