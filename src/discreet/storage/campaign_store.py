@@ -188,6 +188,10 @@ class CampaignStore:
         """How many questions an annotator answered, and how many they can be shown yet at most, whatever others do."""
         return queues.left(self._scope, person, places=places, enough=enough, most=most)
 
+    def assigned(self, person: str, question_id: str) -> Question | None:
+        """A question that was assigned to an annotator, which is stored before they see it, and is not withdrawn."""
+        return queues.assigned(self._scope, person, question_id)
+
     def waiting_questions(self, *, places: int, enough: str) -> list[Question]:
         """Open questions that somebody was shown and has not answered."""
         return queues.waiting_questions(self._scope, places=places, enough=enough)

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, se
 from discreet.errors import NotNow
 from discreet.records import PERSON, Question
 from discreet.storage.forms import check_text, now, stamp
-from discreet.storage.scope import Scope, steady
+from discreet.storage.scope import CHUNK, Scope, chunks, steady
 from discreet.storage.tables import answers, exposures, questions, records
 
 Conditions = list[ColumnElement[bool]]
@@ -44,13 +44,12 @@ def next_question(
     """
     check_text(person, "an annotator's name")
     waiting = [*_open(scope, person, places, enough), questions.c.id.not_in(list(besides))]
-    shown = questions.c.id.in_(_shown_to(scope, person))
     with scope.reading("reading the questions") as connection:
-        found = _first(connection, [*waiting, shown])
+        found = _first_shown(connection, scope, person, enough, waiting)
     if found is not None:
         return found
     with scope.writing("storing who is shown what") as connection:
-        found = _first(connection, [*waiting, shown])
+        found = _first_shown(connection, scope, person, enough, waiting)
         if found is not None:  # another page of the same person was faster
             return found
         free = _places_taken(person, stamp(now() - hold)) < places
@@ -69,21 +68,39 @@ def left(scope: Scope, person: str, *, places: int, enough: str, most: int | Non
     The second is what was asked and they did not answer, within their cap: it does not fall when others answer, for
     what others do is not theirs to know. When nothing is open to them any more it is 0, as they would see anyway.
     """
-    mine = select(func.count(answers.c.question.distinct())).where(scope.rows(answers), answers.c.annotator == person)
-    unsaid = _unsaid(scope, person, enough)
-    wanted = _from(select(func.count())).where(*unsaid)
-    waiting = wanted.where(questions.c.id.in_(_shown_to(scope, person)))
+    told = select(func.count(answers.c.question.distinct())).where(scope.rows(answers))
+    asked = select(func.count()).select_from(questions).where(scope.rows(questions))
     with scope.reading("reading the questions") as connection:
-        answered = connection.scalar(mine) or 0
+        answered = connection.scalar(told.where(answers.c.annotator == person)) or 0
         if _first(connection, _open(scope, person, places, enough)) is None:
             return answered, 0
-        found = connection.scalar(wanted) or 0
+        # what was asked, less what is said, less what is withdrawn: each is counted by an index
+        found = (connection.scalar(asked) or 0) - _withdrawn(connection, scope, person, enough)
+        found -= connection.scalar(told.where(answers.c.annotator.in_([person, enough]))) or 0
         if most is not None:
             room = most - _shown_count(connection, scope, person)
-            found = min(found, max(0, room) + (connection.scalar(waiting) or 0))
+            found = min(found, max(0, room) + len(_unanswered(connection, scope, person, enough)))
         return answered, found
 
 
+def _withdrawn(connection: Connection, scope: Scope, person: str, enough: str) -> int:
+    """Questions about withdrawn records that are not among those that are said. Mostly no record is withdrawn."""
+    gone = connection.scalars(select(records.c.id).where(scope.rows(records), records.c.withdrawn.is_not(None)))
+    unsaid = select(func.count()).where(scope.rows(questions), _not_said_by(person, enough))
+    return sum(connection.scalar(unsaid.where(questions.c.record.in_(ids))) or 0 for ids in chunks(list(gone), CHUNK))
+
+
+@steady
+def assigned(scope: Scope, person: str, question_id: str) -> Question | None:
+    """A question that was assigned to ``person`` and whose record was not withdrawn; None: there is none for them."""
+    mine = exists().where(_same(exposures.c), exposures.c.kind == PERSON, exposures.c.audience == person)
+    with scope.reading("reading a question") as connection:
+        return _first(
+            connection, [scope.rows(questions), questions.c.id == question_id, records.c.withdrawn.is_(None), mine]
+        )
+
+
+@steady
 def waiting_questions(scope: Scope, *, places: int, enough: str) -> list[Question]:
     """Open questions that somebody was shown and has not answered, in the order in which they are shown."""
     theirs = exists().where(_same(answers.c), answers.c.annotator == exposures.c.audience)
@@ -95,25 +112,36 @@ def waiting_questions(scope: Scope, *, places: int, enough: str) -> list[Questio
         return [_question(row) for row in connection.execute(wanted)]
 
 
-def _unsaid(scope: Scope, person: str, enough: str) -> Conditions:
-    """This person has not answered, and the record was not withdrawn."""
-    return [
-        scope.rows(questions),
-        records.c.withdrawn.is_(None),
-        ~exists().where(_same(answers.c), answers.c.annotator.in_([person, enough])),
-    ]
-
-
 def _open(scope: Scope, person: str, places: int, enough: str) -> Conditions:
-    """Likewise, and fewer people than wanted have answered."""
+    """Fewer people than wanted have answered, this one has not, and the record was not withdrawn."""
     said = select(func.count(answers.c.annotator.distinct())).where(_same(answers.c)).scalar_subquery()
-    return [*_unsaid(scope, person, enough), said < places]
+    return [scope.rows(questions), records.c.withdrawn.is_(None), _not_said_by(person, enough), said < places]
 
 
-def _shown_to(scope: Scope, person: str) -> Select[tuple[Any]]:
-    """What this person was shown: looked through first, for it is little."""
+def _not_said_by(person: str, enough: str) -> ColumnElement[bool]:
+    return ~exists().where(_same(answers.c), answers.c.annotator.in_([person, enough]))
+
+
+def _unanswered(connection: Connection, scope: Scope, person: str, enough: str) -> list[str]:
+    """Questions that this person was shown and has not answered: few, and found without looking at the others."""
+    said = exists().where(
+        *(answers.c.campaign == exposures.c.campaign, answers.c.question == exposures.c.question),
+        answers.c.annotator.in_([person, enough]),
+    )
     mine = scope.rows(exposures), exposures.c.kind == PERSON, exposures.c.audience == person
-    return select(exposures.c.question).where(*mine)
+    return list(connection.scalars(select(exposures.c.question).where(*mine, ~said)))
+
+
+def _first_shown(
+    connection: Connection, scope: Scope, person: str, enough: str, conditions: Conditions
+) -> Question | None:
+    """The first of those that this person was shown and has not answered."""
+    found = [
+        one
+        for names in chunks(_unanswered(connection, scope, person, enough), CHUNK)
+        if (one := _first(connection, [*conditions, questions.c.id.in_(names)])) is not None
+    ]
+    return min(found, key=lambda one: (one.phase, one.place), default=None)
 
 
 def _places_taken(person: str, since: str) -> ColumnElement[int]:

@@ -115,10 +115,7 @@ class Queue:
             return picture_of(campaign.pool, question.record)
 
     def _mine(self, campaign: Campaign, question_id: str) -> Question:
-        store = campaign.store
-        if not store.was_shown(question_id, self.annotator) or question_id in campaign.withdrawn_questions():
-            raise NoSuchQuestion
-        question = store.question(question_id)
+        question = campaign.store.assigned(self.annotator, question_id)
         if question is None:
             raise NoSuchQuestion
         return question
