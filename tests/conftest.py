@@ -43,6 +43,7 @@ THOROUGH = (
     "report/test_campaign_report.py",
     "selectors/test_hidden_attack.py",
     "selectors/test_selection_attack.py",
+    "storage/test_abandoning.py",
     "storage/test_storage_contract.py",
     "storage/test_storage_kills.py",
     "stream/test_stream_attack.py",

@@ -3,7 +3,7 @@
 import pytest
 from loop_parts import campaign_in
 
-from discreet.campaign.campaign import HOLD
+from discreet.campaign.annotators import HOLD
 from discreet.campaign.running import audience_of, run
 from discreet.errors import BadInput, NotNow, StoreUnavailable
 from discreet.records import HANDED_OUT, PERSON, PROGRAM, Answer

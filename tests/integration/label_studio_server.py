@@ -32,8 +32,9 @@ ENVIRONMENT = {
 class LabelStudio:
     """On 127.0.0.1. Stopped and started again it has the same data and address."""
 
-    def __init__(self, data, program=None):
+    def __init__(self, data, program=None, environment=None):
         self.data, self.program = Path(data), program or PLACE / "venv/bin/label-studio"
+        self._environment = os.environ | ENVIRONMENT | {"LABEL_STUDIO_BASE_DATA_DIR": str(data)} | (environment or {})
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -47,7 +48,7 @@ class LabelStudio:
         with (self.data / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [str(self.program), "start", *options, "--data-dir", str(self.data)],
-                env=os.environ | ENVIRONMENT | {"LABEL_STUDIO_BASE_DATA_DIR": str(self.data)},
+                env=self._environment,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -81,14 +82,14 @@ class LabelStudio:
             self._process = None
 
 
-def copied(place):
+def copied(place, **options):
     """A server with data of its own, as the template has it."""
     if not (PLACE / ".installed").exists():
         import pytest
 
         pytest.fail("there is no Label Studio: make label-studio builds it")
     shutil.copytree(PLACE / "template", place)
-    return LabelStudio(place)
+    return LabelStudio(place, **options)
 
 
 def build():

@@ -11,7 +11,7 @@ from discreet.privacy.events import Laplace
 from discreet.privacy.ledger import Ledger, adaptive
 from discreet.records import Answer, Question, Shown
 from discreet.storage import copying, moves, open_storage, tables
-from discreet.storage.copying import abandon_move, copy_campaign
+from discreet.storage.copying import copy_campaign
 
 ASKED = [Question(id=f"q{place}", record=f"r{place}", phase=0, place=place) for place in range(3)]
 
@@ -116,6 +116,55 @@ def test_a_backup_is_read_and_nothing_else(old, new):
         copy_campaign(new, open_storage(new.path.with_name("third.db")), "scans")
 
 
+@pytest.mark.parametrize("after", [False, True])
+def test_the_same_command_finishes_a_backup_of_several(old, tmp_path, monkeypatch, after):
+    """Cut off before the second one is stored, or before it is compared."""
+    filled(old, "second")
+    real = copying._stored
+
+    def dying(store, *args, **kwargs):
+        found = real(store, *args, **kwargs) if store.name == "scans" or after else None
+        if store.name == "second":
+            raise Killed
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copying, "_stored", dying)
+        with pytest.raises(Killed):
+            run("copy", old.path, tmp_path / "backup.db", "--backup")
+    done = run("copy", old.path, tmp_path / "backup.db", "--backup")["campaigns"]
+    assert [(one["name"], one["made_before"], one["behind"]) for one in done] == [
+        ("scans", True, False),
+        ("second", after, False),
+    ]
+    assert done[0]["digest"] != done[1]["digest"]
+    with open_storage(tmp_path / "backup.db") as backup:
+        assert seen(backup.load("second")) == seen(old.load("second"))
+        check_takes_nothing(backup.load("second"), "backup")
+
+
+def test_a_backup_of_a_campaign_that_went_on_is_left_as_it_was_and_said(old, tmp_path):
+    place = tmp_path / "backup.db"
+    run("copy", old.path, place, "--backup")
+    before = seen(old.load("scans"))
+    assert spends(old.load("scans")) == 1
+    filled(old, "second")
+    done = CliRunner().invoke(app, ["storage", "copy", str(old.path), str(place), "--backup"])
+    assert (done.exit_code, "older than the campaign" in done.stdout) == (1, True)
+    with open_storage(place) as backup:
+        assert seen(backup.load("scans")) == before
+        assert backup.campaigns() == ["scans", "second"], "the others are backed up"
+
+
+def test_a_backup_that_was_changed_is_not_taken_for_one(old, new):
+    copy_campaign(old, new, "scans", backup=True)
+    lines = tables.ledger_lines
+    with new._database.writing("breaking it") as connection:
+        connection.execute(lines.update().where(lines.c.position == 1).values(line=b"{}\n"))
+    with pytest.raises(InvalidStore, match="beginning"):
+        copy_campaign(old, new, "scans", backup=True)
+
+
 def test_a_campaign_that_is_there_is_not_replaced(old, new):
     new.create("scans", config={}, simulation=True)
     with pytest.raises(CampaignExists, match="of this name"):
@@ -195,85 +244,6 @@ def test_the_same_command_finishes_a_move_of_several(old, tmp_path, monkeypatch)
     done = run("copy", old.path, tmp_path / "new.db")["campaigns"]
     assert [(one["name"], one["moved_before"]) for one in done] == [("scans", True), ("second", False)]
     assert [one["state"] for one in run("show", tmp_path / "new.db")["campaigns"]] == ["in use", "in use"]
-
-
-@pytest.mark.parametrize("step", ["_copy_directory", "_stored"])
-def test_a_move_that_is_taken_back_leaves_no_key_of_a_step(old, new, monkeypatch, step):
-    real = getattr(copying, step)
-
-    def dying(*args, **kwargs):
-        real(*args, **kwargs)
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(copying, step, dying)
-        with pytest.raises(Killed):
-            copy_campaign(old, new, "scans")
-    assert list(new.home.rglob("phase-*"))
-    assert abandon_move(old, new, "scans")
-    assert not list(new.home.rglob("phase-*"))
-    assert list(old.home.rglob("phase-*"))
-
-
-def test_who_dies_taking_a_move_back_may_still_finish_it(old, new, monkeypatch):
-    """The target's keys of a step are gone by then; they are copied again before the source's are destroyed."""
-    before = seen(old.load("scans"))
-
-    def dying(*args, **kwargs):
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(moves, "leave", dying)
-        with pytest.raises(Killed):
-            copy_campaign(old, new, "scans")
-        patch.setattr(moves, "delete", dying)
-        with pytest.raises(Killed):
-            abandon_move(old, new, "scans")
-    assert not list(new.home.rglob("phase-*"))
-    copy_campaign(old, new, "scans")
-    check_moved(old, new, before)
-
-
-@pytest.mark.parametrize("step", ["_stored", "_compared"])
-def test_a_move_that_was_cut_off_is_taken_back(old, new, monkeypatch, step):
-    real = getattr(copying, step)
-
-    def dying(*args, **kwargs):
-        real(*args, **kwargs)
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(copying, step, dying)
-        with pytest.raises(Killed):
-            copy_campaign(old, new, "scans")
-    check_takes_nothing(old.load("scans"), "being moved")
-    with pytest.raises(StoreUnavailable, match="not finished"):
-        new.load("scans")
-    assert abandon_move(old, new, "scans")
-    assert spends(old.load("scans")) == 1
-    assert new.campaigns() == ["other"]
-    assert not abandon_move(old, new, "scans")
-    before = seen(old.load("scans"))
-    copy_campaign(old, new, "scans")
-    assert seen(new.load("scans")) == before
-    with pytest.raises(StoreUnavailable, match="was moved"):
-        abandon_move(old, None, "scans")
-
-
-def test_a_finisher_whose_move_was_taken_back_ends_nothing(old, new, monkeypatch):
-    """Abandoned between the comparison and the end: the source goes on, and the target never takes a charge."""
-    real = moves.leave
-
-    def late(scope, token):
-        moves.abandon(scope, None)
-        real(scope, token)
-
-    monkeypatch.setattr(moves, "leave", late)
-    with pytest.raises(StoreUnavailable, match="taken back"):
-        copy_campaign(old, new, "scans")
-    assert spends(old.load("scans")) == 1
-    with pytest.raises(StoreUnavailable, match="not finished"):
-        new.load("scans")
 
 
 def test_a_copy_that_differs_is_found(old, new, monkeypatch):

@@ -165,7 +165,7 @@ def test_an_answer_was_taken_although_the_next_record_was_changed(house, monkeyp
     monkeypatch.setattr(RefusingCampaign, "_check_records", changed)
     sent = browser.post("/label/answer", data=fields(page) | {"value": "0"}, headers=HTMX)
     assert sent.status_code == 200
-    assert "was changed since it was enrolled" in sent.text
+    assert "were changed since they were enrolled" in sent.text
     sent = program.post(f"/api/v1/questions/{question}/answer", json={"value": "a"})
     assert (sent.status_code, sent.json()["question"]) == (200, None)
     assert len(house.campaign.store.answers()) == 2

@@ -6,17 +6,27 @@ import time
 import pytest
 from web_parts import House, written
 
+from discreet.campaign.sealed_steps import ledger_of
 from discreet.privacy.certificate.verification import verify_certificate
+from discreet.privacy.ledger import Why
 from discreet.records import Answer
+from discreet.web.owner_work import Worker
 
 GETS = ("status", "progress", "certificate", "verification", "report", "exposures", "exposures.csv")
 POSTS = ("ask", "train", "stop")
 HERE = "/api/v1/owner"
+PRICE = "0" * 64
 
 
 @pytest.fixture
 def fresh(tmp_path):
     return House(written(tmp_path, oracle="per_question = 2"))
+
+
+def begun(program, verb, phase, **more):
+    """As somebody who agrees to what they are shown."""
+    price = program.get(f"{HERE}/status").json()["price"]
+    return program.post(f"{HERE}/{verb}", json={"phase": phase, "price": price} | more)
 
 
 def waited(program, seconds=120):
@@ -43,12 +53,12 @@ def test_a_session_of_a_page_does_not_open_it(fresh):
 def test_a_phase_by_programs(fresh):
     owner = fresh.program("olga")
     assert owner.get(f"{HERE}/progress").json()["state"] == "idle"
-    begun = owner.post(f"{HERE}/ask", json={"phase": 0})
-    assert begun.status_code == 202
-    assert (begun.json()["verb"], begun.json()["phase"]) == ("ask", 0)
+    work = begun(owner, "ask", 0)
+    assert work.status_code == 202
+    assert (work.json()["verb"], work.json()["phase"]) == ("ask", 0)
     assert waited(owner)["state"] == "done"
     assert fresh.campaign.exposures() == [], "nobody was shown anything by it"
-    assert owner.post(f"{HERE}/ask", json={"phase": 0}).status_code == 409  # asked is asked
+    assert begun(owner, "ask", 0).status_code == 409  # asked is asked
     for name in ("ada", "bo"):
         program = fresh.program(name)
         found = program.post("/api/v1/next").json()
@@ -61,8 +71,8 @@ def test_a_phase_by_programs(fresh):
     assert status["agreement"]["raw"] == 0.5
     assert {one["name"]: one["answered"] for one in status["people"]}["bo"] == 8
     assert status["next"]["paths"][0]["trained"] > 0
-    assert owner.post(f"{HERE}/train", json={"phase": 1}).status_code == 409
-    assert owner.post(f"{HERE}/train", json={"phase": 0}).status_code == 202
+    assert begun(owner, "train", 1).status_code == 409
+    assert begun(owner, "train", 0).status_code == 202
     assert waited(owner)["state"] == "done"
     status = owner.get(f"{HERE}/status").json()
     assert (status["phase"], status["step"]) == (1, "ask")
@@ -79,14 +89,79 @@ def test_a_phase_by_programs(fresh):
 def test_open_questions_stop_a_training_that_does_not_say_partial(fresh):
     fresh.campaign.due()
     owner = fresh.program("olga")
-    owner.post(f"{HERE}/train", json={"phase": 0})
+    begun(owner, "train", 0)
     found = waited(owner)
     assert found["state"] == "failed"
     assert found["error"]["fact"] == "some of its questions are open"
     assert "partial" in found["error"]["remedy"]
 
 
-@pytest.mark.parametrize("body", [{}, {"phase": "0"}, {"phase": -1}, {"phase": 0, "record-7": 1}, [], "record-7"])
+def recharged(house):
+    """As another process that charged something since: the price that was shown does not hold any more."""
+    with ledger_of(house.campaign.store) as ledger:
+        line = ledger.terms.lines[0]
+        ledger.charge(event=line.event, who=line.who, why=Why(phase=0, purpose="another"))
+
+
+@pytest.mark.parametrize("verb", ["ask", "train"])
+def test_another_price_than_what_was_agreed_to_begins_nothing_and_is_told(fresh, verb):
+    if verb == "train":
+        fresh.campaign.due()
+    owner = fresh.program("olga")
+    shown = owner.get(f"{HERE}/status").json()
+    recharged(fresh)
+    before = fresh.campaign.store.sink().read()
+    sent = {"phase": 0, "price": shown["price"]} | ({"partial": True} if verb == "train" else {})
+    refused = owner.post(f"{HERE}/{verb}", json=sent)
+    assert refused.status_code == 409
+    found = refused.json()
+    assert (found["format"], found["price"] != shown["price"]) == ("discreet.error/1", True)
+    assert found["next"]["paths"][0]["now"] > shown["next"]["paths"][0]["now"]
+    assert owner.get(f"{HERE}/progress").json()["state"] == "idle"
+    assert fresh.campaign.store.sink().read() == before, "nothing was charged"
+    assert owner.post(f"{HERE}/{verb}", json=sent).status_code == 409, "it stays refused"
+    assert owner.post(f"{HERE}/{verb}", json=sent | {"price": found["price"]}).status_code == 202
+    assert waited(owner)["verb"] == verb
+
+
+def test_a_price_of_another_step_or_made_up_is_none(fresh):
+    owner = fresh.program("olga")
+    asked = owner.get(f"{HERE}/status").json()["price"]
+    assert begun(owner, "ask", 0).status_code == 202
+    assert waited(owner)["state"] == "done"
+    for price in (asked, "0" * 64):
+        refused = owner.post(f"{HERE}/train", json={"phase": 0, "price": price, "partial": True})
+        assert (refused.status_code, refused.json()["price"] != price) == (409, True)
+    assert fresh.campaign.standing.step == "answer"
+
+
+def test_a_price_that_changes_behind_the_check_is_not_charged(fresh, monkeypatch):
+    """Between the look at the price and the work's own."""
+    real = Worker.start
+
+    def late(self, *args, **kwargs):
+        recharged(fresh)
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(Worker, "start", late)
+    owner = fresh.program("olga")
+    assert begun(owner, "ask", 0).status_code == 409
+    assert fresh.campaign.standing.step == "ask"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"phase": 0},
+        {"phase": "0", "price": PRICE},
+        {"phase": -1, "price": PRICE},
+        {"phase": 0, "price": PRICE, "record-7": 1},
+        {"phase": 0, "price": "record-7"},
+        [],
+        "record-7",
+    ],
+)
 def test_what_does_not_fit_is_refused_without_repeating_it(fresh, body):
     response = fresh.program("olga").post(f"{HERE}/ask", json=body)
     assert response.status_code == 422

@@ -1,11 +1,15 @@
 """Attacks on the pages and the JSON interface: nothing gets in, and nothing leaks a record."""
 
+import io
 import json
 import logging
 import re
+from urllib.parse import quote
 
+import numpy as np
 import pytest
-from web_parts import fields, hidden
+from PIL import Image
+from web_parts import House, fields, hidden, written
 
 from discreet.web.access import PUBLIC
 from discreet.web.attempts import MOST
@@ -326,3 +330,63 @@ def test_owners_hear_why_and_annotators_that(house):
         "format": "discreet.error/1",
         "error": "there is no such question for you",
     }
+
+
+NAMES = (
+    "x..%2f..%2fsecret.png",
+    "%2e%2e%2fsecret.png",
+    "x\\..\\..\\secret.png",
+    "<img src=x onerror=alert(1)>.png",
+    "' or 1=1 --.png",
+    "{{ 7 * 7 }}.png",
+    "a\nSet-Cookie: x=1.png",
+    "patient Mustermann.png",
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Pictures whose names would like to be paths, tags, statements or headers; one file is no picture at all."""
+    (tmp_path / "scans").mkdir()
+    (tmp_path / "secret.png").write_bytes(b"root: not a record")
+    for copy in ("", "1", "2", "3", "4"):  # four records of the pool are not asked about
+        for place, name in enumerate(NAMES):
+            pixels = np.full((8, 8), 20 * place, dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "scans" / name.replace(".png", f"{copy}.png"), format="PNG")
+        (tmp_path / "scans" / f"link{copy}.png").symlink_to(tmp_path / "secret.png")
+    pool = '[pool]\npath = "scans"\nkind = "images"\nshape = [8, 8]'
+    size = 5 * (len(NAMES) + 1)
+    house = House(written(tmp_path, pool=pool, size=size, initial=size - 4))
+    house.campaign.due()
+    return house
+
+
+def test_names_of_picture_files_name_nothing_and_are_seen_by_nobody(folder, caplog):
+    caplog.set_level(0)
+    program, browser, shades = folder.program("ada"), folder.browser("ada"), set()
+    asked = program.post("/api/v1/next").json()
+    texts = []
+    while asked["question"]:
+        one = asked["question"]
+        texts += [json.dumps(asked), *([browser.get("/label").text] if len(texts) < 20 else [])]
+        if one["kind"] == "picture":
+            found = program.get(one["picture"])
+            shades.add(np.asarray(Image.open(io.BytesIO(found.content))).flat[0])
+            texts.append(str(found.headers))
+        else:
+            assert one["kind"] == "broken"
+            refused = program.get(f"/api/v1/questions/{one['id']}/picture")
+            texts.append(refused.text)
+        asked = program.post(f"/api/v1/questions/{one['id']}/answer", json={"value": "a"}).json()
+    log = "\n".join(one.getMessage() for one in caplog.records if one.name.startswith("discreet"))
+    assert "/picture 200" in log
+    assert shades >= {20 * place for place in range(len(NAMES))}, "all of them were shown"
+    for word in ("secret", "onerror", "1=1", "7 * 7", "Set-Cookie: x", "Mustermann", "link.png", "link1", "root:"):
+        assert word not in "\n".join(texts) + log, word
+    for name in (*NAMES, "../secret.png", "..%2fsecret.png", "%2e%2e%2f%2e%2e%2fsecret.png", "link.png"):
+        for path in (f"/label/picture/{name}", f"/api/v1/questions/{name}/picture", f"/static/{name}"):
+            client = program if path.startswith("/api") else browser
+            response = client.get(quote(path, safe="/%"))
+            assert response.status_code in (400, 404, 405, 422), (path, response.status_code)
+            assert b"PNG" not in response.content
+            assert b"root:" not in response.content

@@ -119,12 +119,16 @@ class House:
     """What is served, and the tokens of those who may come: an owner, and three annotators."""
 
     def __init__(self, path, **hosting):
-        self.path = path
+        self.path, self._hosting = path, {"names": frozenset({"127.0.0.1"})} | hosting
         self.campaign = create(read_campaign(path))
-        self.hosted = Hosted(lambda: load(read_campaign(path)))
-        self.app = create_app(Hosting(campaigns=[self.hosted], **({"names": frozenset({"127.0.0.1"})} | hosting)))
+        self.serve()
         people = {"olga": "owner", "ada": "annotator", "bo": "annotator", "cy": "annotator"}
         self.tokens = {name: self.campaign.store.users.add(name, role) for name, role in people.items()}
+
+    def serve(self):
+        """As a server that is started, or started again."""
+        self.hosted = Hosted(lambda: load(read_campaign(self.path)))
+        self.app = create_app(Hosting(campaigns=[self.hosted], **self._hosting))
 
     def client(self, **options):
         """A browser that nobody logged in."""

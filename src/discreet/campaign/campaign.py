@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from discreet.campaign.annotators import HOLD, AnnotatedCampaign
 from discreet.campaign.journal import Asked, Trained, TrainingBegun
 from discreet.campaign.question_names import named_questions, question_of
 from discreet.campaign.recipe import Answering, Desk
-from discreet.campaign.refusals import RefusingCampaign
 from discreet.campaign.replanning import Proposal, propose, replan, replannings, wish_of
 from discreet.campaign.sealed_steps import (
     ANSWER,
@@ -64,11 +64,9 @@ from discreet.storage import Told
 
 _WORK, TRUST = "working", "trust"
 _FEW = 4
-HOLD = timedelta(hours=24)
-"""How long somebody who was shown a question keeps a place among those who answer it."""
 
 
-class Campaign(RefusingCampaign):
+class Campaign(AnnotatedCampaign):
     """One campaign of a store, with its pool and recipe. Made by `create_campaign` and `load_campaign`.
 
     ``per_question``: how many people answer a question before it is closed. ``per_annotator``: the most questions that
@@ -126,21 +124,15 @@ class Campaign(RefusingCampaign):
         """A published question for one person: the one that waits for their answer, or a new one, which is stored as
         shown. No query is ever asked here: what people do on a page costs nothing. None: there is none for them now,
         or the last phase is trained, and nothing that is said would count.
+
+        A question whose record changed is passed over, and waits until the record is restored or withdrawn
+        (`changed_in_queues`); `PoolChanged` if it is the only one, or one of several.
         """
         if self.done:
             return None
         self._follow()
         self._tell_known()
-        found = self.store.next_question(
-            annotator, places=self._per_question, most=self._per_annotator, hold=HOLD, enough=IMPORTED
-        )
-        self._check_records([] if found is None else [found.record])
-        return found
-
-    def left_for(self, annotator: str) -> tuple[int, int]:
-        """How many questions somebody answered, and how many are open that they did not. Audience: annotator."""
-        answered, left = self.store.left(annotator, places=self._per_question, enough=IMPORTED)
-        return answered, 0 if self.done else left
+        return self._handed_out(annotator)
 
     def _assigned(self, annotator: str, open_now: Sequence[Question], n: int | None) -> list[Question]:
         questions = {one.id: one for one in open_now}

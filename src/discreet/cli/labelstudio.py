@@ -74,16 +74,34 @@ def sync_command(
     patience: Annotated[
         float, typer.Option(help="Seconds that the server may be away before it is given up.", min=0)
     ] = 600.0,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Listen for webhooks, and look at once when one comes. A port alone: on 127.0.0.1.",
+            show_default=False,
+        ),
+    ] = None,
+    hint_url: Annotated[
+        str | None,
+        typer.Option(help="How the server reaches that: makes its webhook, and deletes it again.", show_default=False),
+    ] = None,
+    hint_secret_file: Annotated[
+        Path | None,
+        typer.Option(help="Of a webhook that you made: what its header X-Discreet-Hint says.", show_default=False),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Push and pull, again and again, until it is interrupted. Interrupting it loses nothing. Audience: owner.
 
+    A webhook is only a hint to look: what it says is not read.
+
     Example: discreet labelstudio sync scans.toml --every 60 --until-done
     """
-    from discreet.cli.labelstudio_sync import Sync
+    from discreet.cli.labelstudio_sync import Sync, listening
 
-    with _both(config) as (campaign, oracle), going_on():
-        sync = Sync(campaign, oracle, every=every, train=train, patience=patience)
+    with _both(config) as (campaign, oracle), going_on(), listening(listen, hint_url, hint_secret_file) as heard:
+        sync = Sync(campaign, oracle, every=every, train=train, patience=patience, **heard)
         sync.run(until_done=until_done)
         left = len(campaign.open())
     form = _form("discreet.labelstudio-sync/1", campaign) | sync.counts() | {"open": left}
@@ -172,6 +190,7 @@ def pushed_form(done: PushedQuestions) -> dict[str, Any]:
         "there": done.pushed.there,
         "tidied": done.pushed.tidied,
         "removed": done.removed,
+        "beside": list(done.pushed.beside),
     }
 
 
@@ -184,6 +203,9 @@ def pushed_lines(done: PushedQuestions) -> list[str]:
         lines.append(f"{done.pushed.tidied} doubled tasks that nobody had touched were deleted")
     if done.removed:
         lines.append(f"{done.removed} tasks of withdrawn records were deleted")
+    if done.pushed.beside:
+        names = ", ".join(map(str, done.pushed.beside))
+        lines.append(f"further projects with this campaign's mark are read, too: {names}. Delete them when nobody does")
     return lines
 
 

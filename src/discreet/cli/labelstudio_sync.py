@@ -1,7 +1,8 @@
 """Pushing and pulling in turns, for as long as people label.
 
-Polling is all there is: what a look brings is everything that stands on the server, so nothing is lost when one fails.
-Webhooks there may be lost, and are not listened to.
+What a look brings is everything that stands on the server, so nothing is lost when one fails. Webhooks there are lost
+when nobody listens, and are never sent again: here one is a hint to look now, instead of after the interval, and
+nothing more (`discreet.oracles.label_studio.hints`).
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from discreet.errors import ServerUnavailable
+from discreet.errors import BadInput, DiscreetError, ServerUnavailable
 
 if TYPE_CHECKING:
     from discreet.campaign import Campaign
@@ -24,7 +26,8 @@ Told = Callable[[str], None]
 class Sync:
     """A campaign and its server, looked at ``every`` so many seconds.
 
-    ``patience``: seconds that the server may be away. ``train``: when a phase is answered.
+    ``patience``: seconds that the server may be away. ``train``: when a phase is answered. ``pause``: waits for a
+    look, may end early. ``hook``: where the server should knock, and with which secret, while this runs.
     """
 
     def __init__(
@@ -35,34 +38,47 @@ class Sync:
         every: float,
         train: bool = False,
         patience: float = 600.0,
-        pause: Callable[[float], None] = time.sleep,
+        pause: Callable[[float], object] = time.sleep,
+        hook: tuple[str, str] | None = None,
     ) -> None:
-        self._campaign, self._oracle = campaign, oracle
+        self._campaign, self._oracle, self._hook, self._hooked = campaign, oracle, hook, False
         self._every, self._train, self._patience, self._pause = every, train, patience, pause
-        self._counts = dict.fromkeys(("looks", "failed", "pushed", "new", "corrected", "trained", "refused"), 0)
+        names = ("looks", "hints", "failed", "pushed", "new", "corrected", "trained", "refused")
+        self._counts = dict.fromkeys(names, 0)
 
     def counts(self) -> dict[str, int]:
-        """What was done so far; ``refused``: questions whose label is outside the classes, at the last look."""
+        """What was done so far; ``hints``: looks that a webhook caused; ``refused``: questions whose label is outside
+        the classes, at the last look.
+        """
         return dict(self._counts)
 
     def run(self, *, until_done: bool) -> None:
         """Until every question is answered (with ``train``: until the last phase is trained), or for ever."""
+        try:
+            self._run(until_done)
+        finally:
+            if self._hook is not None and self._hooked:
+                with suppress(DiscreetError):  # the server is away: the same sync again, or remove --all, ends it
+                    self._oracle.no_hints_at(self._hook[0])
+
+    def _run(self, until_done: bool) -> None:
         away: float | None = None
         with _shown() as told:
             while True:
                 try:
                     done = self._look()
+                    self._ask_for_hints()
                     away = None
                 except ServerUnavailable:
                     away = time.monotonic() if away is None else away
                     if time.monotonic() - away >= self._patience:
                         raise
                     self._counts["failed"] += 1
-                    done = False
+                    self._hooked = done = False
                 told(self._words(away is not None))
                 if done and until_done:
                     return
-                self._pause(self._every)
+                self._counts["hints"] += self._pause(self._every) is True
 
     def _look(self) -> bool:
         """One pull, a training if it is time for it, one push; whether nothing is left to do."""
@@ -84,6 +100,11 @@ class Sync:
         counts["pushed"] += len(push(campaign, self._oracle).pushed.new)
         return False
 
+    def _ask_for_hints(self) -> None:
+        """When there is a project, once; and once more after the server was away, for it may have lost it."""
+        if self._hook is not None and not self._hooked:
+            self._hooked = self._oracle.hint_at(*self._hook)
+
     def _words(self, away: bool) -> str:
         """For the owner, who watches."""
         counts = self._counts
@@ -91,6 +112,28 @@ class Sync:
         if counts["refused"]:
             found += f", {counts['refused']} with a label outside the classes"
         return f"{found}; the server is away" if away else found
+
+
+@contextmanager
+def listening(listen: str | None, url: str | None, secret_file: Path | None) -> Iterator[dict[str, Any]]:
+    """What a `Sync` waits by, and where it lets the server knock, as three options say it."""
+    from discreet.oracles.label_studio import PATH, Hints, address_of, checked_address, read_secret
+
+    if listen is None:
+        if url is not None or secret_file is not None:
+            raise BadInput("hints of webhooks", "nobody listens for them", "Say where: --listen 8766")
+        yield {}
+        return
+    if url is None and secret_file is None:
+        raise BadInput(
+            "listening for hints",
+            "no webhook would know the secret",
+            "Name the address that the server reaches this by (--hint-url), or a secret (--hint-secret-file)",
+        )
+    secret = None if secret_file is None else read_secret(secret_file, "--hint-secret-file")
+    with Hints(address_of(listen), secret) as hints:
+        hook = None if url is None else (checked_address(url, plain_http=True) + PATH, hints.secret)
+        yield {"pause": hints.wait, "hook": hook}
 
 
 @contextmanager

@@ -78,8 +78,8 @@ def copy_command(
     as_json: JsonOption = False,
 ) -> None:
     """Move campaigns to another store, with their files and keys; hashes and the ledger's chain are compared. The old
-    store takes no charges any more: two must not spend one budget. Cut off, the same command finishes it. Audience:
-    owner.
+    store takes no charges any more: two must not spend one budget. Cut off, the same command finishes it. A backup that
+    is there is checked and left as it is; exit code 1 if its campaign has gone on since. Audience: owner.
 
     Example: discreet storage copy scans.db postgresql://annotation@db.example.org/campaigns
     """
@@ -98,6 +98,8 @@ def copy_command(
         "campaigns": done,
     }
     show(form, _said(done, backup=backup), as_json=as_json)
+    if any(one["behind"] for one in done):
+        raise typer.Exit(1)
 
 
 def _said(done: list[dict[str, Any]], *, backup: bool) -> str:
@@ -113,6 +115,8 @@ def _said(done: list[dict[str, Any]], *, backup: bool) -> str:
 def _compared(one: dict[str, Any]) -> str:
     if one["moved_before"]:
         return "was moved there before"
+    if one["behind"]:
+        return "its backup is there, and older than the campaign: for a newer one take another store"
     rows, lines = sum(one["rows"].values()), one["ledger_lines"]
     return f"{rows} rows, {one['files']} files, {lines} lines of the ledger; all hashes agree ({one['digest'][:16]})"
 
@@ -140,13 +144,19 @@ def abandon_command(
         new: Storage | None = None
         if target is not None:
             new = stores.enter_context(open_storage(target, directory=to_directory, must_exist=True))
-        back = [name for name in campaign or _moving(old) if abandon_move(old, new, name)]
+        back = [name for name in campaign or _moving(old, new) if abandon_move(old, new, name)]
     form = {"format": "discreet.storage-abandon/1", "simulation": False, "audience": "owner", "campaigns": back}
     show(form, f"goes on here: {', '.join(back)}" if back else "no move was under way", as_json=as_json)
 
 
-def _moving(storage: Storage) -> list[str]:
-    return [one["name"] for one in storage.states() if one["state"] == "moving"]
+def _moving(old: Storage, new: Storage | None) -> list[str]:
+    """Campaigns on their way; also those of which a part is left in the other store."""
+    left = {one["name"] for one in new.states() if one["state"] == "arriving"} if new is not None else set()
+    return [
+        one["name"]
+        for one in old.states()
+        if one["state"] == "moving" or (one["state"] == "in use" and one["name"] in left)
+    ]
 
 
 def _scratch(url: str) -> Path | None:

@@ -168,16 +168,33 @@ class CampaignStore:
         return shown_questions.assign(self._scope, person, open_ids, places=places, n=n, most=most, hold=hold)
 
     def next_question(
-        self, person: str, *, places: int, most: int | None, hold: timedelta, enough: str
+        self,
+        person: str,
+        *,
+        places: int,
+        most: int | None,
+        hold: timedelta,
+        enough: str,
+        besides: Collection[str] = (),
     ) -> Question | None:
         """The question that waits for an annotator, or else a new one, which is stored as shown; None if there is none.
-        ``enough``: the annotator whose answer alone closes a question.
+        ``enough``: the annotator whose answer alone closes a question. ``besides``: questions that are passed over.
         """
-        return queues.next_question(self._scope, person, places=places, most=most, hold=hold, enough=enough)
+        return queues.next_question(
+            self._scope, person, places=places, most=most, hold=hold, enough=enough, besides=besides
+        )
 
-    def left(self, person: str, *, places: int, enough: str) -> tuple[int, int]:
-        """How many questions an annotator answered, and how many are open that they did not answer."""
-        return queues.left(self._scope, person, places=places, enough=enough)
+    def left(self, person: str, *, places: int, enough: str, most: int | None = None) -> tuple[int, int]:
+        """How many questions an annotator answered, and how many they can be shown yet at most, whatever others do."""
+        return queues.left(self._scope, person, places=places, enough=enough, most=most)
+
+    def assigned(self, person: str, question_id: str) -> Question | None:
+        """A question that was assigned to an annotator, which is stored before they see it, and is not withdrawn."""
+        return queues.assigned(self._scope, person, question_id)
+
+    def waiting_questions(self, *, places: int, enough: str) -> list[Question]:
+        """Open questions that somebody was shown and has not answered."""
+        return queues.waiting_questions(self._scope, places=places, enough=enough)
 
     def was_shown(self, question_id: str, person: str) -> bool:
         """Whether a question was assigned to an annotator, which is stored before they see it."""

@@ -3,7 +3,8 @@
 Guarantee: rows are read in one state and stored in one transaction; then both stores are read again, and every table's
 hash, every file's hash and the ledger's chain must agree before anything else happens. Of a move, only then does the
 source say that it was moved, and only after that does the target take charges (`moves`). A process that dies leaves the
-source whole and the target refusing.
+source whole and the target refusing. A backup that is there is looked through and left as it is: the same again
+finishes what was cut off, and overwrites no older state.
 
 Keys and checkpoints are in the directory of a host, and go with a move; those of a step that is under way are then
 destroyed where they were. A backup has the keys that a campaign is created with, and no key of a step: it would outlive
@@ -51,13 +52,19 @@ Digests = dict[str, tuple[int, str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Copied:
-    """What was compared. Audience: owner."""
+    """What was compared. Audience: owner.
+
+    moved_before, made_before   the move, or the backup, had come to its end before
+    behind                      of a backup made before: the campaign has gone on since
+    """
 
     name: str
     id: str
     simulation: bool
     backup: bool
     moved_before: bool = False
+    made_before: bool = False
+    behind: bool = False
     rows: dict[str, int]
     files: int
     ledger_lines: int
@@ -66,8 +73,8 @@ class Copied:
 
 
 def copy_campaign(source: Storage, target: Storage, name: str, *, backup: bool = False) -> Copied:
-    """Move the campaign ``name``, or with ``backup`` make a copy of it that is only read. The same again finishes a
-    move that was cut off.
+    """Move the campaign ``name``, or with ``backup`` make a copy of it that is only read. The same again finishes what
+    was cut off.
     """
     store = source.load(name)
     scope = store._scope
@@ -79,6 +86,8 @@ def copy_campaign(source: Storage, target: Storage, name: str, *, backup: bool =
             return _moved_before(store, _scope_in(target, store))
         _check_keys(store)
         if backup:
+            if there is not None and there.state == BACKUP:
+                return _backed_up_before(store, _scope_in(target, store))
             if there is not None:
                 raise _exists(name)
             arrived, read = _stored(store, target, Mark(state=BACKUP, token=store.id), backup=True)
@@ -120,12 +129,24 @@ def _moved_before(store: CampaignStore, arrived: Scope) -> Copied:
     return replace(_compared(store, arrived, _digests_of(arrived), backup=False), moved_before=True)
 
 
+def _backed_up_before(store: CampaignStore, arrived: Scope) -> Copied:
+    """Of a backup that is there: whole by itself, and of this campaign as it is, or was."""
+    now, then = _digests_of(store._scope), _digests_of(arrived)
+    lines = _ledger(arrived)
+    if _ledger(store._scope)[: len(lines)] != lines:
+        raise InvalidStore(
+            f"copying {store.name!r}", "the ledger of the backup is not the beginning of its own", "Take another store"
+        )
+    found = _compared(store, arrived, then, backup=True)
+    return replace(found, made_before=True, behind=now != then)
+
+
 def abandon_move(source: Storage, target: Storage | None, name: str) -> bool:
     """Take back a move that was cut off; whether there was one."""
     store = source.load(name)
     with store.exclusive("working"):
-        arrived = None
-        if target is not None and _there(target, store) is not None:
+        arrived, there = None, None if target is None else _there(target, store)
+        if target is not None and there is not None and there.state:
             arrived = _scope_in(target, store)
         place = None if target is None else target._directory(store.id)
         return moves.abandon(store._scope, arrived, place=place)

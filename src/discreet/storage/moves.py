@@ -102,32 +102,47 @@ def _destroy_steps(here: Path, other: Path) -> None:
 
 def abandon(source: Scope, target: Scope | None, *, place: Path | None = None) -> bool:
     """Take back a move that was cut off and remove what had arrived, with keys of a step in ``place``, the campaign's
-    directory there; whether there was one. What was moved stays so.
+    directory there; whether there was anything to take back. What was moved stays so.
+
+    The target is emptied before the source is in use again: who dies in between finds the move where it was, and takes
+    it back again, or finishes it. What an abandoned move left in the target all the same is removed, too.
     """
     asked = source.asked("taking back its move")
     with source.database.writing(asked) as connection:
         _lock(connection, source)
         mark = mark_of(connection, source.campaign)
-        if mark is None or mark.state != MOVING:
-            if mark is not None:
-                raise StoreUnavailable(asked, *NOT_HERE[mark.state])
+        if mark is not None and mark.state != MOVING:
+            raise StoreUnavailable(asked, *NOT_HERE[mark.state])
+        there = None if target is None else _mark_at(target)
+        ours = there is not None and there.state == ARRIVING and (mark is None or mark.token == there.token)
+        if mark is None and not ours:
             return False
-        if place is not None:  # before the move is forgotten: who dies here takes it back again
+        if place is not None and (ours or target is None):  # keys first: what is emptied is not looked at again
             with disk_refusals(asked):
                 _destroy_steps(place, source.directory)
+        if target is not None and there is not None and ours:
+            _remove(target, there)
         connection.execute(delete(table).where(table.c.campaign == source.campaign))
-    if target is not None:
-        _remove(target, mark.token)
+    if target is not None and not ours:
+        raise BadInput(
+            target.asked("removing what had arrived"),
+            "it did not come by this move",
+            "The move is taken back; leave that one alone",
+        )
     return True
 
 
-def _remove(target: Scope, token: str) -> None:
+def _mark_at(target: Scope) -> Mark | None:
+    with target.reading("taking back its move") as connection:
+        return mark_of(connection, target.campaign)
+
+
+def _remove(target: Scope, there: Mark) -> None:
     asked = target.asked("removing what had arrived")
     with target.database.writing(asked) as connection:
         _lock(connection, target)
-        mark = mark_of(connection, target.campaign)
-        if mark is None or mark != Mark(state=ARRIVING, token=token):
-            raise BadInput(asked, "it did not come by this move", "The move is taken back; leave that one alone")
+        if mark_of(connection, target.campaign) != there:
+            raise StoreUnavailable(asked, "it changed at this moment", "Try again")
         for one in reversed(METADATA.sorted_tables):
             if "campaign" in one.c:
                 connection.execute(delete(one).where(one.c.campaign == target.campaign))

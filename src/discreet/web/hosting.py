@@ -38,6 +38,11 @@ class Hosted:
         """Of the campaign; it stays the same one."""
         return self._campaign.store
 
+    def changed_in_queues(self) -> list[str]:
+        """Questions whose records are not what they were, among those that wait for their annotators."""
+        with self.reading:
+            return self.campaign().changed_in_queues()
+
     def opened(self) -> Campaign:
         """The campaign, opened once more: for work that reads its pool while pages do."""
         return self._load()

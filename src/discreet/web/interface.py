@@ -85,7 +85,7 @@ class ShownQuestion(BaseModel):
 
 
 class Far(BaseModel):
-    """How many questions this annotator answered, and how many are open to them at most."""
+    """How many questions this annotator answered, and how many they can be shown yet, at most: whatever others do."""
 
     answered: int
     left: int

@@ -53,7 +53,7 @@ router = APIRouter(prefix=HOME, include_in_schema=False, lifespan=_ending)
 def board(request: Request, found: Owner) -> Response:
     """The dashboard."""
     campaign, worker = found.campaign, works_of(request).of(found.hosted)
-    shown = board_of(campaign)
+    shown = board_of(campaign, changed=found.hosted.changed_in_queues())
     values = _now_values(shown.status.phase, shown.status.step, shown.open_now, worker)
     return page("owner/board.html", found, board=shown, **_pictures(shown), **values, **_frame(found))
 

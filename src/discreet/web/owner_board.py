@@ -47,7 +47,7 @@ class Person:
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A campaign as its owner sees it."""
+    """A campaign as its owner sees it. ``changed``: questions that are passed over, because of their records."""
 
     status: Status
     unit: str
@@ -60,6 +60,7 @@ class Board:
     days: DayFigure
     agreement: Agreement
     people: tuple[Person, ...]
+    changed: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The owner's status, for programs."""
@@ -68,6 +69,7 @@ class Board:
             "paths": [one.to_json() for one in self.meters],
             "next": None if self.forecast is None else self.forecast.to_json(),
             "open_in_phase": self.open_now,
+            "changed": list(self.changed),
             "answers_per_day": {day.isoformat(): count for day, count in self.days.days if count},
             "agreement": {
                 "questions": said.questions,
@@ -87,8 +89,8 @@ class Board:
         }
 
 
-def board_of(campaign: Campaign) -> Board:
-    """Gathered now."""
+def board_of(campaign: Campaign, *, changed: Sequence[str] = ()) -> Board:
+    """Gathered now. ``changed``: `Campaign.changed_in_queues`, which reads the pool."""
     store, now = campaign.store, campaign.standing
     with ledger_of(store) as ledger:
         claims, budget = _claims_of(campaign, ledger.id, ledger.terms, len(ledger.amendments)), ledger.terms.budget
@@ -107,6 +109,7 @@ def board_of(campaign: Campaign) -> Board:
         days=day_figure(one.at for one in people if one.at is not None),
         agreement=agreement_of(people),
         people=_people(campaign, people, store.exposures()),
+        changed=tuple(changed),
     )
 
 

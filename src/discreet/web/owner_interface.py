@@ -1,30 +1,33 @@
 """The JSON interface of the owner: the verbs of the command line, and what they print, for programs.
 
-`ask` and `train` begin work and return; `progress` tells how far it is. Each names the phase it means, so that a
-request that is sent twice begins nothing twice: the second one is refused (409), for the campaign is at work, or has
-gone on. Everything takes an owner's token. Audience: owner; what `certificate` and the world's `report` return is the
+`ask` and `train` begin work and return; `progress` tells how far it is. Each names the phase it means and the ``price``
+that `status` showed with what the next step costs: if the ledger or the plan has changed since, nothing is begun, and
+the refusal (409) has the new price. So a request that is sent twice begins nothing twice. Everything takes an owner's
+token. Audience: owner; what `certificate` and the world's `report` return is the
 world's.
 """
 
 from __future__ import annotations
 
+import secrets
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, BeforeValidator, Field
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
+from discreet.campaign import Campaign
 from discreet.campaign.standing import Standing
 from discreet.errors import NotNow
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.report.exposure_table import exposure_csv, exposure_form
 from discreet.report.gathering import report_of
 from discreet.web.access import Visitor, bearer_owner
-from discreet.web.interface import REFUSALS, Form
-from discreet.web.owner_board import board_of
+from discreet.web.interface import REFUSALS, Form, Refusal
+from discreet.web.owner_board import board_of, forecast_now
 from discreet.web.owner_papers import certificate_of, verdict_form, verdicts_of
-from discreet.web.owner_work import Verb, Worker, works_of
+from discreet.web.owner_work import Verb, Worker, price_mark, price_of, works_of
 
 router = APIRouter(prefix="/api/v1/owner", responses=REFUSALS)
 Owner = Annotated[Visitor, Depends(bearer_owner)]
@@ -42,17 +45,38 @@ Phase = Annotated[
 ]
 
 
+AgreedPrice = Annotated[
+    str, Field(pattern="^[0-9a-f]{64}$", description="What is agreed to: `price` of `status`, beside its `next`.")
+]
+
+
 class Ask(Form):
-    """Which query to ask."""
+    """Which query to ask, and the price that was shown for it."""
 
     phase: Phase
+    price: AgreedPrice
 
 
 class Train(Form):
-    """Which phase to train. ``partial``: although some of its questions are open; the promise stays."""
+    """Which phase to train, and the price that was shown for it. ``partial``: although some of its questions are open;
+    the promise stays.
+    """
 
     phase: Phase
+    price: AgreedPrice
     partial: bool = False
+
+
+class NotBegun(Refusal):
+    """Nothing was begun or charged. ``price``, ``next``: if it is that the price changed, what it is now."""
+
+    price: str | None = None
+    next: dict[str, Any] | None = None
+
+
+BEGUN: dict[int | str, dict[str, Any]] = {
+    409: {"model": NotBegun, "description": "Not now; or its price is another one than what was agreed to."}
+}
 
 
 class Trouble(BaseModel):
@@ -88,21 +112,36 @@ class Progress(BaseModel):
 @router.get("/status", summary="Where the campaign stands")
 def status(found: Owner) -> dict[str, Any]:
     """As `discreet status --audience owner --json`, with the budget of every path, what the next step costs, people,
-    answers per day and agreement.
+    answers per day and agreement. ``price``: what `ask` and `train` are sent, to agree to that cost.
     """
-    return board_of(found.campaign).to_json()
+    price = price_of(found.hosted.store)  # before what is shown: what changes meanwhile is refused
+    campaign = found.hosted.campaign(at_once=True)
+    mark = price_mark(campaign.store, campaign.standing, price)
+    return board_of(campaign, changed=found.hosted.changed_in_queues()).to_json() | {"price": mark}
 
 
-@router.post("/ask", status_code=202, summary="Begin to ask the next query")
-def ask(wanted: Ask, request: Request, found: Owner) -> Progress:
+@router.post(
+    "/ask",
+    status_code=202,
+    summary="Begin to ask the next query",
+    response_model=Progress,
+    responses=BEGUN,
+)
+def ask(wanted: Ask, request: Request, found: Owner) -> Progress | JSONResponse:
     """Charged before anybody is drawn; then its questions appear in the queues of annotators."""
-    return _begin(request, found, "ask", wanted.phase)
+    return _begin(request, found, "ask", wanted)
 
 
-@router.post("/train", status_code=202, summary="Begin to train, or go on")
-def train(wanted: Train, request: Request, found: Owner) -> Progress:
+@router.post(
+    "/train",
+    status_code=202,
+    summary="Begin to train, or go on",
+    response_model=Progress,
+    responses=BEGUN,
+)
+def train(wanted: Train, request: Request, found: Owner) -> Progress | JSONResponse:
     """Charged before anything is drawn. What was stopped or cut off goes on with the same labels and draws."""
-    return _begin(request, found, "train", wanted.phase, partial=wanted.partial)
+    return _begin(request, found, "train", wanted, partial=wanted.partial)
 
 
 @router.post("/stop", summary="Stop what is being done")
@@ -167,13 +206,32 @@ def exposure_rows(found: Owner) -> Response:
     return Response(exposure_csv(form), media_type="text/csv")
 
 
-def _begin(request: Request, found: Visitor, verb: Verb, phase: int, *, partial: bool = False) -> Progress:
-    now = found.campaign.standing
+def _begin(
+    request: Request, found: Visitor, verb: Verb, wanted: Ask | Train, *, partial: bool = False
+) -> Progress | JSONResponse:
+    store, worker = found.hosted.store, works_of(request).of(found.hosted)
+    price = price_of(store)
+    campaign = found.hosted.campaign(at_once=True)
+    now, phase = campaign.standing, wanted.phase
     if phase != now.phase:
         raise NotNow(f"{verb} in phase {phase}", f"the campaign stands at phase {now.phase}", "Ask for its status")
-    worker = works_of(request).of(found.hosted)
-    worker.start(verb, at=Standing(phase=phase, step=now.step), by=found.user.name, partial=partial)
+    mark = price_mark(store, now, price)
+    if not secrets.compare_digest(mark, wanted.price):
+        worker.check_idle(verb, now)
+        return _another_price(campaign, verb, mark)
+    worker.start(verb, at=Standing(phase=phase, step=now.step), by=found.user.name, partial=partial, price=price)
     return _progress(worker, found)
+
+
+def _another_price(campaign: Campaign, verb: Verb, mark: str) -> JSONResponse:
+    """What was agreed to is not what it would cost; nothing is begun."""
+    forecast = forecast_now(campaign)
+    said = NotBegun(
+        error=f"{verb} was not begun: it was re-planned or charged since its price was shown; agree to the new one",
+        price=mark,
+        next=None if forecast is None else forecast.to_json(),
+    )
+    return JSONResponse(said.model_dump(), status_code=409)
 
 
 def _progress(worker: Worker, found: Visitor) -> Progress:

@@ -12,6 +12,8 @@ that nobody expected its type alone, for its message may quote a record. Audienc
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import secrets
 import threading
@@ -100,12 +102,7 @@ class Worker:
         ``price``: what the price hung on that somebody agreed to; another one is not charged.
         """
         with self._guard:
-            if self._running():
-                raise NotNow(
-                    _asked(verb, at.phase),
-                    "this server is at work in the campaign already",
-                    "Let it finish, or stop it",
-                )
+            self.check_idle(verb, at)
             now = self._hosted.campaign().standing
             if now != at or verb not in VERBS[now.step]:
                 raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
@@ -117,6 +114,13 @@ class Worker:
             )
             self._thread.start()
             return self._work
+
+    def check_idle(self, verb: Verb, at: Standing) -> None:
+        """`NotNow` while something is done."""
+        if self._running():
+            raise NotNow(
+                _asked(verb, at.phase), "this server is at work in the campaign already", "Let it finish, or stop it"
+            )
 
     def stop(self) -> None:
         """Ask the work to stop at its next step; nothing is lost."""
@@ -179,6 +183,12 @@ def price_of(store: CampaignStore) -> Price:
     """What the price of the next step hangs on: the head of the ledger, and how often the plan was changed."""
     with ledger_of(store) as ledger:
         return ledger.head, len(replannings(store.transitions()))
+
+
+def price_mark(store: CampaignStore, at: Standing, price: Price) -> str:
+    """What a program sends back to say which price it was shown: a hash, which tells nothing."""
+    told = json.dumps([store.id, at.phase, at.step, *price])
+    return hashlib.sha256(f"discreet price {told}".encode()).hexdigest()
 
 
 def _check_price(store: CampaignStore, verb: Verb, at: Standing, agreed: Price | None) -> None:

@@ -19,7 +19,7 @@ from discreet.web.access import Visitor
 from discreet.web.showing import View, is_picture, picture_of, view_of
 
 ENOUGH = "You were shown as many records as one person may see here. Thank you."
-CHANGED = "The record of the next question was changed since it was enrolled. Tell the owner."
+CHANGED = "Records of your next questions were changed since they were enrolled. Tell the owner."
 
 
 class NoSuchQuestion(BadInput):
@@ -31,7 +31,7 @@ class NoSuchQuestion(BadInput):
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How many questions this annotator answered, and how many are open to them at most."""
+    """How many questions this annotator answered, and how many they can be shown yet, at most: whatever others do."""
 
     answered: int
     left: int
@@ -78,6 +78,7 @@ class Queue:
         campaign = self.visitor.campaign
         question = self._mine(campaign, question_id)
         said = {one.question_id: one for one in campaign.store.answers_of(self.annotator)}
+        campaign.check_record(question)
         return self._sheet(campaign, question, said.get(question_id))
 
     def answer(self, question_id: str, value: Value) -> None:
@@ -95,7 +96,9 @@ class Queue:
         earlier = said[: places[0]] if places else said
         if not earlier:
             return None
-        return self._sheet(campaign, self._mine(campaign, earlier[-1].question_id), earlier[-1])
+        question = self._mine(campaign, earlier[-1].question_id)
+        campaign.check_record(question)
+        return self._sheet(campaign, question, earlier[-1])
 
     def progress(self) -> Progress:
         """How far this annotator is."""
@@ -112,10 +115,7 @@ class Queue:
             return picture_of(campaign.pool, question.record)
 
     def _mine(self, campaign: Campaign, question_id: str) -> Question:
-        store = campaign.store
-        if not store.was_shown(question_id, self.annotator) or question_id in campaign.withdrawn_questions():
-            raise NoSuchQuestion
-        question = store.question(question_id)
+        question = campaign.store.assigned(self.annotator, question_id)
         if question is None:
             raise NoSuchQuestion
         return question

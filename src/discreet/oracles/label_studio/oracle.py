@@ -2,14 +2,16 @@
 
 Guarantee: a question has a task on the server before it is pushed again, or it is pushed; so a crash, a lost answer of
 the server or a second process doubles nothing that stays. Tasks that were doubled all the same (somebody imported them
-again) are read together, one voice a person; those that nobody touched are deleted, all but the first. Nothing that
-people submitted is ever deleted here, except with a record that was withdrawn.
+again) are read together, one voice a person; those that nobody touched are deleted, all but the first, each looked at
+once more before. Nothing that people submitted is ever deleted here, except with a record that was withdrawn, and what
+they submit in the instant between that last look and the deletion of a doubled task.
 
 A task holds the question's id and what annotators see of the record; never the record's own id. Who sees it: everybody
 with an account in the organisation that the project is in (`shown_to`), to be recorded before anything is pushed.
 
 The project is found again by a mark in its description, a hash of the campaign's id. A project whose config was changed
-so that answers could not be read any more is refused.
+so that answers could not be read any more is refused. Of several with the mark (of processes that did not see one
+another) the oldest is it; the others are read with it, and deleted when there is no task in them.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from discreet.errors import BadInput
 from discreet.oracles.label_studio.annotations import Read, Voice, read_tasks
+from discreet.oracles.label_studio.hints import HEADER
 from discreet.oracles.label_studio.labeling_config import Kind, labeling_config, misfit
 from discreet.oracles.label_studio.server import Project, Server, Task
 from discreet.oracles.values import checked_classes
@@ -41,12 +45,14 @@ class Pushed:
     new       questions whose tasks were made
     there     how many had one
     tidied    doubled tasks that were deleted
+    beside    numbers of further projects with the campaign's mark and tasks in them: read, and never deleted here
     """
 
     project: int | None
     new: tuple[str, ...] = ()
     there: int = 0
     tidied: int = 0
+    beside: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +113,7 @@ class LabelStudioOracle:
     def check(self) -> None:
         """Refuse a server that is down, a token or version it will not do with, a project that was changed."""
         self._server.version()
-        self._project()
+        self._projects()
 
     # -- the role
 
@@ -119,18 +125,21 @@ class LabelStudioOracle:
         """As `ask`; says what it did."""
         self._server.version()
         wanted = {one.id: one for one in questions}
-        project = self._project() if not wanted else self._project_or_new()
-        if project is None:
+        projects = self._projects()
+        if wanted:
+            projects = self._made() if not projects else self._offered(projects)
+        if not projects:
             return Pushed(project=None)
-        self._give_way(project)
+        project, *others = projects
         self._asked |= wanted
         tasks = self._server.tasks(project.id)
         there, tidied = self._tidied(tasks)
+        beside = tuple(one.id for one in others if not self._gave_way(one))
         fresh = [one for one in wanted.values() if one.id not in there]
         for part in self._parts(fresh):
             self._server.import_tasks(project.id, part)
         new = tuple(one.id for one in fresh)
-        return Pushed(project=project.id, new=new, there=len(wanted) - len(fresh), tidied=tidied)
+        return Pushed(project=project.id, new=new, there=len(wanted) - len(fresh), tidied=tidied, beside=beside)
 
     def collect(self) -> list[Answer]:
         """Answers that are new or other than the last time; `read` says what else stands there."""
@@ -165,33 +174,46 @@ class LabelStudioOracle:
     def standing(self) -> Standing:
         """What is on the server now; nothing is changed."""
         self._server.version()
-        project = self._project()
-        if project is None:
+        projects = self._projects()
+        if not projects:
             return Standing(project=None)
-        tasks = self._server.tasks(project.id)
+        tasks = self._tasks(self._readable(projects))
         people = len(self._server.people())
-        return Standing(project=project.id, tasks=len(tasks), people=people, read=self._understood(tasks))
+        return Standing(project=projects[0].id, tasks=len(tasks), people=people, read=self._understood(tasks))
 
     def remove(self, questions: Collection[str]) -> int:
         """Delete the tasks of questions, with everything about them on the server; how many there were."""
-        self._server.version()
-        project = self._project()
-        if project is None or not questions:
+        if not questions:
             return 0
-        gone = [one for one in self._server.tasks(project.id) if one.question in questions]
+        self._server.version()
+        gone = [one for one in self._tasks(self._projects()) if one.question in questions]
         return sum(self._server.delete_task(one.id) for one in gone)
 
     def remove_all(self) -> int:
         """Delete the campaign's own project with all its tasks; of a project that was named, its tasks alone."""
         self._server.version()
-        project = self._project()
-        if project is None:
-            return 0
-        tasks = [one for one in self._server.tasks(project.id) if one.question in self._asked]
+        projects = self._projects()
+        tasks = [one for one in self._tasks(projects) if one.question in self._asked]
         if self._number is None:
-            self._server.delete_project(project.id)
+            for one in projects:
+                self._server.delete_project(one.id)
             return len(tasks)
         return sum(self._server.delete_task(one.id) for one in tasks)
+
+    def hint_at(self, url: str, secret: str) -> bool:
+        """Let the server call ``url`` when people submit something, without saying what; whether there is a project to
+        do it for. Again changes nothing but the secret.
+        """
+        self._server.version()
+        projects = self._projects()
+        for one in projects:
+            self._server.set_webhook(one.id, url, {HEADER: secret})
+        return bool(projects)
+
+    def no_hints_at(self, url: str) -> int:
+        """Let the server call ``url`` no more; how many webhooks did."""
+        self._server.version()
+        return sum(self._server.delete_webhooks(one.id, url) for one in self._projects())
 
     def __repr__(self) -> str:
         """Counts, never answers."""
@@ -199,53 +221,57 @@ class LabelStudioOracle:
 
     # -- inside
 
-    def _project(self) -> Project | None:
-        """The project that was named, or the oldest one with the mark."""
+    def _projects(self) -> list[Project]:
+        """The project that was named; or all with the mark, the oldest first, which is the one that is pushed to."""
         if self._number is not None:
-            return self._fitting(self._server.project(self._number))
-        found = self._marked()
-        return self._fitting(found[0]) if found else None
+            return [self._fitting(self._server.project(self._number))]
+        marked = [one for one in self._server.projects() if self._mark in one.description]
+        marked.sort(key=lambda one: one.id)
+        return [self._fitting(marked[0]), *marked[1:]] if marked else []
 
-    def _marked(self) -> list[Project]:
-        """Projects with the mark, the oldest first."""
-        return sorted((one for one in self._server.projects() if self._mark in one.description), key=lambda one: one.id)
+    def _made(self) -> list[Project]:
+        """A new one; or what another process made at the same time."""
+        made = self._server.create_project(
+            title=f"discreet: {self._title}"[:50],  # a title has 3 to 50 letters
+            description=f"Questions of a campaign. Leave this mark for it to be found again: {self._mark}",
+            label_config=self._config,
+            maximum_annotations=self._per_question,
+            sampling="Sequential sampling",
+            skip_queue="IGNORE_SKIPPED",  # a skip is an answer
+            enable_empty_annotation=self._multilabel,
+            show_collab_predictions=False,
+            evaluate_predictions_automatically=False,
+        )
+        return self._projects() or [made]
 
-    def _give_way(self, kept: Project) -> None:
-        """Delete younger projects with the mark in which nobody worked: of processes that did not see one another."""
-        for one in self._marked() if self._number is None else []:
-            if one.id > kept.id and self._untouched(one):
-                self._server.delete_project(one.id)
+    def _offered(self, projects: list[Project]) -> list[Project]:
+        """To as many people as are wanted."""
+        if projects[0].people < self._per_question:
+            self._server.set_people(projects[0].id, self._per_question)
+        return projects
 
-    def _untouched(self, project: Project) -> bool:
-        try:
-            return not any(task.annotations or task.drafts for task in self._server.tasks(project.id))
-        except BadInput:  # it is gone meanwhile
+    def _gave_way(self, project: Project) -> bool:
+        """Delete a younger project with nothing in it. Work that is submitted at this moment would be lost with a task,
+        so one with tasks stays, and is read.
+        """
+        if self._tasks([project]):
             return False
+        self._server.delete_project(project.id)
+        return True
 
-    def _project_or_new(self) -> Project:
-        found = self._project()
-        if found is None:
-            made = self._server.create_project(
-                title=f"discreet: {self._title}"[:50],  # a title has 3 to 50 letters
-                description=f"Questions of a campaign. Leave this mark for it to be found again: {self._mark}",
-                label_config=self._config,
-                maximum_annotations=self._per_question,
-                sampling="Sequential sampling",
-                skip_queue="IGNORE_SKIPPED",  # a skip is an answer
-                enable_empty_annotation=self._multilabel,
-                show_collab_predictions=False,
-                evaluate_predictions_automatically=False,
-            )
-            found = self._project() or made
-            if found.id != made.id:  # another process was faster
-                self._server.delete_project(made.id)
-        elif found.people < self._per_question:
-            self._server.set_people(found.id, self._per_question)
+    def _tasks(self, projects: Sequence[Project]) -> list[Task]:
+        """Of all of them. A younger one may be gone meanwhile."""
+        found = self._server.tasks(projects[0].id) if projects else []
+        for one in projects[1:]:
+            with suppress(BadInput):
+                found += self._server.tasks(one.id)
         return found
 
+    def _misfit(self, project: Project) -> str:
+        return misfit(project.config, self._kind, self._classes, multilabel=self._multilabel)
+
     def _fitting(self, project: Project) -> Project:
-        fact = misfit(project.config, self._kind, self._classes, multilabel=self._multilabel)
-        if fact:
+        if fact := self._misfit(project):
             raise BadInput(
                 f"project {project.id} of Label Studio at {self._server.url}",
                 f"answers given in it could not be read: {fact}",
@@ -264,7 +290,7 @@ class LabelStudioOracle:
             touched = [one for one in mine if one.annotations or one.drafts]
             kept = min(touched or mine, key=lambda one: one.id)
             idle = [one for one in mine if one is not kept and not one.annotations and not one.drafts]
-            tidied += sum(self._server.delete_task(one.id) for one in idle)
+            tidied += sum(self._server.delete_task(one.id) for one in idle if self._server.untouched(one.id))
         return set(by_question), tidied
 
     def _parts(self, fresh: Sequence[Question]) -> Iterator[list[tuple[str, Mapping[str, Any]]]]:
@@ -284,8 +310,12 @@ class LabelStudioOracle:
             yield part
 
     def _read(self) -> Read | None:
-        project = self._project()
-        return None if project is None else self._understood(self._server.tasks(project.id))
+        projects = self._projects()
+        return self._understood(self._tasks(self._readable(projects))) if projects else None
+
+    def _readable(self, projects: list[Project]) -> list[Project]:
+        """Without younger ones whose config was changed: what they say is not understood."""
+        return [one for one in projects if one is projects[0] or not self._misfit(one)]
 
     def _understood(self, tasks: Sequence[Task]) -> Read:
         return read_tasks(

@@ -21,6 +21,8 @@ QUESTION = "question_id"
 OLDEST = (1, 23)
 """The version that this was tested with."""
 PAGE = 200
+HINTS = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_DELETED", "TASKS_DELETED")
+"""What a webhook is called for: whatever a look would find changed."""
 _PROJECT = "id,description,label_config,maximum_annotations"
 _TASK = "id,meta,annotations,drafts,completed_by,result,was_cancelled,ground_truth,updated_at"
 """What is read of them; names of a task's fields and of its annotations' are one list."""
@@ -147,9 +149,55 @@ class Server:
             found[task.id] = task
         return [found[name] for name in sorted(found)]
 
+    def untouched(self, number: int) -> bool:
+        """Whether nobody submitted anything to a task or began to, as of now; False too, if it is gone."""
+        try:
+            found = [self._client.get(f"/api/tasks/{number}/{kind}") for kind in ("annotations/", "drafts")]
+        except BadInput:
+            return False
+        if not all(isinstance(one, list) for one in found):
+            raise self._client.strange("there are no annotations")
+        return not any(found)
+
     def delete_task(self, number: int) -> bool:
         """With its data and annotations. Whether it was there."""
         return self._client.delete(f"/api/tasks/{number}/")
+
+    # -- webhooks
+
+    def set_webhook(self, project: int, url: str, headers: Mapping[str, str]) -> None:
+        """That the server calls ``url`` when annotations change, without saying what they are; once, however often it
+        is set.
+        """
+        body = {"url": url, "headers": dict(headers), "is_active": True, "send_payload": False}
+        body |= {"send_for_all_actions": False, "actions": list(HINTS)}
+        first, *more = self._webhooks(project, url) or (None,)
+        try:
+            if first is None:
+                self._client.post("/api/webhooks/", body | {"project": project})
+            else:
+                self._client.patch(f"/api/webhooks/{first}/", body)
+        except BadInput as problem:
+            raise BadInput(
+                f"a webhook of Label Studio at {self.url}",
+                f"{problem.fact}",
+                "It calls nothing on its own machine or in a private network, unless it is started with "
+                "SSRF_PROTECTION_ENABLED=false; without --hint-url sync looks by itself",
+            ) from None
+        for one in more:
+            self._client.delete(f"/api/webhooks/{one}/")
+
+    def delete_webhooks(self, project: int, url: str) -> int:
+        """Those that call ``url``; how many there were."""
+        return sum(self._client.delete(f"/api/webhooks/{one}/") for one in self._webhooks(project, url))
+
+    def _webhooks(self, project: int, url: str) -> list[int]:
+        found = self._client.get("/api/webhooks/", project=project)
+        if not isinstance(found, list):
+            raise self._client.strange("there is no list of webhooks")
+        forms = [self._mapping(one) for one in found]
+        mine = [one for one in forms if one.get("url") == url and one.get("project") == project]
+        return sorted(self._whole(one, "id") for one in mine)
 
     # -- inside
 

@@ -19,6 +19,7 @@ VARIABLE = "LABEL_STUDIO_API_KEY"
 _MOST = 10_000
 _PERSONAL = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _LEGACY = re.compile(r"[A-Za-z0-9_-]{8,200}")
+_SECRET = re.compile(r"[A-Za-z0-9_-]{16,200}")
 _ASKED = "a token of Label Studio"
 
 
@@ -54,14 +55,26 @@ def read_token(file: Path | None = None, *, environment: Mapping[str, str] = os.
     return Token(value=found)
 
 
-def _of_file(file: Path) -> str:
+def read_secret(file: Path, option: str) -> str:
+    """A secret of one's own, from a file that nobody else can read."""
+    found = _of_file(file, option)
+    if not _SECRET.fullmatch(found):
+        raise BadInput(
+            f"reading the secret in {file.name}",
+            "it is not 16 to 200 letters, digits, - and _",
+            "Make one: python -c 'import secrets; print(secrets.token_urlsafe(32))'",
+        )
+    return found
+
+
+def _of_file(file: Path, option: str = "[oracle] token_file") -> str:
     asked = f"reading the token in {file.name}"
     try:
         with file.open("rb") as opened:
             mode = os.fstat(opened.fileno()).st_mode
             content = opened.read(_MOST + 1)
     except OSError as problem:
-        raise BadInput(asked, f"it cannot be read ({problem.strerror})", "Check [oracle] token_file") from None
+        raise BadInput(asked, f"it cannot be read ({problem.strerror})", f"Check {option}") from None
     if stat.S_IMODE(mode) & 0o077:
         raise BadInput(asked, "others than its owner can read it", f"chmod 600 {file.name}, and make a new token")
     try:

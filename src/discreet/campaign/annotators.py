@@ -1,0 +1,73 @@
+"""What single annotators are offered of a campaign: their next question, how far they are, and what is passed over.
+
+Guarantee: who is shown a question is stored before its record is looked at. A record that is not what it was when it
+was enrolled is shown to nobody; its question waits, and does not keep its annotator from the others. What others
+answered does not enter what somebody is told of their own progress.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from discreet.campaign.refusals import RefusingCampaign
+from discreet.campaign.told import IMPORTED
+from discreet.errors import PoolChanged
+from discreet.records import Question
+
+HOLD = timedelta(hours=24)
+"""How long somebody who was shown a question keeps a place among those who answer it."""
+PASSED_OVER = 3
+"""Questions whose records changed, at most, before an annotator is told to wait: each of them counts as shown."""
+
+
+class AnnotatedCampaign(RefusingCampaign):
+    """A campaign whose published questions are handed out one by one."""
+
+    def left_for(self, annotator: str) -> tuple[int, int]:
+        """How many questions somebody answered, and how many they can be shown yet, at most. Audience: annotator."""
+        answered, left = self.store.left(
+            annotator, places=self._per_question, enough=IMPORTED, most=self._per_annotator
+        )
+        return answered, 0 if self.done else left
+
+    def changed_in_queues(self) -> list[str]:
+        """Questions that somebody was to be shown and that are passed over, for their records are not what they were
+        when they were enrolled. Records are to be restored or withdrawn: no phase is trained before. Audience: owner.
+        """
+        if self.done:
+            return []
+        waiting = self.store.waiting_questions(places=self._per_question, enough=IMPORTED)
+        return [one.id for one in waiting if self._changed(one)]
+
+    def check_record(self, question: Question) -> None:
+        """Refuse a question whose record is not what it was when it was enrolled (`PoolChanged`)."""
+        self._check_records([question.record])
+
+    def _handed_out(self, annotator: str) -> Question | None:
+        """The next question of one person whose record is as it was; it is stored as shown."""
+        passed: list[Question] = []
+        while True:
+            found = self.store.next_question(
+                annotator,
+                places=self._per_question,
+                most=self._per_annotator,
+                hold=HOLD,
+                enough=IMPORTED,
+                besides=[one.id for one in passed],
+            )
+            if found is None:
+                for one in passed:  # there are questions for them, and this is why they see none
+                    self.check_record(one)
+                return None
+            if not self._changed(found):
+                return found
+            if len(passed) == PASSED_OVER:
+                self.check_record(found)
+            passed.append(found)
+
+    def _changed(self, question: Question) -> bool:
+        try:
+            self._check_records([question.record])
+        except PoolChanged:
+            return True
+        return False
