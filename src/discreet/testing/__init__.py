@@ -1,9 +1,11 @@
 """Contract suites and the record/replay kit, for your own parts and mechanisms as for ours."""
 
+from discreet.testing.gates import check_gate
 from discreet.testing.neighbours import Finding, NotPrivate, Report, check_neighbours
 from discreet.testing.noise import check_source
 from discreet.testing.oracles import check_oracle
 from discreet.testing.pools import check_pool
+from discreet.testing.scorers import check_scorer
 from discreet.testing.selection_attack import (
     PathLoss,
     SelectionAttack,
@@ -29,10 +31,12 @@ __all__ = [
     "SelectorRuns",
     "Views",
     "attack_selection",
+    "check_gate",
     "check_ledger_in",
     "check_neighbours",
     "check_oracle",
     "check_pool",
+    "check_scorer",
     "check_selector",
     "check_sink",
     "check_source",
