@@ -5,6 +5,7 @@ from discreet.testing.neighbours import Finding, NotPrivate, Report, check_neigh
 from discreet.testing.noise import check_source
 from discreet.testing.oracles import check_oracle
 from discreet.testing.pools import check_pool
+from discreet.testing.predictors import check_predictor
 from discreet.testing.scorers import check_scorer
 from discreet.testing.selection_attack import (
     PathLoss,
@@ -19,6 +20,7 @@ from discreet.testing.selection_scenes import Scene, SelectorRuns
 from discreet.testing.selectors import check_selector
 from discreet.testing.sinks import check_ledger_in, check_sink
 from discreet.testing.storage import check_storage
+from discreet.testing.trainers import check_trainer
 
 __all__ = [
     "Finding",
@@ -36,11 +38,13 @@ __all__ = [
     "check_neighbours",
     "check_oracle",
     "check_pool",
+    "check_predictor",
     "check_scorer",
     "check_selector",
     "check_sink",
     "check_source",
     "check_storage",
+    "check_trainer",
     "composed_claim",
     "one_sided_claim",
 ]

@@ -168,7 +168,9 @@ def _units(room: _Room, crowd: Sequence[Pair]) -> list[set[int]]:
     """Of some units the places of their rows: one that says much, one that says little, one that is alone."""
     if not room.named:  # a unit is a row
         return [{0}, {room.many}, {len(crowd) - 1}]
-    return [{place for place, (unit, _) in enumerate(crowd) if unit == name} for name in ("u0", "one", f"u{room.many - 1}")]
+    return [
+        {place for place, (unit, _) in enumerate(crowd) if unit == name} for name in ("u0", "one", f"u{room.many - 1}")
+    ]
 
 
 def _compare(room: _Room, outputs: Sequence[dict[str, int]], own: set[str | None]) -> None:

@@ -102,7 +102,7 @@ def _check_facts(scorer: Scorer) -> None:
     assert isinstance(scorer.name, str), "its name is not text"
     assert scorer.name, "it has no name"
     bottom, top = scorer.range
-    assert math.isfinite(bottom) and math.isfinite(top), "its range is not finite"
+    assert math.isfinite(bottom + top), "its range is not finite"
     assert bottom < top, "the bottom of its range is not below its top"
     assert scorer.needs in NEEDS, f"it needs something that is none of {', '.join(NEEDS)}"
 
