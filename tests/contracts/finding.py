@@ -26,7 +26,8 @@ ROLES = {
 }
 STREAM_PARTS = ("Asking", "UpdateNoise", "Window", "Slab", "Loss")
 LEARNT = {"Student", "TextClassifier", "Votes", "TorchPredictor", "nn.Module"}
-"""What a function that trains returns."""
+TAUGHT = {"x", "texts", "pictures", "records"}
+"""What a function that trains returns, and what it reads."""
 PLAYED_ELSEWHERE = ("testing", "bench", "audit")
 """Rooms whose draws attack, simulate or compare: they serve no person's records."""
 
@@ -71,7 +72,7 @@ def parts_in(rooms=ROOMS):
                     found[name_of(one)] = role
             if room == "trainers":
                 for one in _own(module, inspect.isfunction):
-                    if str(one.__annotations__.get("return")) in LEARNT:
+                    if str(one.__annotations__.get("return")) in LEARNT and TAUGHT & set(one.__annotations__):
                         found[name_of(one)] = "trainer"
     return found
 
@@ -103,6 +104,7 @@ def draws():
     return found
 
 
+@cache
 def drawing_modules(root=ROOT):
     """{module: what it calls}, outside the noise room."""
     wanted, found = draws(), {}
