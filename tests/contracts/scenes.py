@@ -62,14 +62,14 @@ class Scene:
 # -- selectors
 
 
-def selecting(make, module, reads=lambda scores: scores):
+def selecting(make, module, reads=lambda scores: scores, most=3):
     def mechanism(scores, ledger):
         selector = make()
         found = run(selector, IDS[: len(scores)], reads(scores), 6, ledger=ledger)
         hidden = getattr(selector, "hides_asked", False)
         return (None if hidden else found.ids), found.threshold, found.dropped
 
-    return Scene(mechanism=mechanism, data=SCORES, null=0.0, modules=(f"selectors.{module}",))
+    return Scene(mechanism=mechanism, data=SCORES, null=0.0, modules=(f"selectors.{module}",), most=most)
 
 
 def near_private(table, ledger):
@@ -95,7 +95,11 @@ def private_rows():
 SELECTING = {
     "laplace top-k": selecting(lambda: LaplaceTopK(epsilon=2), "noisy_top"),
     "gaussian top-k": selecting(lambda: GaussianTopK(noise_multiplier=1.0), "noisy_top"),
-    "gaussian top-k of a subsample": selecting(lambda: GaussianTopK(noise_multiplier=1.0, subsample=0.7), "noisy_top"),
+    "gaussian top-k of a subsample": selecting(
+        lambda: GaussianTopK(noise_multiplier=1.0, subsample=0.7),
+        "noisy_top",
+        most=9,  # some are not looked at
+    ),
     "threshold response": selecting(lambda: ThresholdSelector(asked=2, threshold_epsilon="0.1"), "responding"),
     "threshold response, declared": selecting(lambda: ThresholdSelector(asked=2, threshold=0.7), "responding"),
     "hidden threshold": selecting(lambda: HiddenThresholdSelector(threshold_epsilon=1, slots=20), "hidden"),

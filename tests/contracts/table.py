@@ -292,7 +292,7 @@ def streams():
         "asking.AskEverything": stream(asking=AskEverything()),
         "update_noise.GammaNoise": stream(noise=GammaNoise(epsilon=1)),
         "update_noise.GaussianNoise": stream(noise=GaussianNoise(noise_multiplier=2.0)),
-        "windows.MiniBatch": stream(window=MiniBatch(3)),
+        "windows.MiniBatch": stream(window=MiniBatch(2)),
         "windows.SlidingWindow": stream(window=SlidingWindow(3)),
         "windows.Immediate": stream(window=Immediate()),
         "slabs.FixedSlab": stream(slab=FixedSlab(0.3)),
