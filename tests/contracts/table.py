@@ -4,7 +4,8 @@ from functools import partial
 
 import numpy as np
 from entries import Cited, Entry, Free
-from scenes import SCENES, stream
+from learning_scenes import stream
+from scenes import SCENES
 
 from discreet.gates import CrowdGate, text_log
 from discreet.oracles.pages import PageOracle
