@@ -50,6 +50,8 @@ THOROUGH = (
     "stream/test_stream_hostile.py",
     "stream/test_stream_neighbours.py",
     "testing/test_contracts.py",
+    "testing/test_gate_contract.py",
+    "testing/test_trainer_contract.py",
     "trainers/test_several_processes.py",
     "trainers/test_training_statistics.py",
     "tuning/test_private_search.py",

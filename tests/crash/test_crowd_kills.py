@@ -1,32 +1,13 @@
 """kill -9 of a crowd campaign, from its creation on: the gate is charged once and tosses the same coins again."""
 
-import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
 import pytest
-
-SCENARIOS = Path(__file__).with_name("crowd_kills.py")
-MEMORY = "/dev/shm"
-
-
-def killed(every):
-    place = MEMORY if os.access(MEMORY, os.W_OK) else None
-    paths = [str(Path(__file__).parents[1] / "recipes"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    with tempfile.TemporaryDirectory(dir=place) as directory:
-        command = [sys.executable, "-W", "error", str(SCENARIOS), directory, str(every)]
-        known = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=known)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout.split()[0])
+from killing import kills
 
 
 def test_before_every_write_by_which_something_comes_to_be():
-    assert killed(0) >= 60
+    assert kills("crowd_kills.py", 0) >= 60
 
 
 @pytest.mark.long
 def test_before_every_write_of_any_kind():
-    assert killed(1) >= 120
+    assert kills("crowd_kills.py", 1) >= 120

@@ -25,6 +25,7 @@ STORIES = [
     ROOT / "docs/howto/ask-a-crowd.md",
     ROOT / "docs/howto/improve-with-public-data.md",
     ROOT / "docs/howto/run-a-campaign-of-teachers.md",
+    ROOT / "docs/extend.md",
 ]
 BLOCK = re.compile(r"^( *)```(\w+)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import os
 import random
+import sys
 import threading
 import types
 from decimal import Decimal
@@ -307,6 +308,29 @@ def test_neighbours_may_be_given_outright_and_terms_too():
     others = [people | {"ann": []}, people | {"bob": []}]
     terms = adaptive(Budget(epsilon=1, delta="1e-6"))
     assert check_neighbours(per_person, people, neighbours=others, terms=terms).pairs == 2
+
+
+LIBRARY = "import os\nimport random\nNAME = os.urandom(4).hex()\n\n\ndef draw():\n    return os.urandom(1)[0]\n"
+
+
+def test_what_a_library_draws_when_it_is_first_imported_is_no_alarm_but_what_it_draws_later_is(tmp_path, monkeypatch):
+    (tmp_path / "names_itself.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def honest(records, ledger):
+        import names_itself  # noqa: F401
+
+        return noisy_sum(records, ledger)
+
+    def leaking(records, ledger):
+        import names_itself
+
+        return noisy_sum(records, ledger), names_itself.draw() * 0
+
+    assert check_neighbours(honest, RECORDS, null=0.0).releases == 1
+    monkeypatch.delitem(sys.modules, "names_itself")
+    with pytest.raises(NotPrivate, match="unpaid-randomness"):
+        check_neighbours(leaking, RECORDS, null=0.0)
 
 
 def test_code_that_releases_nothing_is_not_called_private():

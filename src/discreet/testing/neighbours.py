@@ -18,11 +18,7 @@ given, and the outputs that were drawn); it finds the bugs that proofs on paper 
 from __future__ import annotations
 
 import copy
-import os
-import random
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +29,7 @@ from discreet.noise.sources import Call, Recording, Replaying, Seeded, Source
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, MemorySink, Terms, adaptive
 from discreet.testing.comparison import excess, same
+from discreet.testing.stray import watching
 
 Mechanism = Callable[[Any, Ledger], Any]
 AMPLE = Budget(epsilon=10**9, delta="1e-9")
@@ -200,7 +197,7 @@ def _run(mechanism: Mechanism, data: Any, terms: Terms, source: Source) -> _Run:
     ledger = Ledger.create(MemorySink(), terms, source=source)
     output: Any = None
     error: Exception | None = None
-    with _watching() as stray:
+    with watching() as stray:
         try:
             output = mechanism(copy.deepcopy(data), ledger)
         except Exception as failed:  # noqa: BLE001 - whatever it is, that it depends on the record is the finding
@@ -218,40 +215,3 @@ def _snapshot(output: Any) -> Any:
             "they cannot be copied",
             "Return arrays, numbers, text or dataclasses",
         ) from None
-
-
-@contextmanager
-def _watching() -> Iterator[Callable[[], bool]]:
-    """Whether randomness was drawn from a global generator or the operating system, or an unseeded one made, meanwhile.
-
-    A generator that was made before and is hidden in an object is not seen here, only by what it changes.
-    """
-    made: list[int] = []
-    ordinary = np.random.default_rng
-
-    def noticed(*arguments: Any, **options: Any) -> Any:
-        if not arguments and not options:  # a fixed seed is public, and draws the same in every run
-            made.append(1)
-        return ordinary(*arguments, **options)
-
-    before, entropy = _global_states(), os.urandom
-    changed: list[bool] = []
-
-    def drawn(size: int) -> bytes:
-        made.append(1)
-        return entropy(size)
-
-    np.random.default_rng, os.urandom = noticed, drawn
-    try:
-        yield lambda: bool(made) or changed[0]
-    finally:
-        np.random.default_rng, os.urandom = ordinary, entropy
-        changed.append(not same(before, _global_states()))
-
-
-def _global_states() -> list[Any]:
-    states: list[Any] = [random.getstate(), np.random.get_state()]
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        states.append(np.asarray(torch.get_rng_state()))
-    return states
