@@ -1,4 +1,4 @@
-"""Reading the pages of the documentation: their blocks, the commands in them, and what was printed beside what is shown."""
+"""Reading the documentation: the blocks of its pages, the commands in them, what is printed beside what is shown."""
 
 import re
 import shlex

@@ -1,7 +1,7 @@
-"""No block of the documentation is left alone: it is run, or compared with what was printed, or checked here, or it says why not.
+"""No block of the documentation is left alone: it is run, compared with what was printed, checked, or says why not.
 
-`not_run.toml` is the one place for the last. Commands that a page only shows are parsed, those about a campaign that a reader has are run on one;
-what a page shows of a refusal is compared with the refusal.
+`not_run.toml` is the one place for the last. Commands that a page only shows are parsed; those about a campaign that
+its reader has are run on one; what a page shows of a refusal is compared with the refusal.
 """
 
 import json

@@ -37,7 +37,7 @@ FIGURES = [tuple(row) for _, _, rows in tables(SOURCES) for row in rows]
 def looked_up(table, part, row, column):
     """Cells of this row and column; a row is named by its first cells, joined by a slash where one is not enough."""
     for where, header, rows in tables((RESULTS / f"{table}.md").read_text(encoding="utf-8")):
-        if (part == "" or where == part) and column in header:
+        if part in ("", where) and column in header:
             names = row.split(" / ")
             yield from (one[header.index(column)] for one in rows if one[: len(names)] == names)
 
