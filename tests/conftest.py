@@ -25,6 +25,7 @@ THOROUGH = (
     "campaign/test_withdrawal.py",
     "campaign/test_withdrawing.py",
     "crash/",
+    "docs/test_api_reference.py",
     "exports/",
     "fuzz/",
     "gates/test_gate_attack.py",

@@ -7,46 +7,20 @@ written to the file that their first line names, and what a command prints is co
 import contextlib
 import io
 import re
-import shlex
 import warnings
 from pathlib import Path
 
 import pytest
+from documented import BLOCK, PAGES, ROOT, STORIES, all_blocks, blocks_of, commands, lines, same_output, shown_after
 
 from discreet.cli.app import app, run
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-STORIES = [
-    ROOT / "docs/tutorial/first-campaign.md",
-    ROOT / "docs/howto/run-a-campaign.md",
-    ROOT / "docs/howto/re-plan-a-campaign.md",
-    ROOT / "docs/howto/run-a-stream.md",
-    ROOT / "docs/howto/ask-a-crowd.md",
-    ROOT / "docs/howto/improve-with-public-data.md",
-    ROOT / "docs/howto/run-a-campaign-of-teachers.md",
-    ROOT / "docs/extend.md",
-]
-BLOCK = re.compile(r"^( *)```(\w+)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
-
 
 def blocks(kind):
-    for page in PAGES:
-        if page in STORIES:
-            continue
-        for number, found in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8"))):
-            if found[2] == kind:
-                text = re.sub(rf"^{found[1]}", "", found[3], flags=re.MULTILINE)
-                yield pytest.param(text, id=f"{page.relative_to(ROOT)}:{number}")
+    return [pytest.param(one, id=one.name) for one in all_blocks() if one.kind == kind and one.page not in STORIES]
 
 
-def commands(text):
-    for line in text.replace("\\\n", " ").splitlines():
-        if line.startswith("$ discreet"):
-            yield shlex.split(line[len("$ discreet") :], comments=True)
-
-
-CONSOLE = [block for block in blocks("console") if any(commands(block.values[0]))]
+CONSOLE = [block for block in blocks("console") if any(commands(block.values[0].text))]
 
 
 def by_rdp(arguments):
@@ -58,71 +32,56 @@ def presets(arguments):
     return "--preset" in arguments and "--accountant" not in arguments
 
 
-@pytest.mark.parametrize("text", CONSOLE)
-def test_commands_run(text, tmp_path, monkeypatch, capsys):
-    """As they are written, but for `by_rdp`."""
+@pytest.mark.parametrize("block", CONSOLE)
+def test_commands_run(block, tmp_path, monkeypatch, capsys):
+    """As they are written, but for `by_rdp`, and print what the page shows."""
     monkeypatch.chdir(tmp_path)
-    for arguments in commands(text):
+    for arguments in commands(block.text):
         assert run(by_rdp(arguments)) == 0, capsys.readouterr().err
+    shown = shown_after(block)
+    if shown is not None:
+        printed = capsys.readouterr().out
+        assert same_output(printed, shown), printed
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("text", [block for block in CONSOLE if any(map(presets, commands(block.values[0])))])
-def test_commands_of_presets_run_as_they_are_written(text, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("block", [block for block in CONSOLE if any(map(presets, commands(block.values[0].text)))])
+def test_commands_of_presets_run_as_they_are_written(block, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for arguments in commands(text):
+    for arguments in commands(block.text):
         assert run(arguments) == 0, capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", list(blocks("python")))
-def test_python_blocks_run(text, tmp_path, monkeypatch):
+@pytest.mark.parametrize("block", blocks("python"))
+def test_python_blocks_run(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()) as printed:
         warnings.simplefilter("error")
-        exec(compile(text, "documentation", "exec"), {"__name__": "documentation"})
-
-
-def shown(text):
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial/plan.md"])
-def test_the_first_plan_prints_what_the_page_shows(page, capsys):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    command, output = None, None
-    for found in BLOCK.finditer(text):
-        if found[2] == "console" and command is None:
-            command = next((c for c in commands(found[3]) if "--initial" in c), None)
-        elif found[2] == "text" and command is not None and output is None:
-            output = found[3]
-    assert run(command) == 0
-    assert shown(output) == shown(capsys.readouterr().out)
-
-
-def comparable(text):
-    """Without accuracies, whose last digit may be another on another machine."""
-    return shown(re.sub(r"\d+\.\d%", "some %", text))
+        exec(compile(block.text, "documentation", "exec"), {"__name__": "documentation"})
+    shown = shown_after(block)
+    if shown is not None:
+        assert same_output(printed.getvalue(), shown), printed.getvalue()
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in STORIES])
 def test_stories_run_from_their_beginning_to_their_end(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    scope, printed, compared = {"__name__": "documentation"}, None, 0
-    for found in BLOCK.finditer(page.read_text(encoding="utf-8")):
-        text = re.sub(rf"^{found[1]}", "", found[3], flags=re.MULTILINE)
+    scope, printed, compared = {"__name__": "documentation"}, "", 0
+    for block in blocks_of(page):
+        text = block.text
         capsys.readouterr()
-        if found[2] == "toml" and text.startswith("# "):
+        if block.kind == "toml" and text.startswith("# "):
             Path(text.splitlines()[0][2:]).write_text(text, encoding="utf-8")
-        elif found[2] == "python":
+        elif block.kind == "python":
             exec(compile(text, "documentation", "exec"), scope)
             printed = capsys.readouterr().out
-        elif found[2] == "console":
+        elif block.kind == "console":
             for arguments in commands(text):
                 assert run(arguments) == 0, (arguments, capsys.readouterr().err)
             printed = "".join(capsys.readouterr())
-        elif found[2] == "text" and printed is not None:
-            assert comparable(printed) == comparable(text)
-            printed, compared = None, compared + 1
+        elif block.is_output:
+            assert lines(printed) == lines(text)
+            compared += 1
     assert compared
 
 

@@ -32,6 +32,7 @@ from discreet.storage.sqlite import SqliteFile
 from discreet.storage.tables import campaigns, moves
 
 _SCHEME = "sqlite:///"
+_CREATE = "Check the path, or create a campaign in it: discreet init FILE"
 
 
 def open_storage(
@@ -105,7 +106,7 @@ def _check_place(path: Path, *, must_exist: bool) -> None:
         if path.exists() and not path.is_file():
             raise BadInput(asked, "it is not an ordinary file", "Name a file")
         if must_exist and not path.exists():
-            raise BadInput(asked, "there is no such store", "Check the path, or create a campaign in it")
+            raise BadInput(asked, "there is no such store", _CREATE)
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             sync_directory(path.parent)
@@ -121,7 +122,7 @@ def _bring_up_to_date(database: Database, *, must_exist: bool) -> None:
         steps = migrations.missing(connection, name)
     empty = len(steps) == len(migrations.MIGRATIONS)
     if must_exist and empty:
-        raise InvalidStore(f"opening {name}", "it is empty", "Check the path, or create a campaign in it")
+        raise InvalidStore(f"opening {name}", "it is empty", _CREATE)
     if steps and shared and not empty:
         raise InvalidStore(
             f"opening {name}",
@@ -223,7 +224,7 @@ class Storage:
         row = self._database.steadily(lambda: self._row(asked, name))
         if row is None:
             there = ", ".join(map(repr, self.campaigns())) or "none"
-            raise NoSuchCampaign(asked, f"this store has {there}", "Check the name, or create it")
+            raise NoSuchCampaign(asked, f"this store has {there}", "Check the name, or create it: discreet init FILE")
         if row.state == ARRIVING:
             raise StoreUnavailable(asked, *NOT_HERE[ARRIVING])
         directory = self._directory(row.id)
