@@ -25,7 +25,9 @@ def table(rows=ROWS, columns=COLUMNS, **cells):
     lines = [",".join(columns)]
     for row in rows:
         side = "AP" if row[3] == "Frontal" else ""
-        told = dict(zip(COLUMNS, [path_of(row), "Female", "68", row[3], side, *row[4], *[""] * 11], strict=True)) | cells
+        told = (
+            dict(zip(COLUMNS, [path_of(row), "Female", "68", row[3], side, *row[4], *[""] * 11], strict=True)) | cells
+        )
         lines.append(",".join(told[name] for name in columns))
     return "\n".join(lines) + "\n"
 

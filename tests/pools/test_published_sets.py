@@ -17,9 +17,7 @@ from discreet.pools.snli import NO_LABEL, read_snli
 def cifar(path, classes, luck=0):
     chance = np.random.default_rng(luck)
     pictures = chance.integers(0, 256, (len(classes), 3, 32, 32)).astype(np.uint8)
-    path.write_bytes(
-        b"".join(bytes([one]) + picture.tobytes() for one, picture in zip(classes, pictures, strict=True))
-    )
+    path.write_bytes(b"".join(bytes([one]) + picture.tobytes() for one, picture in zip(classes, pictures, strict=True)))
     return pictures
 
 
@@ -54,7 +52,7 @@ def test_cifar10_files_that_are_not_so_are_refused(tmp_path):
 
 
 def test_names_of_cifar10(tmp_path):
-    names = "airplane automobile bird cat deer dog frog horse ship truck".split()
+    names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
     (tmp_path / "batches.meta.txt").write_text("\n".join(names) + "\n\n")  # as it is published
     assert read_cifar10_names(tmp_path / "batches.meta.txt") == tuple(names)
     for content in ("airplane\n", "x\n" * 10, "é\n" * 10, ""):

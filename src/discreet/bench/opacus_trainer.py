@@ -106,7 +106,7 @@ class OpacusTrainer:
 
 
 class OpacusSums:
-    """Clipped sums and noisy steps of one module, by Opacus. ``module`` itself is moved, and has hooks until `leave`."""
+    """Clipped sums and noisy steps of one module, by Opacus. ``module`` itself moves, and has hooks until `leave`."""
 
     def __init__(self, module: nn.Module, clip: float, *, learning_rate: float, generator: Any = None) -> None:
         import torch

@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ import numpy as np
 from discreet.bench.campaigns import Campaign, run_case
 from discreet.bench.cases import Case
 from discreet.bench.methods import Method
-from discreet.bench.problems import Problem, pool_of
+from discreet.bench.problems import Pool, Problem, pool_of
 
 Loop = Literal["scikit-activeml", "discreet", "DP-SGD", "Opacus"]
 """Who plays: the first two without privacy; the others train our campaigns."""
@@ -57,7 +57,8 @@ class PeerCase:
     def names(self) -> dict[str, Any]:
         """Of the problem and the method, the loop, and the seed."""
         method = self.method
-        told = {"loop": method.loop, "strategy": method.strategy or method.campaign and method.campaign.name}
+        strategy = method.strategy if method.campaign is None else method.campaign.name
+        told = {"loop": method.loop, "strategy": strategy}
         return {"problem": self.problem.name, "method": method.name, "seed": self.seed, **told}
 
     @property
@@ -88,7 +89,7 @@ class PeerCase:
             return run_case(self._private, data, plans, begin=partial(_Timed, loop=self.method.loop))
         from discreet.bench.peer_loops import activeml_query, our_query, run_loop
 
-        pool = pool_of(self.problem, self.seed, data)
+        pool = _pool(self.problem, self.seed, data)
         made = activeml_query if self.method.loop == "scikit-activeml" else our_query
         query = made(self.method.strategy, self.problem, pool, self.seed)
         told = {"pool_size": len(pool.y), "made_of": pool.made_of}
@@ -96,6 +97,12 @@ class PeerCase:
 
     def __str__(self) -> str:
         return f"{self.problem.name}, {self.method.name}, seed {self.seed}"
+
+
+@lru_cache(maxsize=1)
+def _pool(problem: Problem, seed: int, data: Path | None) -> Pool:
+    """Strategies of one seed follow each other."""
+    return pool_of(problem, seed, data)
 
 
 class _Timed(Campaign):
@@ -128,5 +135,3 @@ class _Timed(Campaign):
         asked = sorted(int(place) for mine in self.cohorts.values() for place in mine if place not in before)
         kept = {name: value for name, value in row.items() if not name.endswith("_counts")}
         return kept | {"asked_places": json.dumps(asked)}
-
-

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.bench.problems import Integers, Pool, Problem
+from discreet.bench.problems import Pool, Problem
+from discreet.bench.sets import Integers
 from discreet.errors import BadInput
 from discreet.models.checks import require
 from discreet.noise import Seeded

@@ -48,8 +48,8 @@ def _loops(problem: str, rows: Sequence[Row]) -> Table:
         title=f"{problem}: active learning without privacy, played twice",
         columns=("strategy", "scikit-activeml, %", "discreet, %", "difference, points", "asked by both, %"),
         rows=tuple(lines),
-        note=f"{_seeds(rows)} The classifier of both is the same logistic regression. Random asking draws other records "
-        "on each side. A dash: we have no such score.",
+        note=f"{_seeds(rows)} The classifier of both is the same logistic regression. Random asking draws other "
+        "records on each side. A dash: we have no such score.",
     )
 
 
@@ -65,9 +65,17 @@ def _prices(problem: str, rows: Sequence[Row]) -> Table:
             lines.append((strategy, training, private, f"{asked:.0f}", _accuracy(found), _difference(found, best)))
     return Table(
         title=f"{problem}: what privacy costs",
-        columns=("asked by", "trained by", "epsilon", "labels asked", "accuracy, %", f"to {_BEST} without privacy, points"),
+        columns=(
+            "asked by",
+            "trained by",
+            "epsilon",
+            "labels asked",
+            "accuracy, %",
+            f"to {_BEST} without privacy, points",
+        ),
         rows=tuple(lines),
-        note=f"{_seeds(rows)} Epsilon is that of the whole campaign; `exact` chooses without privacy and trains with it.",
+        note=f"{_seeds(rows)} Epsilon is that of the whole campaign; of `exact` it is that of training alone, for its "
+        "choices are not private.",
     )
 
 
@@ -85,9 +93,9 @@ def _trainers(problem: str, rows: Sequence[Row]) -> Table:
         title=f"{problem}: one campaign, two trainers",
         columns=("asked by", "DP-SGD, %", "Opacus, %", "difference, points", "DP-SGD, ms a step", "Opacus, ms a step"),
         rows=tuple(lines),
-        note=f"{_seeds(rows)} Random asking asks the same records on both sides; elsewhere each asks by its own model. CPU "
-        "time of one thread between two steps: sampling, gradients, noise, optimizer; the median of a phase, and of "
-        "phases and seeds.",
+        note=f"{_seeds(rows)} Random asking asks the same records on both sides; elsewhere each asks by its own model. "
+        "CPU time of one thread between two steps: sampling, gradients, noise, optimizer; the median of a phase, and "
+        "of phases and seeds.",
     )
 
 

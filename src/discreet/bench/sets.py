@@ -242,7 +242,8 @@ SOURCES: dict[Data, Source] = {
     "clinc150": Source(classes=150, files=("data_full.json.gz",), read=_clinc),
     "banking77": Source(classes=77, files=("train.csv", "test.csv"), read=_banking),
     "kddcup99": Source(classes=2, files=(KDD_FILE,), read=_kdd99),
-} | {
+}
+SOURCES |= {
     name: Source(classes=classes, files=(f"{name.replace('-', '')}.npz",), read=_medmnist)
     for name, classes in _MEDMNIST.items()
 }

@@ -1,9 +1,9 @@
-"""CheXpert, chest X-rays of 65,240 patients, as it is published (Irvin et al. 2019): train.csv, valid.csv, JPEGs beside.
+"""CheXpert, chest X-rays of patients, as it is published (Irvin et al. 2019): train.csv, valid.csv, JPEGs beside.
 
 Columns: Path, Sex, Age, Frontal/Lateral, AP/PA, then fourteen observations: 1.0 present, 0.0 absent, -1.0 uncertain,
 blank where the report does not mention it. A path is CheXpert-v1.0-small/train/patient00001/study1/view1_frontal.jpg;
 its first folder is the one the table is in, whatever that is called here. It is the record's id, and its patient the
-person: a patient has several studies, and a study several views, so that a picture alone is not what is to be protected.
+person: a patient has several studies, a study several views, and a picture alone is not what is to be protected.
 
 Pictures have many sizes, and a pool has one: each is brought to the declared shape, bilinearly, from itself alone. One
 that is missing, broken, or named by a path that leads out of the folder is a null record: it keeps its place.
