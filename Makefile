@@ -27,6 +27,8 @@ thorough: $(STAMP)  ## attacks, kills, fuzzing and statistics: some minutes more
 
 SPARK := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[spark]"
 
+PEERS := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[peers]"
+
 LABEL_STUDIO := out/label-studio/.installed
 
 $(LABEL_STUDIO): tests/integration/label-studio.txt
@@ -34,8 +36,9 @@ $(LABEL_STUDIO): tests/integration/label-studio.txt
 
 label-studio: $(LABEL_STUDIO)  ## a real Label Studio in an environment of its own: a gigabyte, some minutes, once
 
-integration: $(STAMP) $(LABEL_STUDIO)  ## the installed wheel; a real redis-server, PostgreSQL, Spark (Java 17), Chromium and Label Studio
+integration: $(STAMP) $(LABEL_STUDIO)  ## the installed wheel; a real redis-server, PostgreSQL, Spark (Java 17), Chromium, Label Studio; peers
 	$(SPARK)
+	$(PEERS)
 	$(BIN)/pytest -m "integration and not long"
 
 lint: $(STAMP)  ## style, types, direction of imports

@@ -1,11 +1,13 @@
 """What is committed of the bench: its pages follow from its results, and its results show what is said of them."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from discreet.bench import experiment_named
+from discreet.bench.peer_loops import UNCERTAINTY
 from discreet.bench.results import Store, _rows
 from discreet.bench.selection_kept import CLIPPED, RESPONSE
 from discreet.bench.stream_tables import answer, by_problem, difference
@@ -60,3 +62,19 @@ def test_streams_show_what_their_page_says():
         assert answer(difference(first, second)) == said, (problem, higher, lower)
     fixed, shrinking = (found["kdd99"].asked(f"paper: Bernoulli, FLMB{end}", 1000.0) for end in ("", ", shrinking"))
     assert answer(difference(fixed, shrinking)) == "yes"
+
+
+def test_scikit_activeml_and_we_ask_the_same_records():
+    rows = _rows(PLACE / "peers.parquet")
+    for strategy in UNCERTAINTY:
+        asked = {loop: {} for loop in ("scikit-activeml", "discreet")}
+        for row in rows:
+            if row["loop"] in asked and row["strategy"] == strategy and row["phase"]:
+                mine = set(json.loads(row["asked_places"])), row["test_accuracy"]
+                asked[row["loop"]][row["problem"], row["seed"], row["phase"]] = mine
+        theirs, ours = asked.values()
+        assert set(theirs) == set(ours)
+        assert len(theirs) >= 2 * 3 * 3  # problems, seeds, queries
+        for place, (records, accuracy) in ours.items():
+            assert len(records & theirs[place][0]) >= 0.98 * len(records), (strategy, place)
+            assert abs(accuracy - theirs[place][1]) < 0.01

@@ -160,8 +160,9 @@ def test_missing_and_strange_data_are_refused(tmp_path):
     with pytest.raises(BadInput, match="not what they should be"):
         read_set("clinc150", tmp_path)
     (tmp_path / "pneumonia-mnist").mkdir()
-    labels = np.array([[0], [7]], np.uint8)
-    named = {f"{part}_{kind}": labels for part in ("train", "test") for kind in ("images", "labels")}
+    pictures, labels = np.zeros((2, 28, 28), np.uint8), np.array([[0], [7]], np.uint8)
+    named = {f"{part}_images": pictures for part in ("train", "val", "test")}
+    named |= {f"{part}_labels": labels for part in ("train", "val", "test")}
     np.savez(tmp_path / "pneumonia-mnist" / "pneumoniamnist.npz", **named)
     with pytest.raises(BadInput, match="its classes are not 2"):
         read_set("pneumonia-mnist", tmp_path)

@@ -6,6 +6,7 @@ selectors, DP-SGD. What is measured beside it (test accuracy, the true top k) is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +34,16 @@ BINS = 40
 _ROWS = 8192
 
 
-def run_case(case: Case, data: Path | None, plans: Path | None = None) -> list[dict[str, Any]]:
-    """Rows of phases 1, 2 ...; phase 0 has the accuracy before anything was chosen. ``plans``: where plans are kept."""
+def run_case(
+    case: Case, data: Path | None, plans: Path | None = None, *, begin: Callable[..., Campaign] | None = None
+) -> list[dict[str, Any]]:
+    """Rows of phases 1, 2 ...; phase 0 has the accuracy before anything was chosen. ``plans``: where plans are kept.
+
+    ``begin``: makes the campaign, where it is another kind than `Campaign`.
+    """
     pool = pool_of(case.problem, case.seed, data)
     books = priced(case.problem, case.method, len(pool.y), case.seed, plans)
-    run = _Campaign(case, pool, books)
+    run = (begin or Campaign)(case, pool, books)
     rows = [run.train(0)]
     for number, k in enumerate(run.problem.queries, start=1):
         asked = run.ask(number, k)
@@ -54,7 +60,7 @@ def run_case(case: Case, data: Path | None, plans: Path | None = None) -> list[d
     return [row | told for row in rows]
 
 
-class _Campaign:
+class Campaign:
     """Who is in which cohort, and the model so far."""
 
     def __init__(self, case: Case, pool: Pool, books: Priced) -> None:
@@ -116,12 +122,10 @@ class _Campaign:
 
     def train(self, number: int) -> dict[str, Any]:
         """Train phase ``number`` and measure the model on the test set."""
-        from discreet.trainers.dp_sgd import DPSGD, charge_training
+        from discreet.trainers.dp_sgd import charge_training
 
         phase = TrainingPhase.of(self.books.plan, number)
-        steps = sum(phase.steps for phase in self.books.plan.phases)
-        model = model_of(self.problem, self.pool.x.shape[1:], self.case.seed)
-        trainer = DPSGD(model, classes=self.problem.classes, settings=settings_of(self.problem, steps))
+        trainer = self.trainer()
         cohorts = {label: self.padded.get(label) or self._records(label) for label in phase.labels}
         paid = charge_training(self.books.ledger, phase)
         self.model = trainer.train(phase=phase, cohorts=cohorts, start=self.model, receipt=paid)
@@ -129,6 +133,18 @@ class _Campaign:
         right = guesses == self.pool.test_y
         shares = [right[self.pool.test_y == one].mean() for one in np.unique(self.pool.test_y)]
         return {"phase": number, "test_accuracy": float(right.mean()), "mean_recall": float(np.mean(shares))}
+
+    def trainer(self, **further: Any) -> Any:
+        """DP-SGD; another kind of campaign has another trainer."""
+        from discreet.trainers.dp_sgd import DPSGD
+
+        return DPSGD(classes=self.problem.classes, **self.learning(), **further)
+
+    def learning(self) -> dict[str, Any]:
+        """What every trainer of this campaign is made of: the model, and how it is trained."""
+        steps = sum(phase.steps for phase in self.books.plan.phases)
+        model = model_of(self.problem, self.pool.x.shape[1:], self.case.seed)
+        return {"model": model, "settings": settings_of(self.problem, steps)}
 
     def _enter(self, number: int, found: Selection, paid: list[Receipt]) -> None:
         """Asked records into their cohorts; where how many there are is hidden, into slots."""

@@ -31,6 +31,10 @@ from discreet.bench.paper_tables import (
     table_2_charts,
     table_4,
 )
+from discreet.bench.peer_cases import PeerCase
+from discreet.bench.peer_grid import PEERS
+from discreet.bench.peer_grid import SEEDS as PEER_SEEDS
+from discreet.bench.peer_tables import peer_tables
 from discreet.bench.problems import Problem
 from discreet.bench.public_cases import PublicCase
 from discreet.bench.public_grid import FIG_4A as CLUSTERS
@@ -336,6 +340,15 @@ EXPERIMENTS = {
             tables=teacher_tables,
             charts=teacher_charts,
             case=TeacherCase,
+        ),
+        Experiment(
+            name="peers",
+            about="scikit-activeml's loop without privacy beside ours, and Opacus as the trainer of our campaigns",
+            blocks=PEERS,
+            seeds=PEER_SEEDS,
+            tables=peer_tables,
+            charts=lambda rows: [],
+            case=PeerCase,
         ),
     )
 }

@@ -5,8 +5,8 @@
     fashion-mnist/, mnist/     IDX files, gzip
     qmnist/                    IDX files, gzip; the lost digits join the pool, the test is MNIST's
     svhn/                      train_32x32.mat and test_32x32.mat, format 2
-    pneumonia-mnist/           pneumoniamnist.npz, with MedMNIST's keys
-    cifar10/                   cifar10.npz, as benchmarks/prepare_cifar10.py makes it
+    NAME-mnist/                NAMEmnist.npz of MedMNIST, as published; the test part is the test
+    cifar10/                   cifar10.npz, as benchmarks/prepare_cifar10.py makes it; or the published binary version
     clinc150/                  data_full.json.gz
     banking77/                 train.csv and test.csv, with a column of texts and one of intents
     kddcup99/                  kddcup.data_10_percent.gz
@@ -29,7 +29,9 @@ from numpy.typing import NDArray
 from discreet.bench.kdd99 import FILE as KDD_FILE
 from discreet.bench.kdd99 import read_connections
 from discreet.errors import BadInput
+from discreet.pools.cifar10 import TEST_FILE, TRAINING_FILES, read_cifar10
 from discreet.pools.idx import read_idx
+from discreet.pools.medmnist import MedicalPictures, read_medmnist
 from discreet.pools.qmnist import MNIST_TEST, read_qmnist
 from discreet.pools.svhn import read_svhn
 
@@ -40,6 +42,16 @@ Data = Literal[
     "qmnist",
     "svhn",
     "pneumonia-mnist",
+    "path-mnist",
+    "derma-mnist",
+    "oct-mnist",
+    "retina-mnist",
+    "breast-mnist",
+    "blood-mnist",
+    "tissue-mnist",
+    "organa-mnist",
+    "organc-mnist",
+    "organs-mnist",
     "cifar10",
     "clinc150",
     "banking77",
@@ -60,11 +72,14 @@ class Raw:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """``files`` of a set, below its own directory, and how many classes it has."""
+    """``files`` of a set, below its own directory, and how many classes it has. ``instead``: other files that will do,
+    where the first ones are not there.
+    """
 
     classes: int
     files: tuple[str, ...]
     read: Callable[[Sequence[Path]], Raw]
+    instead: tuple[str, ...] = ()
 
 
 def read_set(name: Data, place: Path | None) -> Raw:
@@ -85,10 +100,13 @@ def read_set(name: Data, place: Path | None) -> Raw:
 
 def paths_of(name: Data, place: Path | None) -> list[Path]:
     """Its files, all of which are there."""
-    files = SOURCES[name].files
-    if files and place is None:
+    source = SOURCES[name]
+    if source.files and place is None:
         raise BadInput(f"the data {name}", "nothing says where they are", "Give --data DIRECTORY")
-    paths = [Path(place or ".") / name / file for file in files]
+    folder = Path(place or ".") / name
+    paths, others = ([folder / file for file in files] for files in (source.files, source.instead))
+    if others and all(path.is_file() for path in others) and not all(path.is_file() for path in paths):
+        return others
     for path in paths:
         if not path.is_file():
             raise BadInput(
@@ -140,6 +158,25 @@ def _npz(paths: Sequence[Path]) -> Raw:
     return Raw(x=x, y=y.ravel().astype(np.int64), test_x=test_x, test_y=test_y.ravel().astype(np.int64))
 
 
+def _cifar10(paths: Sequence[Path]) -> Raw:
+    """Channels last; of the npz file or of the six binary ones."""
+    if paths[0].suffix == ".npz":
+        return _npz(paths)
+    (x, y), (test_x, test_y) = read_cifar10(paths[:-1]), read_cifar10(paths[-1])
+    return Raw(x=x.transpose(0, 2, 3, 1), y=y, test_x=test_x.transpose(0, 2, 3, 1), test_y=test_y)
+
+
+def _medmnist(paths: Sequence[Path]) -> Raw:
+    """Channels last."""
+    held = read_medmnist(paths[0])
+
+    def pictures(part: MedicalPictures) -> Any:
+        return part.x if part.x.ndim == 3 else part.x.transpose(0, 2, 3, 1)
+
+    train, test = held["train"], held["test"]
+    return Raw(x=pictures(train), y=train.y, test_x=pictures(test), test_y=test.y)
+
+
 def _clinc(paths: Sequence[Path]) -> Raw:
     """Without the queries that are of no intent."""
     held = json.loads(gzip.decompress(paths[0].read_bytes()))
@@ -181,15 +218,32 @@ _IDX_FILES = tuple(
 _QMNIST_FILES = tuple(
     f"qmnist-{part}-{kind}.gz" for part in ("train", "test") for kind in ("images-idx3-ubyte", "labels-idx2-int")
 )
+_MEDMNIST: dict[Data, int] = {
+    "pneumonia-mnist": 2,
+    "path-mnist": 9,
+    "derma-mnist": 7,
+    "oct-mnist": 4,
+    "retina-mnist": 5,
+    "breast-mnist": 2,
+    "blood-mnist": 8,
+    "tissue-mnist": 8,
+    "organa-mnist": 11,
+    "organc-mnist": 11,
+    "organs-mnist": 11,
+}
+"""The 2D sets of one class a picture, and how many classes; ChestMNIST has several labels a picture."""
 SOURCES: dict[Data, Source] = {
     "digits": Source(classes=10, files=(), read=_digits),
     "fashion-mnist": Source(classes=10, files=_IDX_FILES, read=_idx),
     "mnist": Source(classes=10, files=_IDX_FILES, read=_idx),
     "qmnist": Source(classes=10, files=_QMNIST_FILES, read=_qmnist),
     "svhn": Source(classes=10, files=("train_32x32.mat", "test_32x32.mat"), read=_svhn),
-    "pneumonia-mnist": Source(classes=2, files=("pneumoniamnist.npz",), read=_npz),
-    "cifar10": Source(classes=10, files=("cifar10.npz",), read=_npz),
+    "cifar10": Source(classes=10, files=("cifar10.npz",), read=_cifar10, instead=(*TRAINING_FILES, TEST_FILE)),
     "clinc150": Source(classes=150, files=("data_full.json.gz",), read=_clinc),
     "banking77": Source(classes=77, files=("train.csv", "test.csv"), read=_banking),
     "kddcup99": Source(classes=2, files=(KDD_FILE,), read=_kdd99),
+}
+SOURCES |= {
+    name: Source(classes=classes, files=(f"{name.replace('-', '')}.npz",), read=_medmnist)
+    for name, classes in _MEDMNIST.items()
 }

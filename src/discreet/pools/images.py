@@ -33,7 +33,7 @@ _EIGHT_BITS = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})
 
 def open_images(path: Path, declared: Declared) -> Pool:
     """A pool of a folder of pictures."""
-    _require_pillow()
+    require_pillow()
     existing_folder(path)
     asked = f"opening {path.name}"
     shape = _shape(asked, declared)
@@ -119,7 +119,8 @@ def _shape(asked: str, declared: Declared) -> tuple[int, ...]:
     return shape
 
 
-def _require_pillow() -> None:
+def require_pillow() -> None:
+    """Refuse early and clearly where it is not installed."""
     from importlib.util import find_spec
 
     if find_spec("PIL") is None:
