@@ -151,9 +151,7 @@ def audit_near_twin(name: str, twin: NearTwin, seed: int) -> Audited:
     )
 
 
-def _reach(
-    twin: NearTwin, noise: float, places: Places, coins: NDArray[np.bool_], seen: Noted, seed: int
-) -> Reach:
+def _reach(twin: NearTwin, noise: float, places: Places, coins: NDArray[np.bool_], seen: Noted, seed: int) -> Reach:
     """By how much the counts change when one canary is taken out, with the same noise in everything before them."""
     furthest, out = 0.0, np.flatnonzero(coins)[-TAKEN_OUT:]  # the most uncertain: whoever counts, they do
     for place in out.tolist():

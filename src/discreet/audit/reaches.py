@@ -1,6 +1,6 @@
 """How far one canary moves what a mechanism is given: the same run with it and without it, before any noise.
 
-A test of sensitivity, which needs no luck: whoever moves the input further than the mechanism was told is under-charged,
+A test of sensitivity, which needs no luck: whoever moves the input further than the mechanism was told pays too little,
 though one run may hide it. Reads what only an auditor of made-up records can.
 """
 

@@ -36,7 +36,7 @@ from discreet.trainers.teachers.splitting import split
 
 CLASSES = ("no", "yes")
 Integers = NDArray[np.int64]
-UNSTABLE = 4
+UNSTABLE = 2
 """So few that each may be cheap, and going on after the last shows."""
 LEAST_TEACHERS = 20_000
 """A sparse vector answers nothing with fewer than its threshold asks for."""
@@ -79,7 +79,14 @@ class TeachersTwin:
 
 @cache
 def _price(
-    aggregator: str, budget: Budget, teachers: int, asked: int, unstable: int, *, check_share: float, confident_share: float
+    aggregator: str,
+    budget: Budget,
+    teachers: int,
+    asked: int,
+    unstable: int,
+    *,
+    check_share: float,
+    confident_share: float,
 ) -> VotePrice:
     shape: dict[str, Any] = {"budget": budget, "teachers": teachers, "answers": asked}
     if aggregator == "confident":
@@ -189,4 +196,3 @@ def _reach(ensemble: Ensemble, coins: NDArray[np.bool_]) -> Reach:
         other[place] = ~other[place]
         furthest = max(furthest, float(np.abs(ensemble.counts(other, 0) - whole).max()))
     return Reach(test="votes", found=furthest, allowed=1.0, canaries=min(TAKEN_OUT, known.size))
-

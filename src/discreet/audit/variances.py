@@ -94,8 +94,8 @@ def geometric_variance(noise: NDArray[np.int64], epsilon: float, test: str = "no
 
 
 def agreement(right: NDArray[np.bool_], chances: NDArray[np.float64], test: str = "noise") -> Variance:
-    """Of noisy answers, whether each is the true one, and the chance of that by the planned noise: Chernoff's bound of so
-    many. ``ratio``: wrong answers by expected ones; less noise, fewer.
+    """Of noisy answers, whether each is the true one, and the chance of that by the planned noise: Chernoff's bound of
+    so many. ``ratio``: wrong answers by expected ones; less noise, fewer.
     """
     from scipy import optimize
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from discreet.audit.teachers_twin import TeachersTwin
 
 QUESTIONS = 1000
-EPOCHS, LOOKED_AT = 400, 250
+EPOCHS, LOOKED_AT = 1000, 500
 """Of a sparse vector, which may say "unstable" so often; so many first questions are looked at, or none."""
 
 
@@ -93,5 +93,3 @@ def _wins(price: NoisyMaxPrice | ConfidentPrice, lead: int, *, first: bool) -> f
 
 def _normal(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2))
-
-
