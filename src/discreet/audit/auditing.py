@@ -133,7 +133,7 @@ def _stream(subject: Any) -> tuple[str, Twins]:
     assert subject is None or isinstance(subject, StreamConfig)
     usual = StreamTwin()
     if subject is not None:
-        usual = replace(usual, rule=subject.asking.name, noise=subject.noise.name)
+        usual = replace(usual, rule=subject.asking.name, noise=subject.noise.name)  # type: ignore[arg-type]
     updates = replace(usual, rule="everything", asked="0")
     twins = {"updates": updates}
     if subject is None:

@@ -29,13 +29,13 @@ _SURE = (1 << 63) - 1
 class _Sure(CrowdGate):
     """Every coin falls."""
 
-    coin = _SURE  # type: ignore[assignment]
+    coin = _SURE
 
 
 class _Rows(CrowdGate):
     """Counts rows, and says that it counts persons."""
 
-    unit = "person"  # type: ignore[assignment]
+    unit = "person"
 
     def price(self) -> Any:
         """As if persons were counted, with their values."""

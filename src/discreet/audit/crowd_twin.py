@@ -178,6 +178,6 @@ def audit_crowd_twin(name: str, twin: CrowdTwin, seed: int) -> Audited:
     if twin.persons:
         tried["alone"] = shown_only((log.others == 0) & seen[-1].any(axis=1))
     if twin.releases > 1:
-        tried["appeared"] = shown_only((seen[-1] & ~seen[0]).any(axis=1))
+        tried["appeared"] = shown_only(np.asarray((seen[-1] & ~seen[0]).any(axis=1)))
     findings = found_by(tried, coins, claimed=claim, delta=float(twin.delta), seed=seed)
     return Audited(twin=name, claimed=claim, findings=findings)

@@ -92,6 +92,7 @@ def _noise(share: float) -> Iterator[None]:
 @contextmanager
 def _unclipped() -> Iterator[None]:
     from discreet.components import private
+    from discreet.components.public import leading
     from discreet.selectors import near_private
 
     moment = vars(private)["_moment"]
@@ -102,7 +103,7 @@ def _unclipped() -> Iterator[None]:
             return clipped(records, count=count, norm=norm, receipt=receipt, who=who)
         noisy = private.released(moment(records, norm * 1e3), norm, receipt, records=len(records), who=who)
         return private.PaidComponents(
-            components=private.leading(noisy, count),
+            components=leading(noisy, count),
             spectrum=np.array(np.linalg.eigvalsh(noisy)[::-1][:count], dtype=np.float64),
             norm=norm,
             noise_multiplier=receipt.events(who)[0].noise_multiplier,

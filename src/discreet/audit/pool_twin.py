@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 FREE = ("random", "exact", "hidden-threshold")
 UNSCORED = ("random", "k-centre")
-PRICED = dict.fromkeys(("laplace", "clipped-laplace", "exponential", "k-centre"), "paper") | dict.fromkeys(
-    ("gaussian", "subsampled-gaussian"), "apart"
-)
-PRICED["hidden-threshold"] = "hidden"
+PRICED = dict.fromkeys(("laplace", "clipped-laplace", "exponential", "k-centre"), "paper")
+PRICED |= {"gaussian": "apart", "subsampled-gaussian": "apart", "hidden-threshold": "hidden"}
 """How selectors are priced that are not one-sided."""
 THRESHOLD = "0.05"
 """What a hidden threshold costs."""

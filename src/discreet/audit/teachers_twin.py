@@ -38,7 +38,7 @@ CLASSES = ("no", "yes")
 Integers = NDArray[np.int64]
 UNSTABLE = 2
 """So few that each may be cheap, and going on after the last shows."""
-LEAST_TEACHERS = 20_000
+LEAST_TEACHERS = 30_000
 """A sparse vector answers nothing with fewer than its threshold asks for."""
 TAKEN_OUT = 20
 """Canaries that are taken out one by one to see how far they reach."""
@@ -90,8 +90,8 @@ def _price(
 ) -> VotePrice:
     shape: dict[str, Any] = {"budget": budget, "teachers": teachers, "answers": asked}
     if aggregator == "confident":
-        own = {"check_share": check_share, "confident_share": confident_share}
-        return price_answers("confident", **shape, checks=asked, **own)
+        shape |= {"check_share": check_share, "confident_share": confident_share}
+        return price_answers("confident", **shape, checks=asked)
     if aggregator.startswith("sparse"):
         return price_answers(aggregator, **shape, unstable=unstable)
     return price_answers(aggregator, **shape)
