@@ -15,6 +15,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 THOROUGH = (
+    "audit/test_other_twins.py",
     "audit/test_pool_audit.py",
     "bench/test_crowd_bench.py",
     "bench/test_dry_runs.py",

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from discreet.audit.audited import Audits
 from discreet.audit.canaries import Canaries
 from discreet.audit.planted import PLANTS, planted
 from discreet.audit.pool_audit import audit_pool, twins_of
@@ -89,7 +90,7 @@ def test_twins_of_a_file_that_hides_whom_it_asks():
 
 
 def test_drawn(sound, tmp_path):
-    form = json.loads(json.dumps(sound.to_json()))
+    form = json.loads(json.dumps(Audits(plant=None, seed=11, recipes=(sound,)).to_json()))
     assert len(audit_bars(form)) == sum(len(one.findings) for one in sound.twins)
     draw_audit(form, tmp_path / "audit.png")
     assert (tmp_path / "audit.png").read_bytes().startswith(b"\x89PNG")

@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput
+from discreet.audit.swapping import check_known, swapped
 
 Plant = Literal["no-noise", "no-clipping", "uncharged-selection", "redraw", "half-noise", "fixed-batches"]
 PLANTS: tuple[Plant, ...] = get_args(Plant)
@@ -36,8 +36,7 @@ def planted(plant: Plant | None, further: Models) -> AbstractContextManager[None
     """The mistake, in the real code, for as long as the context lasts. ``further``: what it shows beyond the campaign's
     own models. Uncharged selection is a matter of the twin's plan.
     """
-    if plant is not None and plant not in PLANTS:
-        raise BadInput(f"planting {plant}", "there is no such mistake", f"Choose one of {', '.join(PLANTS)}")
+    check_known(plant, PLANTS)
     made: dict[str | None, Callable[[], AbstractContextManager[None]]] = {
         "no-noise": lambda: _noise(0.0),
         "half-noise": lambda: _noise(0.5),
@@ -65,7 +64,7 @@ def counted_batches(into: list[tuple[int, int, float]]) -> Iterator[None]:
         into.append((int(mask.sum()), slots, events[0].sampling_rate))
         return mask
 
-    with _set(cohorts, "poisson_mask", counted):
+    with swapped(cohorts, "poisson_mask", counted):
         yield
 
 
@@ -80,7 +79,7 @@ def _noise(share: float) -> Iterator[None]:
         noisy = drawn(value, receipt=receipt, **options)
         return value + share * (noisy - value) if receipt.simulation else noisy
 
-    with _set(trainer, "gaussian", less):
+    with swapped(trainer, "gaussian", less):
         yield
 
 
@@ -95,7 +94,7 @@ def _unclipped() -> Iterator[None]:
             super().take(stage, receipt)
             self._clip = clip
 
-    with _set(trainer, "_Step", Unclipped):
+    with swapped(trainer, "_Step", Unclipped):
         yield
 
 
@@ -122,7 +121,7 @@ def _redrawn(further: Models) -> Iterator[None]:
             further.append((phase.number, made.module))
         return trained(self, phase=phase, cohorts=cohorts, start=start, receipt=receipt)
 
-    with _set(DPSGD, "train", again):
+    with swapped(DPSGD, "train", again):
         yield
 
 
@@ -142,15 +141,5 @@ def _fixed_batches() -> Iterator[None]:
         mask[luck.permutation(slots)[: round(rates[0] * slots)]] = True
         return mask
 
-    with _set(cohorts, "poisson_mask", fixed):
+    with swapped(cohorts, "poisson_mask", fixed):
         yield
-
-
-@contextmanager
-def _set(place: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(place, name)
-    setattr(place, name, value)
-    try:
-        yield
-    finally:
-        setattr(place, name, before)

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.audit.attacks import GUESSED, Attack, found_by
 from discreet.audit.canaries import CLASSES, Canaries
-from discreet.audit.guesses import guess
 from discreet.audit.planted import Models, Plant, counted_batches, planted
 from discreet.audit.verdict import LEVEL, Finding
 from discreet.privacy.training_phase import TrainingPhase
@@ -35,9 +35,14 @@ if TYPE_CHECKING:
     from discreet.campaign import Campaign
 
 Array = NDArray[np.float64]
+FREE = ("random", "exact", "hidden-threshold")
+UNSCORED = ("random", "k-centre")
+PRICED = dict.fromkeys(("laplace", "clipped-laplace", "exponential", "k-centre"), "paper")
+PRICED |= {"gaussian": "apart", "subsampled-gaussian": "apart", "hidden-threshold": "hidden"}
+"""How selectors are priced that are not one-sided."""
+THRESHOLD = "0.05"
+"""What a hidden threshold costs."""
 Watch = Callable[[str, int, int], None]
-GUESSED = 0.1
-"""Of the canaries; settled before any run is seen. Fewer could not refute a claim of 2, more would be worse ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +51,8 @@ class PoolTwin:
 
     epsilon, delta      what it claims
     canaries            records of its pool, all of them canaries
-    selection_epsilon   of that, what choosing may cost; with ``selector`` random or exact: 0
+    selection_epsilon   of that, what choosing may cost; with ``selector`` random, exact or hidden-threshold: 0
+    selection           how it is priced; by default as the selector needs it
     """
 
     epsilon: str = "1"
@@ -58,6 +64,7 @@ class PoolTwin:
     epochs: int = 10
     selector: str = "threshold-response"
     selection_epsilon: str = "0.5"
+    selection: str | None = None
     schedule: str = "step-amplification"
     learning_rate: float = 0.01
     plant: Plant | None = None
@@ -76,7 +83,9 @@ class PoolTwin:
         from discreet.recipes import private_pool
 
         many = self.canaries
-        paid = self.asked > 0 and self.selector not in ("random", "exact")
+        paid = self.asked > 0 and self.selector not in FREE
+        hidden = self.asked > 0 and self.selector == "hidden-threshold"
+        asking = {"selection": self.selection or PRICED.get(self.selector, "one-sided")} if paid or hidden else {}
         return private_pool(
             classes=CLASSES,
             task="binary",
@@ -86,10 +95,11 @@ class PoolTwin:
             epochs=self.epochs,
             selection_epsilon=self.selection_epsilon if paid else 0,
             selector=self.selector if self.asked else "random",
-            scorer="entropy" if self.asked and self.selector != "random" else "random",
+            scorer="entropy" if self.asked and self.selector not in UNSCORED else "random",
+            threshold_epsilon=THRESHOLD if hidden else None,
             model="linear",
             trainer={"learning_rate": self.learning_rate, "micro_batch": 512, "device": "cpu"},
-            plan={"accountant": "rdp", "schedule": self.schedule},
+            plan={"accountant": "rdp", "schedule": self.schedule, **asking},
             simulation={"seed": seed},
         )
 
@@ -227,22 +237,15 @@ def of_asking(seen: Seen, *, asked: float, missed: float) -> Array:
     return ratio
 
 
-def attack(twin: PoolTwin, canaries: Canaries, seen: Seen, *, level: float = LEVEL) -> list[Finding]:
+def attack(twin: PoolTwin, canaries: Canaries, seen: Seen, *, level: float = LEVEL) -> tuple[Finding, ...]:
     """All attacks on one run, which share the level: whatever is true, all of them are right with chance 1 - level."""
     asking = of_asking(seen, asked=twin.selection_cost, missed=twin.selection_cost)
     training = of_training(seen)
     some = round(GUESSED * canaries.count)
-    made: dict[str, tuple[Array, int, bool]] = {"trained": (training, some, True)}
+    tried = {"trained": Attack(scores=training, made=some)}
     if seen.asked.any():  # of those who were not asked, most were not there to be asked, or had bad luck
-        made["asked"] = (asking, int(seen.asked.sum()), False)
-        made["both"] = (asking + training, some, True)
-    return [
-        Finding(
-            attack=name,
-            epsilon=seen.claimed,
-            delta=float(twin.delta),
-            guesses=guess(score, canaries.coins, made=count, low=low, seed=canaries.seed),
-            level=level / len(made),
-        )
-        for name, (score, count, low) in made.items()
-    ]
+        tried["asked"] = Attack(scores=asking, made=int(seen.asked.sum()), low=False)
+        tried["both"] = Attack(scores=asking + training, made=some)
+    return found_by(
+        tried, canaries.coins, claimed=seen.claimed, delta=float(twin.delta), seed=canaries.seed, level=level
+    )

@@ -1,14 +1,16 @@
-"""Two tests that need no guesses: is noise as large as planned, and are batches Poisson samples?
+"""Tests that need no guesses: is noise as large as planned, and are batches Poisson samples?
 
 Noise of half its size leaves a claim of epsilon 1 at 2 or so, and a bound may miss that; its variance does not.
-Both tests are of numbers that an audit knows and the world does not: of canaries that do not take part, the models show
-noise alone; and how many take part in a step is counted where it is drawn.
+They are of numbers that an audit knows and the world does not: of canaries that do not take part, a release shows noise
+alone; how many take part in a step is counted where it is drawn; and how often a noisy answer is the true one says how
+large its noise is.
 
 A p-value below the level is a failure; a true plan fails at most with that chance. Too much noise is no failure.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -46,9 +48,9 @@ class Variance:
         }
 
 
-def noise_variance(standardised: NDArray[np.float64]) -> Variance:
+def noise_variance(standardised: NDArray[np.float64], test: str = "noise") -> Variance:
     """Of numbers that are noise alone, each by its planned standard deviation: chi-square, from below."""
-    return _chi_square("noise", standardised)
+    return _chi_square(test, standardised)
 
 
 def batch_variance(counts: Sequence[tuple[int, int, float]]) -> Variance:
@@ -57,6 +59,55 @@ def batch_variance(counts: Sequence[tuple[int, int, float]]) -> Variance:
     mean, spread = table[:, 1] * table[:, 2], np.sqrt(table[:, 1] * table[:, 2] * (1 - table[:, 2]))
     some = spread > 0
     return _chi_square("batches", (table[some, 0] - mean[some]) / spread[some])
+
+
+def length_variance(lengths: NDArray[np.float64], *, dimension: int = 1) -> Variance:
+    """Of lengths of noise by their planned scale, each Gamma(dimension): their sum is Gamma, too, from below.
+
+    In one dimension that is Laplace noise.
+    """
+    from scipy import stats
+
+    mean, total = dimension * lengths.size, float(lengths.sum())
+    chance = float(stats.gamma.cdf(total, mean)) if lengths.size else 1.0
+    ratio = (total / mean) ** 2 if lengths.size else float("nan")
+    return Variance(test="noise", ratio=ratio, numbers=lengths.size, chance=chance)
+
+
+def geometric_variance(noise: NDArray[np.int64], epsilon: float, test: str = "noise") -> Variance:
+    """Of discrete Laplace noise at ``epsilon``: Chernoff's bound of so small a sum of lengths, which is never below the
+    chance itself.
+    """
+    from scipy import optimize
+
+    lengths, rate = np.abs(noise), math.exp(-epsilon)
+    total, each = float(lengths.sum()), (1 - rate) / (1 + rate)
+
+    def bound(tilt: float) -> float:
+        further = rate * math.exp(-tilt)
+        return tilt * total + lengths.size * math.log(each * (1 + 2 * further / (1 - further)))
+
+    least = float(optimize.minimize_scalar(bound, bounds=(0.0, 20.0), method="bounded").fun)
+    planned = lengths.size * 2 * rate / (1 - rate) ** 2
+    ratio = float(np.square(noise).sum()) / planned if lengths.size else float("nan")
+    return Variance(test=test, ratio=ratio, numbers=lengths.size, chance=math.exp(min(0.0, least)))
+
+
+def agreement(right: NDArray[np.bool_], chances: NDArray[np.float64], test: str = "noise") -> Variance:
+    """Of noisy answers, whether each is the true one, and the chance of that by the planned noise: Chernoff's bound of
+    so many. ``ratio``: wrong answers by expected ones; less noise, fewer.
+    """
+    from scipy import optimize
+
+    total = float(right.sum())
+
+    def bound(tilt: float) -> float:
+        return float(np.log1p(chances * math.expm1(tilt)).sum()) - tilt * total
+
+    least = float(optimize.minimize_scalar(bound, bounds=(0.0, 20.0), method="bounded").fun)
+    wrong = float((1 - chances).sum())
+    ratio = float((~right).sum()) / wrong if wrong else float("nan")
+    return Variance(test=test, ratio=ratio, numbers=right.size, chance=math.exp(min(0.0, least)))
 
 
 def _chi_square(test: str, standardised: NDArray[np.float64]) -> Variance:

@@ -25,13 +25,14 @@ def audit_bars(form: Mapping[str, Any]) -> tuple[Bar, ...]:
     """Of a stored audit (``discreet.audit/1``)."""
     return tuple(
         Bar(
-            name=f"{twin['twin']}: {one['attack']}",
+            name=f"{recipe['recipe']}, {twin['twin']}: {one['attack']}",
             claimed=one["epsilon"],
             proved=one["proved"],
             highest=one["highest"],
             exceeded=one["verdict"] == "exceeded",
         )
-        for twin in form["twins"]
+        for recipe in form["recipes"]
+        for twin in recipe["twins"]
         for one in twin["attacks"]
     )
 
@@ -55,7 +56,7 @@ def draw_audit(form: Mapping[str, Any], path: Path) -> None:
     planted = f", planted: {form['plant']}" if form["plant"] else ""
     axis.set(
         xlabel="epsilon: proved (bar), claimed (black), the most that could be proved (grey)",
-        title=f"Audit of {form['recipe']} by {form['selector']}{planted}",
+        title=f"Audit of {', '.join(one['recipe'] for one in form['recipes'])}{planted}",
         xlim=(0, None),
     )
     page.savefig(path)

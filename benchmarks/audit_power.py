@@ -1,0 +1,262 @@
+"""How often audits catch a planted mistake, and how often they cry wolf.
+
+    python benchmarks/audit_power.py --out benchmarks/results/audit.md
+
+Every planted mistake of every recipe is run with many seeds, in the twin that is made to see it, and every twin of the
+sound code, every selector and rule among them, with many seeds, too. Fewer canaries than `discreet audit` has by
+default, which makes audits weaker, not stronger: a bound from r guesses grows with r, and a variance with its numbers;
+the last columns show the default beside it. Runs are kept in a file beside the table (--kept), and a second start goes
+on where the first one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+POWER, SOUND, DEFAULT = 60, 24, 2
+"""Runs of a mistake, of a sound twin, and of a mistake with as many canaries as `discreet audit` has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A twin, and the mistake that is planted into it, if any."""
+
+    recipe: str
+    twin: str
+    canaries: int
+    plant: str | None
+    attack: Callable[[str, Any, int], Any]
+    settings: Any
+
+    @property
+    def name(self) -> str:
+        """Under which runs are kept."""
+        return f"{self.recipe}/{self.twin}/{self.plant or 'sound'}/{self.canaries}"
+
+    def run(self, seed: int) -> dict[str, Any]:
+        """One run: whether it failed, by what, and how many tests there were."""
+        start = time.process_time()
+        twin = replace(self.settings, canaries=self.canaries, plant=self.plant)
+        found = self.attack(self.twin, twin, 1000 + seed)
+        by = [one.attack for one in found.findings if one.verdict == "exceeded"]
+        by += [f"{one.test} (variance)" for one in found.variances if one.verdict == "smaller"]
+        by += [f"{one.test} (reach)" for one in found.reaches if one.verdict == "too far"]
+        tests = sum(one.level for one in found.findings) + sum(one.level for one in found.variances)
+        return {
+            "case": self.name,
+            "seed": seed,
+            "failed": found.failed,
+            "by": by,
+            "alarms": tests,
+            "claimed": found.claimed,
+            "proved": max((one.proved for one in found.findings), default=0.0),
+            "highest": max((one.highest for one in found.findings), default=0.0),
+            "seconds": time.process_time() - start,
+        }
+
+
+def pool_cases() -> Iterator[Case]:
+    """The private pool: mistakes, then every selector."""
+    from discreet.audit.pool_audit import audit_pool_twin, twins_of
+
+    twins = twins_of()
+    twins["training, one epoch"] = replace(twins["training"], epochs=1)  # as much noise in all, and five times as fast
+    seen_in = {
+        "no-noise": ("training", 600),
+        "no-clipping": ("training", 600),
+        "half-noise": ("training", 600),
+        "uncharged-selection": ("selection", 600),
+        "fixed-batches": ("campaign", 600),
+        "redraw": ("training, one epoch", 1500),
+    }
+    for plant, (name, canaries) in seen_in.items():
+        yield _case("private-pool", name, canaries, plant, audit_pool_twin, twins[name])
+    for name in ("training", "selection", "campaign"):
+        yield _case("private-pool", name, 600, None, audit_pool_twin, twins[name])
+    others = ["laplace", "clipped-laplace", "gaussian", "subsampled-gaussian", "exponential", "k-centre"]
+    others += ["hidden-threshold", "random"]
+    for selector in others:
+        twin = replace(
+            twins["campaign" if selector in ("hidden-threshold", "random") else "selection"], selector=selector
+        )
+        yield _case("private-pool", selector, 600, None, audit_pool_twin, twin)
+    yield _case("private-pool", "shards", 600, None, audit_pool_twin, replace(twins["selection"], selection="shards"))
+
+
+def other_cases() -> Iterator[Case]:
+    """Everything else: mistakes in the twin that sees them, then all sound twins."""
+    from discreet.audit.auditing import twins_by_default
+
+    seen_in = {
+        "stream": {
+            "no-noise": ("updates", 1000),
+            "uncharged-asking": ("both", 1000),
+            "skipped-nulls": ("both", 1000),
+            "half-noise": ("both", 1000),
+        },
+        "public-data": {
+            "no-noise": ("both", 1000),
+            "no-clipping": ("components", 1000),
+            "private-top": ("counts", 1000),
+            "half-noise": ("both", 1000),
+        },
+        "teachers": {
+            "no-noise": ("gaussian", 1000),
+            "shared-records": ("gaussian", 600),
+            "uncounted-unstable": ("sparse", 1000),
+            "half-noise": ("gaussian", 600),
+        },
+        "crowd": {
+            "no-subsampling": ("rows", 1000),
+            "reused-coins": ("rows", 5000),
+            "occurrence-coins": ("persons", 1000),
+            "occurrences-counted": ("persons", 1000),
+        },
+    }
+    for recipe, plants in seen_in.items():
+        twins = twins_by_default(recipe)
+        for plant, (name, canaries) in plants.items():
+            attack, twin = twins[name]
+            yield _case(recipe, name, canaries, plant, attack, twin)
+        for name, (attack, twin) in twins.items():
+            yield _case(recipe, name, 1000, None, attack, twin)
+        if recipe == "stream":
+            attack, twin = twins["both"]
+            for rule in ("bernoulli", "exponential"):
+                yield _case(recipe, rule, 1000, None, attack, replace(twin, rule=rule))
+        if recipe == "teachers":
+            for name in ("no-noise", "half-noise"):
+                for other in ("laplace", "confident answers", "confident checks", "sparse"):
+                    attack, twin = twins[other]
+                    yield _case(recipe, other, 1000, name, attack, twin)
+
+
+def _case(recipe: str, twin: str, canaries: int, plant: str | None, attack: Any, settings: Any) -> Case:
+    return Case(recipe=recipe, twin=twin, canaries=canaries, plant=plant, attack=attack, settings=settings)
+
+
+def clopper_pearson(caught: int, runs: int, level: float = 0.05) -> float:
+    """The one-sided lower end of a 95% interval."""
+    from scipy import stats
+
+    return 0.0 if caught == 0 else float(stats.beta.ppf(level, caught, runs - caught + 1))
+
+
+def wanted() -> tuple[list[tuple[str, int]], dict[str, Case]]:
+    """Every run by case and seed, in an order that has some of everything early; and the cases by name."""
+    cases = [*other_cases(), *pool_cases()]
+    planted = [case for case in cases if case.plant]
+    usual = [replace(case, canaries=5000) for case in planted if case.canaries < 5000]
+    sound = [case for case in cases if not case.plant]
+    quick = [case for case in planted if case.recipe in ("stream", "public-data")]  # a fifth of a second each
+    first = [(case, seed) for seed in range(POWER) for case in quick]
+    first += [(case, seed) for seed in range(POWER // 3) for case in planted]
+    first += [(case, seed) for seed in range(SOUND // 3) for case in sound]
+    first += [(case, seed) for seed in range(DEFAULT) for case in usual]
+    rest = [(case, seed) for seed in range(POWER) for case in planted + (sound if seed < SOUND else [])]
+    return list(dict.fromkeys((case.name, seed) for case, seed in first + rest)), {
+        case.name: case for case in cases + usual
+    }
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Runs that are kept."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def run(path: Path, until: float) -> None:
+    """Make what is missing, up to a time."""
+    known = {(one["case"], one["seed"]) for one in read(path)}
+    with path.open("a") as kept:
+        runs, cases = wanted()
+        for name, seed in runs:
+            if (name, seed) in known:
+                continue
+            if time.time() > until:
+                return
+            kept.write(json.dumps(cases[name].run(seed)) + "\n")
+            kept.flush()
+
+
+def table(runs: list[dict[str, Any]], command: str) -> str:
+    """All runs as two tables."""
+    by_case = defaultdict(list)
+    for one in runs:
+        by_case[one["case"]].append(one)
+    lines = ["# Audits: what they catch, and how often they cry wolf", "", f"Made by `{command}`."]
+    lines += _mistakes(by_case) + _sound(by_case)
+    seconds = sum(one["seconds"] for one in runs)
+    return "\n".join([*lines, "", f"{len(runs)} runs, {seconds / 60:.1f} minutes of one core.", ""])
+
+
+def _mistakes(by_case: dict[str, list[dict[str, Any]]]) -> list[str]:
+    lines = ["", "## Planted mistakes", ""]
+    lines += ["One twin, one run, 99.9%. *Power*: the lower end of a one-sided 95% interval (Clopper and Pearson).", ""]
+    lines += [
+        "| recipe | mistake | twin | canaries | caught | power | by | with 5,000 canaries |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, mine in by_case.items():
+        recipe, twin, plant, canaries = name.split("/")
+        if plant == "sound" or (canaries == "5000" and len(mine) <= DEFAULT):
+            continue
+        caught, tests = sum(one["failed"] for one in mine), defaultdict(int)
+        for one in mine:
+            for test in one["by"]:
+                tests[test] += 1
+        usual = by_case.get(f"{recipe}/{twin}/{plant}/5000", [])
+        again = f"{sum(one['failed'] for one in usual)} of {len(usual)}" if usual else "-"
+        shown = ", ".join(f"{test} {count}" for test, count in sorted(tests.items(), key=lambda one: -one[1]))
+        power = clopper_pearson(caught, len(mine))
+        lines.append(
+            f"| {recipe} | {plant} | {twin} | {canaries} | {caught} of {len(mine)} | {power:.3f} | {shown} | {again} |"
+        )
+    return lines
+
+
+def _sound(by_case: dict[str, list[dict[str, Any]]]) -> list[str]:
+    lines = ["", "## Nothing planted", ""]
+    lines += [
+        "| recipe | twin | canaries | claims | runs | exceeded | highest proved | could prove |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    runs = exceeded = 0
+    alarms = 0.0
+    for name, mine in by_case.items():
+        recipe, twin, plant, canaries = name.split("/")
+        if plant != "sound":
+            continue
+        failed = sum(one["failed"] for one in mine)
+        runs, exceeded, alarms = runs + len(mine), exceeded + failed, alarms + sum(one["alarms"] for one in mine)
+        lines.append(
+            f"| {recipe} | {twin} | {canaries} | {mine[0]['claimed']:.3f} | {len(mine)} | {failed} | "
+            f"{max(one['proved'] for one in mine):.3f} | {min(one['highest'] for one in mine):.2f} |"
+        )
+    said = f"{runs} runs, {exceeded} called broken; at 99.9% a test, at most {alarms:.2f} were to be expected."
+    return [*lines, "", said]
+
+
+def main() -> None:
+    """From the command line."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--out", type=Path, default=Path("benchmarks/results/audit.md"))
+    options.add_argument("--kept", type=Path, default=Path("benchmarks/results/audit.jsonl"))
+    options.add_argument("--minutes", type=float, default=600.0, help="Stop after so many; start again to go on.")
+    given = options.parse_args()
+    run(given.kept, time.time() + 60 * given.minutes)
+    given.out.write_text(table(read(given.kept), "python benchmarks/audit_power.py"))
+
+
+if __name__ == "__main__":
+    main()

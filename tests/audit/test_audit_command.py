@@ -1,0 +1,99 @@
+"""`discreet audit` of files, of campaigns in stores, and of recipes by name."""
+
+import json
+
+import numpy as np
+import pytest
+
+from discreet.api import create_campaign
+from discreet.audit.auditing import _OF, recipe_of
+from discreet.audit.pool_audit import twins_of
+from discreet.cli.app import run
+from discreet.cli.audit import _subject
+from discreet.config import EXAMPLES, StreamConfig, read_campaign, read_stream_config
+from discreet.errors import BadInput
+from discreet.pools import ArrayPool
+from discreet.recipes import private_pool
+from discreet.report.audit_figure import audit_bars, draw_audit
+
+
+def created(tmp_path, name, **changes):
+    """A campaign in a store."""
+    pool = ArrayPool(ids=[f"r{number}" for number in range(200)], x=np.zeros((200, 3), dtype=np.float32))
+    sizes = {"classes": ("a", "b"), "initial": 60, "queries": [30], "batch": 30, "epochs": 2}
+    recipe = private_pool(**sizes, plan={"accountant": "rdp"}, simulation={"seed": 3}, **changes)
+    create_campaign(name, storage=tmp_path / "c.db", pool=pool, budget={"epsilon": "8", "delta": "1e-4"}, recipe=recipe)
+
+
+def test_a_recipe_by_its_name(capsys, tmp_path):
+    assert run(["audit", "--recipe", "stream", "--canaries", "1000", "--json", "--plot", str(tmp_path / "a.png")]) == 0
+    form = json.loads(capsys.readouterr().out)
+    assert form["format"] == "discreet.audit/1"
+    assert form["verdict"] == "holds"
+    assert [one["recipe"] for one in form["recipes"]] == ["stream"]
+    bars = audit_bars(form)
+    assert len(bars) == sum(len(twin["attacks"]) for twin in form["recipes"][0]["twins"])
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    draw_audit(form, tmp_path / "b.svg")
+
+
+def test_a_planted_mistake_ends_with_1(capsys):
+    assert run(["audit", "--recipe", "public-data", "--plant", "private-top", "--canaries", "500"]) == 1
+    said = capsys.readouterr().out
+    assert "TOO FAR" in said
+    assert said.endswith("A claim is broken.\n")
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_example_files_have_twins(name, tmp_path):
+    """Of every recipe's example the twins do as the file says."""
+    path = tmp_path / "example.toml"
+    assert run(["init", str(path), "--example", name]) == 0
+    subject = _subject(str(path), None)
+    recipe = recipe_of(subject)
+    if recipe == "private-pool":
+        assert twins_of(subject)["campaign"].selector == subject.selector.name
+        return
+    if recipe == "public-data" and subject.selector.name != "near-private":
+        with pytest.raises(BadInput, match="checkpoint"):
+            _OF[recipe](subject)
+        return
+    _, twins = _OF[recipe](subject)
+    assert twins
+    if isinstance(subject, StreamConfig):
+        assert twins["updates"][1].noise == subject.noise.name
+
+
+def test_a_campaign_in_a_store(tmp_path):
+    created(tmp_path, "small")
+    found = _subject(str(tmp_path / "c.db"), None)
+    assert recipe_of(found) == "private-pool"
+    assert twins_of(found)["training"].selector == "random"
+    created(tmp_path, "other", selection_epsilon="2")
+    assert twins_of(_subject(str(tmp_path / "c.db"), "other"))["campaign"].selector == "threshold-response"
+    with pytest.raises(BadInput, match="--campaign"):
+        _subject(str(tmp_path / "c.db"), None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["nowhere.toml"],
+        ["nowhere.db"],
+        ["--campaign", "scans"],
+        ["--recipe", "none"],
+        ["--recipe", "stream", "--plant", "fixed-batches"],
+    ],
+)
+def test_nonsense_is_refused(wrong, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(["audit", *wrong]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_reading_reads_either(tmp_path):
+    path = tmp_path / "s.toml"
+    assert run(["init", str(path), "--example", "stream"]) == 0
+    assert read_stream_config(path)
+    with pytest.raises(BadInput):
+        read_campaign(path)
