@@ -51,6 +51,8 @@ def run_case(case: Case, data: Path | None, plans: Path | None = None) -> list[d
         "gradients": gradients_of(books.plan),
         "made_of": pool.made_of,
     }
+    if books.claimed_rdp is not None:
+        told["claimed_rdp"] = books.claimed_rdp
     return [row | told for row in rows]
 
 
