@@ -111,8 +111,8 @@ def main() -> None:
         + f"\n\nPLD is tighter than RDP, so it forgives most of what their searches overspend: by PLD {len(passed)} of "
         f"{len(SETTINGS)} pass what was asked ({'; '.join(passed) or 'none'}). That is luck of another error, not a "
         "guarantee of the planner: where a bisection over steps happens to end on a fitting batch from above, the "
-        "upper end of its bracket is returned, far from the steps that the rates were found for (300 instead of 225 in the "
-        "fourth phase at epsilon 5). Ours spends what RDP leaves over: less noise at the same epsilon.\n\n"
+        "upper end of its bracket is returned, far from the steps that the rates were found for (300 instead of 225 "
+        "in the fourth phase at epsilon 5). Ours spends what RDP leaves over: less noise at the same epsilon.\n\n"
         + "\n".join(pages),
         encoding="utf-8",
     )
