@@ -159,7 +159,7 @@ def _first_sigma(epsilon: float, delta: float, rates: list[float], steps: list[i
 def _amplified(turn: _Turn, sigma: float, naive: int) -> tuple[float, int, tuple[float, float]]:
     """sigma, steps and the two rates of a phase."""
     low, high = naive, MOST_STEPS * naive
-    rates, steps = turn.rates(sigma, high), None
+    rates, steps = turn.rates(sigma, high), 0
     while not turn.fits(rates):
         before, steps = steps, round((high + low) / 2)
         if steps == before:  # no whole number of steps fits: the rest is up to sigma

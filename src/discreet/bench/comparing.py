@@ -204,7 +204,7 @@ def _together(parts: Sequence[Compared], a: str, b: str) -> Compared | None:
         return None
 
     def mean(side: str, seed: int) -> float:
-        return sum(getattr(part, side)[part.seeds.index(seed)] for part in parts) / len(parts)
+        return float(sum(getattr(part, side)[part.seeds.index(seed)] for part in parts)) / len(parts)
 
     whole = Compared(
         problem="all together",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from discreet.bench.results import Row
 
 FORMAT = "discreet.bench-comparison/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """Of an experiment: what is compared."""
+
+    problems: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: str | None
 
 
 def compare_command(
@@ -38,10 +48,10 @@ def compare_command(
     from discreet.bench.comparing import compare_methods, compare_places, comparison_form
     from discreet.bench.comparison_table import comparison_table, draw_comparison
 
-    chosen = {"problems": problem or (), "methods": method or (), "seeds": seeds}
+    chosen = _Part(problems=tuple(problem or ()), methods=tuple(method or ()), seeds=seeds)
     if Path(a).is_dir() and Path(b).is_dir():
-        sides = [_rows(experiment, Path(place), chosen) for place in (a, b)]
-        found = compare_places(*sides, a, b, figure=figure)
+        first, second = (_rows(experiment, Path(place), chosen) for place in (a, b))
+        found = compare_places(first, second, a, b, figure=figure)
     else:
         if method:
             raise BadInput("--method with two methods", "they are named already", "Drop --method")
@@ -60,7 +70,7 @@ def compare_command(
         typer.echo(f"drawn: {plot}", err=True)
 
 
-def _rows(name: str, place: Path, chosen: dict[str, object]) -> list[Row]:
+def _rows(name: str, place: Path, chosen: _Part) -> list[Row]:
     """Of the finished cases of a part of the experiment; without seeds of its own, of all that were begun."""
     from discreet.bench import experiment_named
     from discreet.bench.parts import part_of
@@ -74,8 +84,8 @@ def _rows(name: str, place: Path, chosen: dict[str, object]) -> list[Row]:
             f"{place} has no results of it",
             f"Run discreet bench run {name} --results {place}",
         )
-    seeds = str(chosen["seeds"] or there)
-    rows = store.rows(part_of(experiment, **(chosen | {"seeds": seeds})))  # type: ignore[arg-type]
+    seeds = chosen.seeds or str(there)
+    rows = store.rows(part_of(experiment, problems=chosen.problems, methods=chosen.methods, seeds=seeds))
     if not rows:
         raise BadInput(f"a comparison in {name}", f"{place} has none of these cases", "Choose other problems or seeds")
     return rows
