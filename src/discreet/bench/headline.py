@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from discreet.bench.accuracy_kept import private_and_not, rare_classes
 from discreet.bench.methods import Method
-from discreet.bench.paper_problems import BANKING, CIFAR_RARE, PASSIVE, baselines, with_epsilon
+from discreet.bench.paper_problems import BANKING, CIFAR_RARE, with_epsilon
 from discreet.bench.paper_tables import SELECTION_EPSILONS, Blocks, of_entropy
 from discreet.bench.problems import Problem
 from discreet.bench.sets import Data
@@ -28,8 +28,7 @@ _SPREAD_SETS: tuple[Data, ...] = ("fashion-mnist", "mnist")
 
 def _of_rare_classes(data: Data, epsilon: str) -> tuple[tuple[Problem, ...], tuple[Method, ...]]:
     methods = private_and_not(SELECTION_EPSILONS[epsilon], (SPREAD[epsilon], ABOVE))
-    passive = next(method for method in baselines() if method.name == PASSIVE)
-    return (rare_classes(data, epsilon, QUERIES),), (passive, *methods)
+    return (rare_classes(data, epsilon, QUERIES),), methods
 
 
 def _of_paper(problem: Problem, epsilon: str) -> tuple[tuple[Problem, ...], tuple[Method, ...]]:

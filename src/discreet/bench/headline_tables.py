@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from discreet.bench.against_random import MARKS, Finals, beats_random, finals_of
+from discreet.bench.against_random import MARKS, Finals, difference, finals_of
 from discreet.bench.charts import Chart, Panel, Series
 from discreet.bench.comparing import compare_methods
 from discreet.bench.comparison_table import comparison_table
@@ -117,6 +117,8 @@ def _accuracies(rows: Sequence[Row]) -> Table:
     for name, problems in _sets(rows).items():
         finals = {epsilon: finals_of(rows, problem) for epsilon, problem in problems.items()}
         for kind in KINDS:
+            if not any(kind in found for found in finals.values()):
+                continue  # random records without active learning are not run on every set
             cells = [_accuracy(finals.get(epsilon, {}), kind) for epsilon in epsilons]
             lines.append((name, PRIVATE.get(kind, kind), *cells))
     return Table(
@@ -124,8 +126,9 @@ def _accuracies(rows: Sequence[Row]) -> Table:
         columns=("set", "method", *(f"eps {epsilon}" for epsilon in epsilons)),
         rows=tuple(lines),
         note="Mean and half of its 95% interval. Behind it, paired over seeds against both ways of random asking "
-        "(*random, DP-SGD*: as many records labelled at once; *random AL*: asked at random): + beats both, - is worse "
-        "than one of them, = neither is shown; each mark at 95% for itself.",
+        "(*random, DP-SGD*: as many records labelled at once; *random AL*: asked at random; on sets without the first, "
+        "against the second alone): + beats both, - is worse than one of them, = neither is shown; each mark at 95% "
+        "for itself.",
     )
 
 
@@ -134,7 +137,15 @@ def _accuracy(finals: Finals, kind: str) -> str:
         return "-"
     found = mean_interval(list(finals[kind].values()))
     text = f"{100 * found.value:.1f} ± {100 * (found.high - found.value):.1f}"
-    return text if kind in (PASSIVE, RANDOM_AL) else f"{text} {MARKS[beats_random(finals, kind)]}"
+    return text if kind in (PASSIVE, RANDOM_AL) else f"{text} {_mark(finals, kind)}"
+
+
+def _mark(finals: Finals, kind: str) -> str:
+    """Against both ways of random asking, or the one that was run."""
+    found = [one for baseline in (RANDOM_AL, PASSIVE) if (one := difference(finals, kind, baseline)) is not None]
+    if any(one.high < 0 for one in found):
+        return MARKS["worse"]
+    return MARKS["yes" if found and all(one.low > 0 for one in found) else "not shown"]
 
 
 def headline_charts(rows: Sequence[Row]) -> list[Chart]:
