@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from discreet.bench.intervals import Interval, mean_interval
-from discreet.bench.paper_problems import EXACT, HIDDEN, NAIVE, PASSIVE, RANDOM_AL
+from discreet.bench.paper_problems import AUTHORS, EXACT, HIDDEN, NAIVE, PASSIVE, RANDOM_AL
 from discreet.bench.results import Row, values_in
 from discreet.bench.tables import Table, percent
 
@@ -54,6 +54,8 @@ def release_of(method: str) -> str:
         return "free"
     if EXACT in method:
         return "none"
+    if AUTHORS in method:
+        return "not certified"
     return "hidden" if HIDDEN in method else "private"
 
 

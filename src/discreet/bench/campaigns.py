@@ -57,6 +57,8 @@ def run_case(
         "gradients": gradients_of(books.plan),
         "made_of": pool.made_of,
     }
+    if books.claimed_rdp is not None:
+        told["claimed_rdp"] = books.claimed_rdp
     return [row | told for row in rows]
 
 

@@ -8,12 +8,15 @@ from functools import partial
 from typing import Any
 
 from discreet.bench.accuracy_kept import ACCURACY_BLOCKS, accuracy_charts, accuracy_tables
+from discreet.bench.authors_experiment import AUTHORS_BLOCKS, authors_tables
 from discreet.bench.cases import Case, GridCase
 from discreet.bench.charts import Chart
 from discreet.bench.crowd_cases import CrowdCase
 from discreet.bench.crowd_charts import asking_charts, gate_charts
 from discreet.bench.crowd_methods import GATE, ORDERS
 from discreet.bench.crowd_tables import asking_tables, gate_tables
+from discreet.bench.headline import HEADLINE
+from discreet.bench.headline_tables import headline_charts, headline_tables
 from discreet.bench.methods import Method
 from discreet.bench.paper_tables import (
     FIG_7,
@@ -165,6 +168,22 @@ EXPERIMENTS = {
             seeds=10,
             tables=accuracy_tables,
             charts=accuracy_charts,
+        ),
+        Experiment(
+            name="headline",
+            about="the share of the non-private gain that is kept at epsilon 3, 5, 8 and 16, on four sets",
+            blocks=HEADLINE,
+            seeds=5,
+            tables=headline_tables,
+            charts=headline_charts,
+        ),
+        Experiment(
+            name="authors-rules",
+            about="plans by the DP-AL authors' code beside ours: what they cost, and what they give",
+            blocks=AUTHORS_BLOCKS,
+            seeds=5,
+            tables=authors_tables,
+            charts=no_charts,
         ),
         Experiment(
             name="table-1",

@@ -6,6 +6,8 @@ paper       the DP-AL paper's price: every query costs selection_epsilon / T, an
 one-sided   our price (docs/proofs/one-sided-selection.md): asked once, caps on misses, thresholds
 hidden      asked sets are not released (docs/proofs/hidden-selection.md): only threshold_epsilon is paid, a query, and
             cohorts are padded
+authors     the same selection in a plan by the authors' own code (`authors_rules`), which may pass its budget: **not
+            certified** at what was asked for, only priced at what it costs
 apart       mechanisms that a plan has no lines for (Gaussian, exponential): a ledger of their own for
             selection_epsilon and half of delta, and a plan for the rest; the two claims add up
 """
@@ -19,13 +21,14 @@ from typing import Any, Literal
 from discreet.errors import BadInput
 from discreet.privacy.plan import Schedule
 
-Pricing = Literal["free", "paper", "one-sided", "hidden", "apart"]
+Pricing = Literal["free", "paper", "authors", "one-sided", "hidden", "apart"]
 PRICING: dict[str, Pricing] = {
     "random": "free",
     "exact": "free",
     "exact-k-centre": "free",
     "laplace": "paper",
     "clipped-laplace": "paper",
+    "authors-laplace": "authors",
     "gaussian": "apart",
     "subsampled-gaussian": "apart",
     "exponential": "apart",
@@ -77,6 +80,11 @@ class Method:
     def settings(self) -> dict[str, Any]:
         """All that distinguishes it from another."""
         return {name: value for name, value in asdict(self).items() if name not in _LATER or value != _LATER[name]}
+
+    @property
+    def certified(self) -> bool:
+        """Whether its plan is made to keep the budget; the authors' is not, and claims what it turns out to cost."""
+        return self.pricing != "authors"
 
     @property
     def private(self) -> bool:

@@ -28,6 +28,7 @@ EPOCHS = 10
 
 PASSIVE, NAIVE, RANDOM_AL = "random, DP-SGD", "random, naive AL", "random AL"
 EXACT, LAPLACE, RESPONSE, HIDDEN = "not private", "Laplace", "threshold response", "hidden threshold"
+AUTHORS = "authors' rules (not certified)"
 SCORES = ("entropy", "margin", "least-confidence", "bald")
 _CLIPPED = ("entropy", "bald")
 """Scores that the paper clips before it adds noise."""
@@ -92,6 +93,12 @@ def laplace(score: str, epsilon: str = "2", schedule: Schedule = "step-amplifica
     mechanism = "clipped-laplace" if score in _CLIPPED else "laplace"
     name = _named(f"{score}, {LAPLACE}", epsilon, schedule)
     return Method(name=name, mechanism=mechanism, score=score, selection_epsilon=epsilon, schedule=schedule)
+
+
+def authors_rules(score: str, epsilon: str = "2") -> Method:
+    """The authors' selection in a plan of the authors' code: a baseline that may pass its budget."""
+    name = _named(f"{score}, {AUTHORS}", epsilon, "step-amplification")
+    return Method(name=name, mechanism="authors-laplace", score=score, selection_epsilon=epsilon)
 
 
 def response(

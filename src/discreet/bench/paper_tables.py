@@ -64,7 +64,8 @@ TABLE_1: Blocks = tuple(
 )
 
 
-def _of_entropy(problem: Problem, epsilon: str) -> tuple[Method, ...]:
+def of_entropy(problem: Problem, epsilon: str) -> tuple[Method, ...]:
+    """Random asking, and every way to choose by entropy; ``epsilon``: what selection may cost."""
     tau = tau_of(problem)
     passive, _, random_al = baselines()
     private = (laplace("entropy", epsilon), response("entropy", tau, epsilon), hidden("entropy", tau))
@@ -72,7 +73,7 @@ def _of_entropy(problem: Problem, epsilon: str) -> tuple[Method, ...]:
 
 
 TABLE_2: Blocks = tuple(
-    ((with_epsilon(problem, epsilon),), _of_entropy(problem, selection))
+    ((with_epsilon(problem, epsilon),), of_entropy(problem, selection))
     for problem in _ABLATED
     for epsilon, selection in SELECTION_EPSILONS.items()
 )
@@ -110,7 +111,7 @@ def _labelled(problem: Problem, labels: int) -> Problem:
     return replace(with_labels(problem, labels), name=f"{problem.name}, {labels:,} labels")
 
 
-FIG_8: Blocks = tuple(((_labelled(CIFAR, labels),), _of_entropy(CIFAR, "2")[:5]) for labels in LABELS)
+FIG_8: Blocks = tuple(((_labelled(CIFAR, labels),), of_entropy(CIFAR, "2")[:5]) for labels in LABELS)
 
 
 def paper_tables(title: str, rows: Sequence[Row]) -> list[Table]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.api import plan_request
+from discreet.bench.authors_rules import authors_plan
 from discreet.bench.methods import Method
 from discreet.bench.problems import Problem
 from discreet.errors import InvalidPlan
@@ -51,6 +52,10 @@ def same_plan(problem: Problem, method: Method) -> str:
 _NO_MATTER = ("name", "score", "above", "travel", "ema", "model", "features", "pictures")
 
 
+_PLANNER, AUTHORS = "planner", "authors"
+"""Named among a plan's terms where it is not ours, so that plans of ours keep their names."""
+
+
 class _Terms(tuple[tuple[str, Any], ...]):
     """Arguments of a plan's request, sorted: what a plan depends on, and nothing else."""
 
@@ -67,7 +72,9 @@ def _kept(terms: _Terms, shelf: Path | None) -> Plan:
             return read_plan(path, certify=False)  # it was certified when it was made
         except InvalidPlan:
             path.unlink()  # broken: it is made again
-    plan = make_plan(plan_request(**dict(terms)))
+    asked = dict(terms)
+    planner = authors_plan if asked.pop(_PLANNER, "") == AUTHORS else make_plan
+    plan = planner(plan_request(**asked))
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_plan(plan, path)
@@ -107,6 +114,8 @@ def _selection(problem: Problem, method: Method, pool_size: int) -> dict[str, An
         # k-centre looks at labelled records, too: everybody pays every query
         further = {"mechanism": "k-centre", "reads_training_data": True}
         return told | (further if method.mechanism == "k-centre" else {})
+    if method.pricing == "authors":
+        return {_PLANNER: AUTHORS, "selection": "paper", "selection_epsilon": method.selection_epsilon}
     if method.pricing == "hidden":
         return {"selection": "hidden", "threshold_epsilon": method.threshold_epsilon}
     if method.pricing != "one-sided":

@@ -41,7 +41,9 @@ _APART_SEED = 1_000_003
 
 @dataclass(frozen=True, kw_only=True)
 class Priced:
-    """A committed campaign of a simulation. ``selection``: the ledger that selection charges."""
+    """A committed campaign of a simulation. ``selection``: the ledger that selection charges; ``claimed_rdp``: of a
+    plan by the authors' rules, what it costs by RDP, as they account.
+    """
 
     plan: Plan
     ledger: Ledger
@@ -50,6 +52,7 @@ class Priced:
     selectors: tuple[Selector, ...]
     claimed: float
     selection_claimed: float
+    claimed_rdp: float | None = None
 
     def pool_at(self, query: int) -> str:
         """The group that a query touches."""
@@ -80,6 +83,7 @@ def priced(problem: Problem, method: Method, pool_size: int, seed: int, shelf: P
         selectors=selectors,
         claimed=claimed,
         selection_claimed=spent,
+        claimed_rdp=None if method.certified else max(path.epsilon_rdp or 0.0 for path in plan.trajectories),
     )
 
 
@@ -93,8 +97,9 @@ def _selector(method: Method, plan: Plan, query: int, scorer: Score | RandomScor
         return ExactKCentre(source=source)
     if method.mechanism == "k-centre":
         return KCentreSelector(epsilon=terms.per_query(), radius=1.0)
-    if method.pricing == "paper":
-        clip = PAPER_CLIPS.get(scorer.name, PAPER_CLIP) if method.mechanism == "clipped-laplace" else 1.0
+    if method.pricing in ("paper", "authors"):
+        usual = {"clipped-laplace": PAPER_CLIP, "authors-laplace": 1.0}
+        clip = PAPER_CLIPS.get(scorer.name, usual[method.mechanism]) if method.mechanism in usual else 1.0
         bottom, top = limits
         reach = (bottom, bottom + clip * (top - bottom))
         return LaplaceTopK(epsilon=terms.per_query(), range=reach, name=method.mechanism)

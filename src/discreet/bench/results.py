@@ -78,7 +78,7 @@ class Store:
             for digest, rows in other._by_case().items():
                 if digest not in wanted:
                     continue
-                _same_records(made_of, rows)
+                same_records(made_of, rows)
                 wanted.remove(digest)
                 self._keep(digest, rows)
                 mine += 1
@@ -108,7 +108,7 @@ class Store:
         return found
 
 
-def _same_records(seen: set[tuple[Any, Any]], rows: Sequence[Row]) -> None:
+def same_records(seen: set[tuple[Any, Any]], rows: Sequence[Row]) -> None:
     """Refuse rows of a problem that others were made of other files of; older rows do not say."""
     for row in rows:
         told = (row["problem"], row.get("made_of"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from discreet.cli.bench_compare import compare_command
 from discreet.cli.bench_options import (
     FORMAT,
     RESULTS,
@@ -34,6 +35,7 @@ bench_app = typer.Typer(
     help="Experiments on public data: run them, resume them, and make tables of what came out.",
 )
 
+bench_app.command("compare")(compare_command)
 bench_app.command("cost")(cost_command)
 bench_app.command("join")(join_command)
 
