@@ -60,6 +60,7 @@ class PoolTwin:
     canaries: int = 5000
     initial: float = 0.3
     asked: float = 0.3
+    queries: int = 1
     batch: float = 0.1
     epochs: int = 10
     selector: str = "threshold-response"
@@ -90,7 +91,7 @@ class PoolTwin:
             classes=CLASSES,
             task="binary",
             initial=round(self.initial * many),
-            queries=[round(self.asked * many)] if self.asked else [],
+            queries=[round(self.asked * many / self.queries)] * self.queries if self.asked else [],
             batch=round(self.batch * many),
             epochs=self.epochs,
             selection_epsilon=self.selection_epsilon if paid else 0,
