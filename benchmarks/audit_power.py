@@ -214,7 +214,8 @@ def _mistakes(by_case: dict[str, list[dict[str, Any]]]) -> list[str]:
         others = [one for one in by_case if one.startswith(f"{recipe}/{twin}/{plant}/") and one != name]
         if plant == "sound" or (canaries == "5000" and others):
             continue
-        caught, tests = sum(one["failed"] for one in mine), defaultdict(int)
+        caught = sum(one["failed"] for one in mine)
+        tests: defaultdict[str, int] = defaultdict(int)
         for one in mine:
             for test in one["by"]:
                 tests[test] += 1

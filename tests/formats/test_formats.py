@@ -141,7 +141,18 @@ KEPT = {
 """Read back from inside a store, a folder of a run or a cache, and made and opened by tests there; all at version 1."""
 
 PRINTED = {
-    *("answers", "answers-price", "answers-prices", "audit", "created", "error", "example", "export", "exposure"),
+    *(
+        "answers",
+        "answers-price",
+        "answers-prices",
+        "audit",
+        "bench-comparison",
+        "created",
+        "error",
+        "example",
+        "export",
+        "exposure",
+    ),
     *("extended", "gallery", "keys", "labelstudio-pull", "labelstudio-push", "labelstudio-remove"),
     *("labelstudio-status", "labelstudio-sync", "ledger-summary", "ledger-view", "log", "plan-comparison"),
     *("pool-check", "predictions", "price", "question", "questions", "release", "release-table", "replan", "report"),
