@@ -76,6 +76,13 @@ def test_shares_by_hand():
     assert len(compared.rows) == 17
 
 
+def test_of_an_unfinished_run_it_tells_what_there_is():
+    begun = [row for row in made_up() if row["seed"] == 0]
+    assert len(headline_tables(begun)) == 2
+    more = [row for row in made_up() if row["seed"] < 2 and not row["problem"].startswith("mnist")]
+    assert len(headline_tables([*begun, *more])[2].rows) == 12 + 1
+
+
 def test_no_share_of_nothing():
     shares, *_ = headline_tables(made_up(gain=0.0))
     told = [cell for line in shares.rows if "Laplace" in line[1] for cell in line[3:]]

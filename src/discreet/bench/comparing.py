@@ -89,10 +89,12 @@ class Comparison:
     def statement(self) -> str:
         """What all of it says, in words."""
         higher, lower = self.count("A higher"), self.count("B higher")
+        by_t = sum("alone" in part.shown for part in self.parts)
         if all(not any(part.differences) for part in self.parts):
             return "The two are the same, seed for seed."
         said = [
-            f"A is higher on {higher} of {len(self.parts)}, B on {lower}, after Holm's correction at {LEVEL:.0%}."
+            f"A is higher on {higher} of {len(self.parts)}, B on {lower}, after Holm's correction at {LEVEL:.0%}"
+            + (f"; {by_t} of these by Student's t alone." if by_t else ".")
             if higher + lower
             else "Nothing is shown: after Holm's correction no difference is more than chance would make."
         ]

@@ -30,10 +30,20 @@ _CHART = (-60.0, 140.0)
 
 
 def headline_tables(rows: Sequence[Row]) -> list[Table]:
-    """Shares, accuracies, and a paired comparison of the two that release the same."""
+    """Shares, accuracies, and a paired comparison of the two that release the same, where both have two seeds."""
     alike = of_kinds(rows)
-    found = compare_methods(alike, RESPONSE, LAPLACE)
-    return [_shares(alike), _accuracies(alike), comparison_table(found)]
+    tables = [_shares(alike), _accuracies(alike)]
+    paired = [row for row in alike if row["problem"] in _paired(alike)]
+    return [*tables, comparison_table(compare_methods(paired, RESPONSE, LAPLACE))] if paired else tables
+
+
+def _paired(rows: Sequence[Row]) -> set[str]:
+    finals = {problem: finals_of(rows, problem) for problem in values_in(rows, "problem")}
+    return {
+        problem
+        for problem, found in finals.items()
+        if len(set(found.get(RESPONSE, {})) & set(found.get(LAPLACE, {}))) > 1
+    }
 
 
 def of_kinds(rows: Sequence[Row]) -> list[Row]:
