@@ -1,4 +1,4 @@
-"""Our loop without privacy, and tables of peers. The peers themselves are in tests/integration/test_peers.py."""
+"""Our loop without privacy, and tables of peers. The peers themselves are in tests/integration/test_real_peers.py."""
 
 import json
 from dataclasses import replace
