@@ -2,8 +2,8 @@
 
 Set before numpy or torch is imported, and inherited by the processes that tests start.
 
-Attacks, kills, fuzzing and statistics with shown power are `thorough`: seconds each, together minutes. They run in CI
-and by `make thorough`, not in `make test`.
+Attacks, kills, fuzzing, statistics with shown power, whole pages of the documentation and committed tables are
+`thorough`: seconds each, together minutes. They run in CI and by `make thorough`, not in `make test`.
 """
 
 import os
@@ -17,6 +17,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 THOROUGH = (
     "audit/test_other_twins.py",
     "audit/test_pool_audit.py",
+    "bench/test_committed_results.py",
     "bench/test_crowd_bench.py",
     "bench/test_dry_runs.py",
     "bench/test_public_data_bench.py",
@@ -25,8 +26,11 @@ THOROUGH = (
     "campaign/test_campaign_replan.py",
     "campaign/test_withdrawal.py",
     "campaign/test_withdrawing.py",
+    "contracts/test_built_ins.py",
     "crash/",
     "docs/test_api_reference.py",
+    "docs/test_documentation.py",
+    "docs/test_examples.py",
     "exports/",
     "fuzz/",
     "gates/test_gate_attack.py",
