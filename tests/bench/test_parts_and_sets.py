@@ -53,7 +53,7 @@ def test_a_part_is_some_problems_methods_and_seeds():
 
 
 def test_experiments_that_share_cases_know_each_other():
-    assert sharing(EXPERIMENTS["table-4"]) == ["table-1", "table-2", "fig-7", "fig-8"]
+    assert sharing(EXPERIMENTS["table-4"]) == ["headline", "table-1", "table-2", "fig-7", "fig-8"]
     assert sharing(EXPERIMENTS["try-out"]) == []
 
 
