@@ -382,7 +382,7 @@ def test_it_keeps_the_contract_of_oracles(label_studio, people):
     truth = {}
 
     def answer(oracle, some):
-        tasks = people.tasks(oracle._project().id) if some else {}
+        tasks = people.tasks(oracle._projects()[0].id) if some else {}
         for one in some:
             if one.id in tasks and (id(oracle), one.id) not in truth:
                 truth[id(oracle), one.id] = people.choose(tasks[one.id], "ill")
