@@ -99,7 +99,9 @@ def store_in(place):
     if not place.is_dir():  # only to make a plan
         return f"postgresql://discreet@/none?host={SERVER}"
     if not file.exists():
-        file.write_text(f"kills_{os.urandom(6).hex()}")
+        draft = place / f"database.{os.getpid()}"  # a kill in the middle of writing leaves no half a name
+        draft.write_text(f"kills_{os.urandom(6).hex()}")
+        draft.replace(file)
     name = file.read_text()
     with admin() as connection:
         if not connection.execute("select 1 from pg_database where datname = %s", (name,)).fetchone():
