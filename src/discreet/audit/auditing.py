@@ -34,7 +34,9 @@ PLANTS_OF: dict[str, tuple[str, ...]] = {
     "teachers": TEACHERS_PLANTS,
     "stream": STREAM_PLANTS,
 }
+"""Mistakes that can be planted into the twins of a recipe."""
 RECIPES = tuple(PLANTS_OF)
+"""Recipes that have twins."""
 
 
 def audit(

@@ -26,6 +26,7 @@ from discreet.errors import BadInput, StoreUnavailable
 
 HEADER = "X-Discreet-Hint"
 PATH = "/hint"
+"""Where a webhook knocks."""
 LONGEST = 64 << 10
 """Bytes of a body that are read; a longer one is refused. Our own webhooks send the name of an action alone."""
 DEADLINE = 5.0
