@@ -26,7 +26,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 
 FIRST_SEED = 5000
 """Seeds before it served to set the twins up; none of them is in the table."""
-POWER, SOUND, DEFAULT = 60, 24, 2
+POWER, SOUND, DEFAULT = 60, 16, 2
 """Runs of a mistake, of a sound twin, and of a mistake with as many canaries as `discreet audit` has."""
 
 
@@ -80,7 +80,7 @@ def pool_cases() -> Iterator[Case]:
         "half-noise": ("training", 600),
         "uncharged-selection": ("selection", 600),
         "fixed-batches": ("campaign", 600),
-        "redraw": ("training, one epoch", 1500),
+        "redraw": ("training, one epoch", 5000),
     }
     for plant, (name, canaries) in seen_in.items():
         yield _case("private-pool", name, canaries, plant, audit_pool_twin, twins[name])
@@ -179,12 +179,15 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def run(path: Path, until: float) -> None:
-    """Make what is missing, up to a time."""
+def run(path: Path, until: float, part: int = 0, of: int = 1) -> None:
+    """Make what is missing, up to a time: every so-manieth run, into a file of its own, if it is done in parts."""
     known = {(one["case"], one["seed"]) for one in read(path)}
-    with path.open("a") as kept:
-        runs, cases = wanted()
-        for name, seed in runs:
+    runs, cases = wanted()
+    missing = [one for one in runs if one not in known][part::of]
+    mine = path if of == 1 else path.with_suffix(f".{part}{path.suffix}")
+    known = {(one["case"], one["seed"]) for one in read(mine)}
+    with mine.open("a") as kept:
+        for name, seed in missing:
             if (name, seed) in known:
                 continue
             if time.time() > until:
@@ -259,8 +262,12 @@ def main() -> None:
     options.add_argument("--out", type=Path, default=Path("benchmarks/results/audit.md"))
     options.add_argument("--kept", type=Path, default=Path("benchmarks/results/audit.jsonl"))
     options.add_argument("--minutes", type=float, default=600.0, help="Stop after so many; start again to go on.")
+    options.add_argument("--part", default="0/1", help="0/2 and 1/2, started at once, share the work; then cat them.")
     given = options.parse_args()
-    run(given.kept, time.time() + 60 * given.minutes)
+    part, of = map(int, given.part.split("/"))
+    run(given.kept, time.time() + 60 * given.minutes, part, of)
+    if of > 1:
+        return
     given.out.write_text(table(read(given.kept), "python benchmarks/audit_power.py"))
 
 

@@ -75,7 +75,38 @@ def stopping(path):
     path.write_text(json.dumps(rule_to_json(Labels(100)), indent=1) + "\n")
 
 
-def model(path):
+def export(path):
+    import tempfile
+
+    from discreet import create_campaign
+    from discreet.exports import export_model
+    from discreet.pools import ArrayPool
+    from discreet.recipes import private_pool
+
+    ids = [f"r{number}" for number in range(20)]
+    with tempfile.TemporaryDirectory() as place:
+        campaign = create_campaign(
+            "small",
+            storage=f"sqlite:///{place}/small.db",
+            pool=ArrayPool(ids=ids, x=np.eye(20, 2, dtype=np.float32)),
+            budget={"epsilon": "8", "delta": "1e-3"},
+            recipe=private_pool(
+                classes=["no", "yes"],
+                task="binary",
+                initial=10,
+                batch=5,
+                epochs=1,
+                model="linear",
+                plan={"accountant": "rdp"},
+                simulation={"seed": 1},
+            ),
+        )
+        campaign.tell({question.id: "no" for question in campaign.ask()})
+        campaign.train()
+        export_model(campaign, path, onnx=False)
+
+
+def predictor(path):
     import torch
 
     from discreet.trainers.torch_predictor import TorchPredictor
@@ -133,7 +164,8 @@ MAKES = {
     "votes-1.npz": first_votes,
     "votes-2.npz": votes,
     "stopping-1.json": stopping,
-    "model-1": model,
+    "model-1-export": export,
+    "predictor-1": predictor,
     "text-classifier-1.npz": text_classifier,
     "student-1.npz": student,
     "preparation-1.json": preparation,

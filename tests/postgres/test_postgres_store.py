@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 from cutting_proxy import AFTER, BEFORE, CuttingProxy
-from sqlalchemy import Select
+from sqlalchemy import select
 
 from discreet.errors import InvalidStore, LedgerUnavailable, StoreUnavailable
 from discreet.records import Answer, Question
-from discreet.storage import migrations, open_storage, upgrade_storage
+from discreet.storage import migrations, open_storage, scope, upgrade_storage
 from discreet.storage import postgres_transactions as transactions
 from discreet.storage.postgres import PostgresDatabase
 from discreet.storage.postgres_transactions import Transaction
+from discreet.storage.tables import campaigns
 from discreet.testing import check_storage
 from discreet.testing.storage_processes import check_turns
 
@@ -405,6 +406,6 @@ def test_somebody_elses_database_is_left_alone(server, url, tmp_path):
 
 def test_writers_without_the_lock_of_their_campaign_are_caught(url, tmp_path, monkeypatch):
     """What the contract's turns would find: two who end one log at once."""
-    monkeypatch.setattr(Select, "with_for_update", lambda self, **_: self)
+    monkeypatch.setattr(scope, "_ALONE", select(campaigns.c.number).where(campaigns.c.number == scope.CAMPAIGN))
     with pytest.raises(AssertionError, match="two processes"):
         check_turns(lambda: open_storage(url, directory=tmp_path), each=400)

@@ -48,7 +48,7 @@ def test_a_crash_between_publishing_and_telling_loses_nothing(verb, tmp_path, mo
     rows = rows_of(truth)
     campaign = imported(tmp_path, pool, rows)
     with monkeypatch.context() as patch:
-        patch.setattr(type(campaign), "_tell_known", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(type(campaign), "_tell_known", lambda self, now: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             campaign.ask()
     order = campaign.store.questions(0)

@@ -1,5 +1,6 @@
 """Pictures are made of a record's pixels: as PNG that others can read, and nothing of a file in them."""
 
+import base64
 import io
 
 import numpy as np
@@ -56,3 +57,12 @@ def test_what_is_broken_or_no_picture_is_not_one(tmp_path):
         ("3", "1"),
         ("4", "1"),
     )
+
+
+def test_small_pictures_are_in_the_page_and_large_ones_are_fetched():
+    pixels = np.random.default_rng(0).integers(0, 256, size=(1, 8, 6)).astype(np.uint8)
+    small = view_of(ArrayPool(ids=["a"], x=pixels), "a")
+    kind, _, content = small.address.partition(",")
+    assert kind == "data:image/png;base64"
+    assert (read(base64.b64decode(content)) == pixels[0]).all()
+    assert view_of(ArrayPool(ids=["a"], x=np.zeros((1, 161, 4), dtype=np.uint8)), "a").address == ""

@@ -1,5 +1,6 @@
 """Who comes in, who stays, and what a server refuses to be."""
 
+import socket
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from discreet.web.access import cookie_name
 from discreet.web.app import create_app
 from discreet.web.attempts import MOST, WINDOW, Attempts, address_key
 from discreet.web.hosting import Hosting
-from discreet.web.serving import Listening
+from discreet.web.serving import Listening, listen
 
 
 def cookie(response):
@@ -225,3 +226,10 @@ def test_one_customer_has_many_addresses_of_version_six():
     assert address_key("2001:db8::1") == address_key("2001:db8::ffff:1") != address_key("2001:db8:0:1::1")
     assert address_key("192.0.2.1") != address_key("192.0.2.2")
     assert address_key(None) == address_key("testclient")
+
+
+def test_no_answer_waits_for_an_acknowledgement_of_its_head():
+    with listen(Listening(port=0)) as bound, socket.create_connection(bound.getsockname()):
+        connection, _ = bound.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "small parts leave at once"

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from discreet.audit.teachers_twin import TeachersTwin
 
 QUESTIONS = 1000
-EPOCHS, LOOKED_AT = 1000, 500
-"""Of a sparse vector, which may say "unstable" so often; so many first questions are looked at, or none."""
+EPOCHS, OF_EPOCHS, LOOKED_AT = 1000, 4000, 500
+"""A sparse vector may say "unstable" so often, in so many questions; so many first ones are looked at, or none. Epochs
+end after one question or two, but for a rare one whose threshold is so low that it answers hundreds: with no more
+questions than epochs, that one would leave too few of the others.
+"""
 
 
 def noise_of_votes(twin: TeachersTwin, *, seed: int) -> tuple[Variance, ...]:
@@ -47,7 +50,8 @@ def noise_of_votes(twin: TeachersTwin, *, seed: int) -> tuple[Variance, ...]:
     given = np.array([one is not None for one in said.answers], dtype=bool)
     right = np.array([one == CLASSES[side] for one, side in zip(said.answers, sides.tolist(), strict=True)], dtype=bool)
     chances = np.where(sides == 0, _wins(price, lead, first=True), _wins(price, lead, first=False))
-    found = [agreement(right[given], chances[given])]
+    answers = agreement(right[given], chances[given])
+    found = [] if math.isnan(answers.ratio) else [answers]  # a lead that no noise turns shows nothing of it
     if isinstance(price, ConfidentPrice):
         passing = np.full(QUESTIONS, _normal((top - price.least) / price.check_noise))
         found.append(agreement(given, passing, "checks"))
@@ -60,14 +64,14 @@ def _of_epochs(twin: TeachersTwin, seed: int) -> tuple[Variance, ...]:
     """
     from discreet.audit.teachers_twin import answers_of
 
-    price = twin.price(EPOCHS, EPOCHS)
+    price = twin.price(OF_EPOCHS, EPOCHS)
     assert isinstance(price, StablePrice)
     distance = math.floor(price.threshold - 2 * price.spread)
     top = (twin.teachers + 2 * (distance + 1)) // 2
-    counts = np.tile(np.array([twin.teachers - top, top], dtype=np.int64), (EPOCHS, 1))
+    counts = np.tile(np.array([twin.teachers - top, top], dtype=np.int64), (OF_EPOCHS, 1))
     true = int(distances(counts[:1])[0])
     said = answers_of(twin, price, counts, seed=seed)
-    unstable = np.array([one is None for one in said.answers], dtype=bool)
+    unstable = np.array([one is None for one in said.answers], dtype=bool)[said.reached]
     first = np.concatenate([[True], unstable[:-1]]).nonzero()[0][:LOOKED_AT]
     if first.size < LOOKED_AT:
         return ()

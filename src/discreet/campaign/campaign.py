@@ -50,6 +50,7 @@ from discreet.campaign.withdrawing import (
     Withdrawal,
     erase,
     mark,
+    questions_of,
     records_of,
     waiting,
     withdrawn_of,
@@ -107,7 +108,7 @@ class Campaign(AnnotatedCampaign):
                     self._publish(now.phase)
                     self._erase_marked()  # withdrawn meanwhile
         self._follow()
-        self._tell_known()
+        self._tell_known(self.standing)
         shown = self.open()[:n]
         # after publishing: refusing a query that was drawn would leave noise that fits neither the changed records
         # nor the restored ones, and nobody could go on
@@ -128,10 +129,11 @@ class Campaign(AnnotatedCampaign):
         A question whose record changed is passed over, and waits until the record is restored or withdrawn
         (`changed_in_queues`); `PoolChanged` if it is the only one, or one of several.
         """
-        if self.done:
+        now = self.standing
+        if now.step == "done":
             return None
         self._follow()
-        self._tell_known()
+        self._tell_known(now)
         return self._handed_out(annotator)
 
     def _assigned(self, annotator: str, open_now: Sequence[Question], n: int | None) -> list[Question]:
@@ -148,8 +150,7 @@ class Campaign(AnnotatedCampaign):
         the former answer stays in the history. Late answers count from the next training on. Answers about withdrawn
         records are passed over.
         """
-        self._follow()
-        gone = self.withdrawn_questions()
+        gone = questions_of(self.store, self._follow())
         if not isinstance(answers, Mapping):
             answers = as_answers(answers, ())
         questions = self.store.questions() if isinstance(answers, Mapping) else self._questions_of(answers)
@@ -161,6 +162,8 @@ class Campaign(AnnotatedCampaign):
         )
         valid = list(checked.valid)
         named = {(one.question_id, one.annotator) for one in valid if one.annotator not in ("", IMPORTED, HOUSE)}
+        if len(named) <= _FEW:  # mostly stored when it was handed out: one transaction less on a page
+            named = {one for one in named if not self.store.was_shown(*one)}
         # who answers has seen it, whoever handed it to them
         self.store.show([Shown(question_id=question, audience=person) for question, person in sorted(named)], at=at)
         return self.store.tell(valid, at=at)
@@ -199,7 +202,7 @@ class Campaign(AnnotatedCampaign):
                 )
             if now.step == "answer":
                 self._erase_marked()
-                self._tell_known()
+                self._tell_known(now)
                 self._finish_answering(now)
                 self._check_answered(now.phase, partial=partial)
             self._follow()
@@ -298,9 +301,8 @@ class Campaign(AnnotatedCampaign):
         if due and (step_begun(self.store, now) or not self.store.questions(now.phase)):
             self._answer(now.phase)
 
-    def _tell_known(self) -> None:
+    def _tell_known(self, now: Standing) -> None:
         """Labels that were there before the campaign. After a crash, those that are not told yet."""
-        now = self.standing
         if (now.phase, now.step) != (0, "answer") or not (known := self.recipe.known_labels()):
             return
         told = {answer.question_id for answer in self.store.answers(0) if answer.annotator == IMPORTED}

@@ -13,6 +13,7 @@ from discreet.campaign.view import CampaignView
 from discreet.campaign.withdrawing import manifest_key, nulled
 from discreet.errors import NotNow, PoolChanged
 from discreet.pools import macs_at
+from discreet.storage import WithdrawnRecord
 
 
 class RefusingCampaign(CampaignView):
@@ -48,11 +49,13 @@ class RefusingCampaign(CampaignView):
                 "Take their records out of [private] and create a campaign of another name; what was paid stays paid",
             )
 
-    def _follow(self) -> None:
-        """The pool as other processes left it: with nulls for what was withdrawn meanwhile."""
-        erased = {one.id for one in self.store.withdrawn() if one.erased and one.place < len(self.pool)}
+    def _follow(self) -> list[WithdrawnRecord]:
+        """The pool as other processes left it: with nulls for what was withdrawn meanwhile, which is returned."""
+        gone = self.store.withdrawn()
+        erased = {one.id for one in gone if one.erased and one.place < len(self.pool)}
         if erased != self.pool.withdrawn:
             self.pool = nulled(self.store, self.pool, most=len(self.pool))
+        return gone
 
     def _check_plan(self) -> None:
         """A process that has the old plan in hand must not go on by it."""

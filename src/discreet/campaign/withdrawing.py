@@ -78,9 +78,9 @@ def waiting(store: CampaignStore) -> int:
     return sum(not one.done for one in store.withdrawn())
 
 
-def questions_of(store: CampaignStore) -> frozenset[str]:
-    """Ids of questions whose records were withdrawn, or are about to be."""
-    gone = {one.id for one in store.withdrawn()}
+def questions_of(store: CampaignStore, withdrawn: Iterable[WithdrawnRecord] | None = None) -> frozenset[str]:
+    """Ids of questions whose records were withdrawn, or are about to be; ``withdrawn``: of those that are known."""
+    gone = {one.id for one in (store.withdrawn() if withdrawn is None else withdrawn)}
     return frozenset(one.id for one in store.questions() if one.record in gone) if gone else frozenset()
 
 

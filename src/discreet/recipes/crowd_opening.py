@@ -21,7 +21,7 @@ from discreet.campaign.sealed_steps import RELEASE, charging
 from discreet.campaign.secret_keys import make_keys
 from discreet.campaign.standing import CREATED, RELEASED
 from discreet.config import CrowdConfig
-from discreet.errors import CampaignExists, InvalidStore, NotNow
+from discreet.errors import InvalidStore, NotNow
 from discreet.gates import open_log
 from discreet.gates.query_log import QueryLog
 from discreet.noise import OperatingSystem, Seeded, charge_once
@@ -32,8 +32,9 @@ from discreet.privacy.ledger import Ledger, Why
 from discreet.privacy.ledger.requests import request
 from discreet.recipes.crowd import LOG, Crowd, evaluation_texts, gate_of
 from discreet.recipes.labelled_texts import labelled_texts
+from discreet.recipes.one_of_a_name import OneOfAName
 from discreet.recipes.opening import FORMAT, check_kept, enrol, form_of, question_folder
-from discreet.storage import CampaignStore, open_storage
+from discreet.storage import CampaignStore
 
 TEXTS, FIGURES = "released", "log-figures"
 
@@ -42,11 +43,9 @@ def create_crowd(
     config: CrowdConfig, *, log: QueryLog | None = None, load_if_exists: bool = True, watch: Watch = unwatched
 ) -> Campaign:
     """A new campaign, its gate charged and drawn; or the one of that name. ``log``: instead of the file's."""
-    storage = open_storage(config.storage_url(), directory=config.storage_directory())
-    if config.name in storage.campaigns():
-        if not load_if_exists:
-            raise CampaignExists(f"creating the campaign {config.name}", "there is one of that name", "Load it")
-        return opened_crowd(storage.load(config.name), config, log=log, watch=watch)
+    named = OneOfAName.of(config, load_if_exists=load_if_exists)
+    if (kept := named.there()) is not None:
+        return opened_crowd(kept, config, log=log, watch=watch)
     recipe = Crowd(config=config)
     recipe.terms()
     recipe.settings()
@@ -55,13 +54,7 @@ def create_crowd(
     require_aes()
     given = log_of(config) if log is None else log
     form = {"format": FORMAT, "config": config.to_json()}
-    try:
-        store = storage.create(config.name, config=form, simulation=config.simulation is not None)
-    except CampaignExists:  # another process was faster
-        if not load_if_exists:
-            raise
-        store = storage.load(config.name)
-    return opened_crowd(store, config, log=given, watch=watch)
+    return opened_crowd(named.created(form), config, log=given, watch=watch)
 
 
 def log_of(config: CrowdConfig) -> QueryLog:

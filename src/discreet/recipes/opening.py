@@ -20,13 +20,14 @@ from discreet.campaign.secret_keys import make_keys, secret_key
 from discreet.campaign.standing import CREATED
 from discreet.campaign.withdrawing import MANIFEST, nulled
 from discreet.config import AnyCampaign, CampaignConfig, CrowdConfig, TeachersConfig, campaign_from_json
-from discreet.errors import BadInput, CampaignExists, InvalidStore
+from discreet.errors import BadInput, InvalidStore
 from discreet.noise import OperatingSystem, Seeded
 from discreet.pools import Pool, extended
 from discreet.pools.manifest import ManifestKey, macs
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.plan import Plan
 from discreet.recipes.measuring import pool_like
+from discreet.recipes.one_of_a_name import OneOfAName
 from discreet.recipes.private_pool import PrivatePool, plan_of
 from discreet.recipes.wiring import Wired, kept_recipe, new_recipe
 from discreet.storage import CampaignStore, Storage, open_storage
@@ -78,11 +79,9 @@ def create(
         if plan is not None:
             raise BadInput("a campaign of teachers", "its plan is made of its file", "Leave it out")
         return create_teachers(config, pool=pool, load_if_exists=load_if_exists, watch=watch)
-    storage = open_storage(config.storage_url(), directory=config.storage_directory())
-    if config.name in storage.campaigns():
-        if not load_if_exists:
-            raise CampaignExists(f"creating the campaign {config.name}", "there is one of that name", "Load it")
-        return _opened(storage.load(config.name), config, pool, watch)
+    named = OneOfAName.of(config, load_if_exists=load_if_exists)
+    if (kept := named.there()) is not None:
+        return _opened(kept, config, pool, watch)
     records = _base_pool(config, pool)
     if plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
@@ -96,13 +95,7 @@ def create(
         "plan": recipe.plan.to_json(),
         "inputs": list(recipe.inputs),
     }
-    try:
-        store = storage.create(config.name, config=form, simulation=config.simulation is not None)
-    except CampaignExists:  # another process was faster
-        if not load_if_exists:
-            raise
-        store = storage.load(config.name)
-    return _opened(store, config, records, watch)
+    return _opened(named.created(form), config, records, watch)
 
 
 def load(config: AnyCampaign, *, pool: Pool | None = None, watch: Watch = unwatched) -> Campaign:

@@ -22,7 +22,7 @@ from discreet.campaign.secret_keys import make_keys
 from discreet.campaign.standing import CREATED
 from discreet.campaign.withdrawing import nulled
 from discreet.config import TeachersConfig
-from discreet.errors import CampaignExists, InvalidStore, PoolChanged
+from discreet.errors import InvalidStore, PoolChanged
 from discreet.noise import OperatingSystem, SecretKey, Seeded
 from discreet.noise.key_files import destroy
 from discreet.planning.teachers.phases import TeacherPlan
@@ -30,11 +30,12 @@ from discreet.pools import Pool
 from discreet.privacy.ledger import Ledger
 from discreet.recipes.asking_students import public_rows
 from discreet.recipes.known_labels import file_labels
+from discreet.recipes.one_of_a_name import OneOfAName
 from discreet.recipes.opening import FORMAT, check_kept, enrol, form_of
 from discreet.recipes.teacher_estimators import is_flat, student_of, teacher_of
 from discreet.recipes.teachers import Teachers, evaluation_records, records_like, teacher_plan
 from discreet.records import Votes
-from discreet.storage import CampaignStore, open_storage
+from discreet.storage import CampaignStore
 from discreet.storage.disk import disk_refusals
 from discreet.trainers.students.stored import flattened
 from discreet.trainers.teachers import read_votes, train_teachers
@@ -48,22 +49,14 @@ def create_teachers(
     config: TeachersConfig, *, pool: Pool | None = None, load_if_exists: bool = True, watch: Watch = unwatched
 ) -> Campaign:
     """A new campaign, its teachers trained and their votes counted; or the one of that name."""
-    storage = open_storage(config.storage_url(), directory=config.storage_directory())
-    if config.name in storage.campaigns():
-        if not load_if_exists:
-            raise CampaignExists(f"creating the campaign {config.name}", "there is one of that name", "Load it")
-        return opened_teachers(storage.load(config.name), config, pool=pool, watch=watch)
+    named = OneOfAName.of(config, load_if_exists=load_if_exists)
+    if (kept := named.there()) is not None:
+        return opened_teachers(kept, config, pool=pool, watch=watch)
     plan = teacher_plan(config)
     records = public_pool(config) if pool is None else pool
     check(config, records)
     form = {"format": FORMAT, "config": config.to_json(), "plan": plan.to_json()}
-    try:
-        store = storage.create(config.name, config=form, simulation=config.simulation is not None)
-    except CampaignExists:  # another process was faster
-        if not load_if_exists:
-            raise
-        store = storage.load(config.name)
-    return opened_teachers(store, config, pool=records, watch=watch)
+    return opened_teachers(named.created(form), config, pool=records, watch=watch)
 
 
 def opened_teachers(

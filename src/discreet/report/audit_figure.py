@@ -55,8 +55,9 @@ def draw_audit(form: Mapping[str, Any], path: Path) -> None:
     axis.set_yticks(range(len(bars)), [bar.name for bar in reversed(bars)])
     planted = f", planted: {form['plant']}" if form["plant"] else ""
     axis.set(
-        xlabel="epsilon: proved (bar), claimed (black), the most that could be proved (grey)",
+        xlabel="epsilon: proved (bar), claimed (black),\nthe most that could be proved (grey)",
         title=f"Audit of {', '.join(one['recipe'] for one in form['recipes'])}{planted}",
         xlim=(0, None),
+        ylim=(-0.7, len(bars) - 0.3),
     )
     page.savefig(path)

@@ -25,7 +25,7 @@ from discreet.storage.forms import (
     value_from_json,
     value_to_json,
 )
-from discreet.storage.scope import CHUNK, Scope, chunks, steady
+from discreet.storage.scope import CHUNK, NAMED, Scope, chunks, of_campaign, steady
 from discreet.storage.stored import Told
 from discreet.storage.tables import answers as table
 from discreet.storage.tables import questions, records
@@ -69,12 +69,18 @@ def _row(scope: Scope, answer: Answer, told: str) -> Row:
 
 def _withdrawn(connection: Connection, scope: Scope, asked: Iterable[str]) -> set[str]:
     """Questions about records that were taken back, perhaps a moment ago: nobody erases their answers any more."""
-    of_record = (records.c.campaign == questions.c.campaign) & (records.c.id == questions.c.record)
-    wanted = select(questions.c.id).join(records, of_record).where(scope.rows(questions), records.c.withdrawn > "")
     found: set[str] = set()
     for chunk in chunks(asked, CHUNK):
-        found.update(connection.scalars(wanted.where(questions.c.id.in_(chunk))))
+        found.update(connection.scalars(_TAKEN_BACK, scope.values(names=chunk)))
     return found
+
+
+_TAKEN_BACK = (
+    select(questions.c.id)
+    .join(records, (records.c.campaign == questions.c.campaign) & (records.c.id == questions.c.record))
+    .where(of_campaign(questions), records.c.withdrawn > "", questions.c.id.in_(NAMED))
+)
+_HISTORY = select(table).where(of_campaign(table), table.c.question.in_(NAMED)).order_by(table.c.number)
 
 
 def _standing(
@@ -84,8 +90,7 @@ def _standing(
     current: dict[tuple[str, str], str] = {}
     length: dict[str, int] = {}
     for chunk in chunks(asked, CHUNK):
-        wanted = select(table).where(scope.rows(table), table.c.question.in_(chunk))
-        for row in connection.execute(wanted.order_by(table.c.number)):
+        for row in connection.execute(_HISTORY, scope.values(names=chunk)):
             current[row.question, row.annotator] = row.value
             length[row.question] = row.number + 1
     return current, length

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from discreet.errors import BadInput, NotNow
 from discreet.records import PERSON, Exposure, Shown
 from discreet.storage.forms import check_text, moment, now, stamp
-from discreet.storage.scope import CHUNK, Scope, chunks, steady
+from discreet.storage.scope import CHUNK, NAMED, Scope, chunks, of_campaign, steady
 from discreet.storage.tables import answers, questions
 from discreet.storage.tables import exposures as table
 
@@ -92,9 +92,8 @@ def _fits(question: str, person: str, said: People, seen: People, places: int, m
 @steady
 def was_shown(scope: Scope, question: str, person: str) -> bool:
     """Whether a person was shown a question, or is being shown it: it was assigned to them."""
-    mine = scope.rows(table), table.c.question == question, table.c.kind == PERSON, table.c.audience == person
     with scope.reading("reading who was shown what") as connection:
-        return connection.execute(select(table.c.at).where(*mine)).first() is not None
+        return connection.execute(_TO_PERSON, scope.values(question=question, person=person)).first() is not None
 
 
 @steady
@@ -149,11 +148,18 @@ def _key(one: Shown) -> Key:
 def _known(connection: Connection, scope: Scope, asked: Iterable[str]) -> set[Key]:
     found: set[Key] = set()
     for part in chunks(asked, CHUNK):
-        mine = select(table.c.question, table.c.kind, table.c.audience).where(
-            scope.rows(table), table.c.question.in_(part)
-        )
-        found |= {(row.question, row.kind, row.audience) for row in connection.execute(mine)}
+        rows = connection.execute(_TO_WHOM, scope.values(names=part))
+        found |= {(row.question, row.kind, row.audience) for row in rows}
     return found
+
+
+_TO_PERSON = select(table.c.at).where(
+    *(of_campaign(table), table.c.question == bindparam("question")),
+    *(table.c.kind == PERSON, table.c.audience == bindparam("person")),
+)
+_TO_WHOM = select(table.c.question, table.c.kind, table.c.audience).where(
+    of_campaign(table), table.c.question.in_(NAMED)
+)
 
 
 def _insert(connection: Connection, scope: Scope, fresh: Sequence[Key], at: datetime) -> None:

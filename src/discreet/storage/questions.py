@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from discreet.errors import BadInput, InvalidStore
 from discreet.records import Question
 from discreet.storage import transitions
 from discreet.storage.forms import canonical, check_number, check_text
-from discreet.storage.scope import Scope, steady
+from discreet.storage.scope import Scope, of_campaign, steady
 from discreet.storage.stored import Transition
 from discreet.storage.tables import questions as table
 from discreet.storage.tables import records
@@ -123,10 +123,14 @@ def read(scope: Scope, phase: int | None) -> list[Question]:
 @steady
 def find(scope: Scope, question: str) -> Question | None:
     """One question by its id."""
-    wanted = select(table.c.id, table.c.record, table.c.phase, table.c.place)
     with scope.reading("reading a question") as connection:
-        row = connection.execute(wanted.where(scope.rows(table), table.c.id == question)).first()
+        row = connection.execute(_ONE, scope.values(question=question)).first()
     return None if row is None else Question(id=row.id, record=row.record, phase=row.phase, place=row.place)
+
+
+_ONE = select(table.c.id, table.c.record, table.c.phase, table.c.place).where(
+    of_campaign(table), table.c.id == bindparam("question")
+)
 
 
 @steady

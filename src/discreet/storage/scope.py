@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from itertools import islice
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, select
+from sqlalchemy import BindParameter, Column, ColumnElement, Connection, Select, Table, bindparam, select
 
 from discreet.errors import StoreUnavailable
 from discreet.storage import tables
@@ -36,6 +36,13 @@ NOT_HERE = {
 """Why a campaign that is not in ordinary use takes nothing new."""
 
 
+CAMPAIGN: BindParameter[int] = bindparam("campaign")
+NAMED: BindParameter[str] = bindparam("names", expanding=True)
+"""In statements that are built once, because somebody waits for them: the campaign, and some ids (`Scope.values`)."""
+_ALONE = select(tables.campaigns.c.number).where(tables.campaigns.c.number == CAMPAIGN).with_for_update()
+_MOVED = select(tables.moves.c.state).where(tables.moves.c.campaign == CAMPAIGN)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scope:
     """What the verbs of a campaign store work on."""
@@ -59,11 +66,10 @@ class Scope:
     def writing(self, doing: str) -> Iterator[Connection]:
         """Change the campaign, all or nothing, alone. Not one that is a copy, or was moved to another store."""
         asked = self.asked(doing)
-        mine = select(tables.campaigns.c.number).where(tables.campaigns.c.number == self.campaign)
         with self.database.writing(asked) as connection:
-            connection.execute(mine.with_for_update())  # where writers do not exclude one another anyway
+            connection.execute(_ALONE, self.values())  # where writers do not exclude one another anyway
             # a statement of its own: one that waited for the lock would see what was so before it waited
-            state = connection.scalar(select(tables.moves.c.state).where(tables.moves.c.campaign == self.campaign))
+            state = connection.scalar(_MOVED, self.values())
             if state is not None:
                 raise StoreUnavailable(asked, *NOT_HERE.get(state, NOT_HERE[MOVED]))
             if not self.simulation:
@@ -78,12 +84,26 @@ class Scope:
         """Those of this campaign."""
         return table.c.campaign == self.campaign
 
+    def values(self, **others: Any) -> dict[str, Any]:
+        """For a statement that is built once: this campaign, and what else it names."""
+        return {"campaign": self.campaign, **others}
+
     def found(self, connection: Connection, column: Column[Any], ids: Iterable[str]) -> set[str]:
         """Which of ``ids`` there are."""
         there: set[str] = set()
         for chunk in chunks(ids, CHUNK):
-            there.update(connection.scalars(select(column).where(self.rows(column.table), column.in_(chunk))))
+            there.update(connection.scalars(_found(column), self.values(names=chunk)))
         return there
+
+
+def of_campaign(table: Table) -> ColumnElement[bool]:
+    """Rows of the campaign that a statement is run for."""
+    return table.c.campaign == CAMPAIGN
+
+
+@cache
+def _found(column: Column[Any]) -> Select[Any]:
+    return select(column).where(of_campaign(column.table), column.in_(NAMED))
 
 
 def steady(verb: Callable[Concatenate[Scope, P], T]) -> Callable[Concatenate[Scope, P], T]:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 
 from discreet.errors import BadInput, InvalidStore
 from discreet.storage.forms import canonical, check_number, check_text, from_json, moment, now, stamp
-from discreet.storage.scope import Scope, steady
+from discreet.storage.scope import Scope, of_campaign, steady
 from discreet.storage.stored import Transition
 from discreet.storage.tables import transitions
 
@@ -68,9 +68,11 @@ def insert(connection: Connection, scope: Scope, *, kind: str, phase: int, facts
 @steady
 def log(scope: Scope) -> list[Transition]:
     """Every step, oldest first."""
-    wanted = select(transitions).where(scope.rows(transitions)).order_by(transitions.c.number)
     with scope.reading("reading the transitions") as connection:
-        return [_transition(row) for row in connection.execute(wanted)]
+        return [_transition(row) for row in connection.execute(_LOG, scope.values())]
+
+
+_LOG = select(transitions).where(of_campaign(transitions)).order_by(transitions.c.number)
 
 
 def _transition(row: Any) -> Transition:

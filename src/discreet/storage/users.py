@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from discreet.errors import BadInput
 from discreet.storage.forms import moment, now, stamp
-from discreet.storage.scope import Scope
+from discreet.storage.scope import Scope, of_campaign
 from discreet.storage.user_tables import sessions, users
 
 Role = Literal["owner", "annotator"]
@@ -147,7 +147,7 @@ class Users:
         """Whose session it is, if it goes on. ``loopback``: also that of whoever is on this machine."""
         mine, at = self._session(secret), now()
         with self._scope.reading("reading a session") as connection:
-            row = connection.execute(select(sessions).where(*mine)).first()
+            row = connection.execute(_SESSION, self._scope.values(secret=_hash(secret))).first()
             if row is None or moment(row.seen) < at - IDLE or moment(row.began) < at - LONGEST:
                 return None
             found = self._row(connection, row.person)
@@ -169,7 +169,7 @@ class Users:
         return self._scope.rows(sessions), sessions.c.secret == _hash(secret)
 
     def _row(self, connection: Connection, name: str) -> Any:
-        return connection.execute(select(users).where(self._scope.rows(users), users.c.name == name)).first()
+        return connection.execute(_USER, self._scope.values(name=name)).first()
 
     def _insert(self, connection: Connection, name: str, role: str, token: str | None) -> None:
         row = {"campaign": self._scope.campaign, "name": name, "role": role, "token": token}
@@ -187,6 +187,10 @@ class Users:
 
 def _fresh(prefix: str) -> str:
     return prefix + secrets.token_urlsafe(_BYTES)
+
+
+_SESSION = select(sessions).where(of_campaign(sessions), sessions.c.secret == bindparam("secret"))
+_USER = select(users).where(of_campaign(users), users.c.name == bindparam("name"))
 
 
 def _hash(secret: str) -> str:

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, select, update
 
 from discreet.storage import exposures
 from discreet.storage.forms import changed, check_text, now, stamp
-from discreet.storage.scope import CHUNK, Scope, chunks, steady
+from discreet.storage.scope import CHUNK, Scope, chunks, of_campaign, steady
 from discreet.storage.stored import WithdrawnRecord
 from discreet.storage.tables import answers, questions, records
 
@@ -41,9 +41,12 @@ def mark(scope: Scope, ids: Iterable[str]) -> int:
 @steady
 def read(scope: Scope) -> list[WithdrawnRecord]:
     """Every record that was taken back, in the order of enrolment."""
-    wanted = select(records).where(scope.rows(records), records.c.withdrawn > "")  # by its index, sorted here
     with scope.reading("reading the pool") as connection:
-        return sorted((_record(row) for row in connection.execute(wanted)), key=lambda one: one.place)
+        found = [_record(row) for row in connection.execute(_GONE, scope.values())]
+    return sorted(found, key=lambda one: one.place)
+
+
+_GONE = select(records).where(of_campaign(records), records.c.withdrawn > "")  # by its index; sorted when it is read
 
 
 def _record(row: Any) -> WithdrawnRecord:

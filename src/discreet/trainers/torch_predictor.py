@@ -24,7 +24,8 @@ from discreet.privacy.files import write_whole
 from discreet.trainers.scoring import Run, Scoring
 
 Task = Literal["multiclass", "multilabel"]
-FORMAT = "discreet.model/1"
+FORMAT, EARLIER = "discreet.predictor/1", "discreet.model/1"
+"""The earlier name is that of exports, too (`discreet.exports`), which are other files; it is read, not written."""
 VECTOR = 16  # torch's softmax of fewer numbers than a vector unit holds is six times slower than of so many
 
 
@@ -131,7 +132,7 @@ class TorchPredictor:
         try:
             form = json.loads((place / "model.json").read_text(encoding="utf-8"))
             content = (place / "weights.safetensors").read_bytes()
-            if form["format"] != FORMAT or form["sha256"] != hashlib.sha256(content).hexdigest():
+            if form["format"] not in (FORMAT, EARLIER) or form["sha256"] != hashlib.sha256(content).hexdigest():
                 raise ValueError
             filled = copy.deepcopy(module)
             filled.load_state_dict(load(content))

@@ -10,6 +10,7 @@ other numbers, black and white are the ends of that record's own range, unless i
 
 from __future__ import annotations
 
+import base64
 import struct
 import zlib
 from dataclasses import dataclass
@@ -33,12 +34,14 @@ class View:
     text     of ``text``
     rows     of ``table``: names and numbers as text
     small    of ``picture``: it has so few pixels that they are shown as squares
+    address  of ``picture``: a small one itself, as an address that holds it; a large one is fetched (`picture_of`)
     """
 
     kind: Kind
     text: str = ""
     rows: tuple[tuple[str, str], ...] = ()
     small: bool = False
+    address: str = ""
 
 
 def view_of(pool: Pool, record: str) -> View:
@@ -51,7 +54,8 @@ def view_of(pool: Pool, record: str) -> View:
     text = "" if pool.text is None else str(pool.text[places][0])
     if is_picture(pool):
         height, width = _sides(tuple(pool.x.shape[1:]))
-        return View(kind="picture", text=text, small=max(height, width) <= _SMALL)
+        small = max(height, width) <= _SMALL
+        return View(kind="picture", text=text, small=small, address=_address(pool, record) if small else "")
     return View(kind="table", text=text, rows=_named(pool, _unscaled(pool, places)))
 
 
@@ -68,6 +72,11 @@ def picture_of(pool: Pool, record: str) -> bytes:
     if pixels.ndim == 3:
         pixels = pixels[0] if pixels.shape[0] == 1 else np.moveaxis(pixels, 0, -1)
     return png(pixels)
+
+
+def _address(pool: Pool, record: str) -> str:
+    """The picture in the page itself: a second request would take as long as the rest of it."""
+    return f"data:image/png;base64,{base64.b64encode(picture_of(pool, record)).decode()}"
 
 
 def png(pixels: NDArray[np.uint8]) -> bytes:
