@@ -149,7 +149,14 @@ class StoreUnavailable(DiscreetError, RuntimeError):
 
 
 class ServerUnavailable(DiscreetError, RuntimeError):
-    """A server that people label at is down, slow, or answers in a form that is not its own. Nothing was lost here."""
+    """A server that people label at is down, slow, or answers in a form that is not its own. Nothing was lost here.
+
+    ``status`` is what it answered; None, if it did not, or in another form.
+    """
+
+    def __init__(self, asked: str, fact: str, remedy: str = "", *, status: int | None = None) -> None:
+        super().__init__(asked, fact, remedy)
+        self.status = status
 
 
 class ReceiptRefused(DiscreetError, RuntimeError):

@@ -201,6 +201,39 @@ def test_an_import_whose_answer_is_lost_is_found_again(label_studio, people):
     assert people.count(done.project) == 6
 
 
+class Failing(httpx2.HTTPTransport):
+    """Says that making a project or tasks failed, the first time: before it did so, or after it."""
+
+    def __init__(self, done):
+        super().__init__()
+        self.done, self.failed = done, []
+
+    def handle_request(self, request):
+        path = request.url.path
+        if request.method != "POST" or path in self.failed:
+            return super().handle_request(request)
+        self.failed.append(path)
+        if self.done:
+            answer = super().handle_request(request)
+            answer.read()
+            answer.close()
+        return httpx2.Response(500, json={"detail": "database is locked"})
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["undone", "done all the same"])
+def test_a_server_that_fails_for_a_moment_is_looked_at_and_the_rest_is_pushed(label_studio, people, done):
+    campaign, transport = uuid.uuid4().hex, Failing(done)
+    options = {"campaign": campaign, "title": "scans", "kind": "text", "render": texts, "classes": CLASSES}
+    with Client(label_studio.url, Token(value=LEGACY), transport=transport) as client:
+        pushed = LabelStudioOracle(Server(client), **options).push(questions(6))
+    assert len(transport.failed) == 2  # the project, and the tasks
+    assert (len(pushed.new), pushed.there, pushed.beside) == (6, 0, ())
+    assert people.count(pushed.project) == 6
+    assert [one.id for one in server_at(label_studio).projects() if mark_of(campaign) in one.description] == [
+        pushed.project
+    ]
+
+
 def test_a_server_that_dies_in_the_middle_loses_and_doubles_nothing(label_studio, people, monkeypatch):
     monkeypatch.setattr("discreet.oracles.label_studio.oracle._TASKS", 2)
     monkeypatch.setattr("discreet.oracles.label_studio.client.PAUSE", 0.01)

@@ -59,6 +59,31 @@ def test_making_something_is_never_repeated(failure):
     assert (len(answers.requests), pauses) == (1, [])
 
 
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_what_looks_first_is_begun_anew_where_the_server_failed(status):
+    made, answers, pauses = client({"there": 0}, status, {"there": 0}, status, {"there": 1}, {"fine": 1})
+    looks = []
+
+    def work():
+        looks.append(made.get("/api/x")["there"])
+        return made.post("/api/x", [])
+
+    assert made.again(work) == {"fine": 1}
+    assert (looks, pauses) == ([0, 0, 1], [0.3, 0.6])
+    made, answers, _ = client(status)
+    with pytest.raises(ServerUnavailable) as caught:
+        made.again(lambda: made.post("/api/x", []))
+    assert (caught.value.status, len(answers.requests)) == (status, 3)
+
+
+@pytest.mark.parametrize("failure", [httpx2.ReadTimeout("x"), httpx2.ReadError("x"), 502, 504, b"<html>", 404])
+def test_what_may_still_be_under_way_is_not_begun_anew(failure):
+    made, answers, pauses = client(failure, {"fine": 1})
+    with pytest.raises((ServerUnavailable, BadInput)):
+        made.again(lambda: made.post("/api/x", []))
+    assert (len(answers.requests), pauses) == (1, [])
+
+
 def test_tries_are_bounded():
     made, answers, _ = client(httpx2.ConnectError("x"))
     with pytest.raises(ServerUnavailable, match=r"does not answer \(ConnectError\)"):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from discreet.errors import BadInput, MissingExtra, ServerUnavailable
@@ -23,11 +23,14 @@ from discreet.oracles.label_studio.tokens import Token
 if TYPE_CHECKING:
     import httpx2
 
+Result = TypeVar("Result")
 TIMEOUT = 60.0
 TRIES, PAUSE = 3, 0.3
 """Of a request that may be repeated; the pause doubles."""
 _PASSING = (429, 500, 502, 503, 504)
 """500 too: a server on SQLite says it when its database is locked for a moment."""
+_FAILED = (429, 500, 503)
+"""Of these, what the server itself says when it is done with a request: nothing of that is still under way."""
 
 
 def checked_address(url: str, *, plain_http: bool = False) -> str:
@@ -124,6 +127,19 @@ class Client:
     def delete(self, path: str) -> bool:
         """Whether there was something to delete. Repeating it changes nothing."""
         return self._send("DELETE", path, tries=TRIES, allowed=(404,)).status_code != 404
+
+    def again(self, work: Callable[[], Result]) -> Result:
+        """Work that makes things, and looks first for what is there already: begun anew where the server said that a
+        request failed. An answer that was lost is not waited for: what was asked may still be under way.
+        """
+        for number in range(TRIES - 1):
+            try:
+                return work()
+            except ServerUnavailable as problem:
+                if problem.status not in _FAILED:
+                    raise
+            self._pause(PAUSE * 2**number)
+        return work()
 
     def _json(self, method: str, path: str, **how: Any) -> Any:
         answer = self._send(method, path, **how)
@@ -223,5 +239,5 @@ class Client:
         if status < 500 and status != 429:
             return BadInput(asked, f"it refused the request ({status})", "See the log of the server")
         return ServerUnavailable(
-            asked, f"it failed ({status})", "See the log of the server; then the same command goes on"
+            asked, f"it failed ({status})", "See the log of the server; then the same command goes on", status=status
         )

@@ -122,22 +122,20 @@ class LabelStudioOracle:
         self.push(questions)
 
     def push(self, questions: Sequence[Question]) -> Pushed:
-        """As `ask`; says what it did."""
+        """As `ask`; says what it did. Where the server fails (on SQLite it does, when several write at once), what is
+        there is looked up, and the rest is pushed.
+        """
         self._server.version()
         wanted = {one.id: one for one in questions}
-        projects = self._projects()
-        if wanted:
-            projects = self._made() if not projects else self._offered(projects)
+        projects = self._server.again(self._made) if wanted else self._projects()
         if not projects:
             return Pushed(project=None)
-        project, *others = projects
+        project, *others = self._offered(projects) if wanted else projects
         self._asked |= wanted
-        tasks = self._server.tasks(project.id)
-        there, tidied = self._tidied(tasks)
+        there, tidied = self._tidied(self._server.tasks(project.id))
         beside = tuple(one.id for one in others if not self._gave_way(one))
         fresh = [one for one in wanted.values() if one.id not in there]
-        for part in self._parts(fresh):
-            self._server.import_tasks(project.id, part)
+        self._server.again(lambda: self._import(project, fresh))
         new = tuple(one.id for one in fresh)
         return Pushed(project=project.id, new=new, there=len(wanted) - len(fresh), tidied=tidied, beside=beside)
 
@@ -230,7 +228,9 @@ class LabelStudioOracle:
         return [self._fitting(marked[0]), *marked[1:]] if marked else []
 
     def _made(self) -> list[Project]:
-        """A new one; or what another process made at the same time."""
+        """Those that are there; if none is, a new one, or what another process made at the same time."""
+        if found := self._projects():
+            return found
         made = self._server.create_project(
             title=f"discreet: {self._title}"[:50],  # a title has 3 to 50 letters
             description=f"Questions of a campaign. Leave this mark for it to be found again: {self._mark}",
@@ -292,6 +292,13 @@ class LabelStudioOracle:
             idle = [one for one in mine if one is not kept and not one.annotations and not one.drafts]
             tidied += sum(self._server.delete_task(one.id) for one in idle if self._server.untouched(one.id))
         return set(by_question), tidied
+
+    def _import(self, project: Project, fresh: Sequence[Question]) -> None:
+        """Those that have no task at this moment."""
+        if fresh:
+            there = {one.question for one in self._server.tasks(project.id)}
+            for part in self._parts([one for one in fresh if one.id not in there]):
+                self._server.import_tasks(project.id, part)
 
     def _parts(self, fresh: Sequence[Question]) -> Iterator[list[tuple[str, Mapping[str, Any]]]]:
         """Rendered when they are sent, a few at a time."""

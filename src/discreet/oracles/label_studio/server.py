@@ -9,13 +9,13 @@ A question is known by ``meta.question_id`` of its task. Everything else in ``me
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from discreet.errors import BadInput
-from discreet.oracles.label_studio.client import Client
+from discreet.oracles.label_studio.client import Client, Result
 
 QUESTION = "question_id"
 OLDEST = (1, 23)
@@ -74,6 +74,10 @@ class Server:
 
     def __repr__(self) -> str:
         return f"Server({self.url})"
+
+    def again(self, work: Callable[[], Result]) -> Result:
+        """See `Client.again`."""
+        return self._client.again(work)
 
     def version(self) -> str:
         """Refused, if it is not one that this was tested with. Asked for once."""
