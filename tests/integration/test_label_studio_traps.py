@@ -1,5 +1,6 @@
 """Label Studio, with a real server: every way in which it differs from what one would hope for."""
 
+import dataclasses
 import threading
 import uuid
 
@@ -11,6 +12,7 @@ from label_studio_server import LEGACY
 from discreet.errors import BadInput, ServerUnavailable
 from discreet.oracles.label_studio import Client, LabelStudioOracle, Server, Token, labeling_config, mark_of
 from discreet.oracles.label_studio import server as calls
+from discreet.oracles.label_studio.oracle import Pushed
 from discreet.testing import check_oracle
 
 pytestmark = pytest.mark.integration
@@ -279,6 +281,30 @@ def test_two_at_once_double_nothing_that_stays(label_studio, people):
     mark = mark_of(campaign)
     there = [one.id for one in server_at(label_studio).projects() if mark in one.description]
     assert sorted(there) == [done.project, *done.beside], "a younger one with tasks stays, and is read"
+
+
+def test_a_project_that_gives_way_while_it_is_pushed_to(label_studio, people):
+    """Its process did not see the older one; now it does, or makes another."""
+    campaign, seen = uuid.uuid4().hex, []
+
+    def vanishing(records):
+        if not seen:
+            seen.extend(one.id for one in server_at(label_studio).projects() if mark_of(campaign) in one.description)
+            people.send("DELETE", f"/api/projects/{seen[0]}/")
+        return texts(records)
+
+    done = oracle_at(label_studio, campaign=campaign, render=vanishing).push(questions(6))
+    assert done.project not in seen
+    assert (len(done.new), people.count(done.project)) == (6, 6)
+
+
+def test_a_younger_project_that_somebody_else_deletes_first(label_studio, people, monkeypatch):
+    oracle = oracle_at(label_studio)
+    project = oracle.push(questions(6)).project
+    there = server_at(label_studio).project(project)
+    gone = dataclasses.replace(there, id=10**6)
+    monkeypatch.setattr(Server, "projects", lambda self: iter([there, gone]))
+    assert oracle.push(questions(6)) == Pushed(project=project, there=6)
 
 
 def test_tasks_are_read_in_pages(label_studio, people, pushed, monkeypatch):

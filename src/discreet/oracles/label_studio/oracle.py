@@ -123,13 +123,19 @@ class LabelStudioOracle:
 
     def push(self, questions: Sequence[Question]) -> Pushed:
         """As `ask`; says what it did. Where the server fails (on SQLite it does, when several write at once), what is
-        there is looked up, and the rest is pushed.
+        there is looked up, and the rest is pushed; where the project gave way to an older one, to that one.
         """
         self._server.version()
         wanted = {one.id: one for one in questions}
-        projects = self._server.again(self._made) if wanted else self._projects()
-        if not projects:
-            return Pushed(project=None)
+        while projects := self._server.again(self._made) if wanted else self._projects():
+            try:
+                return self._pushed(projects, wanted)
+            except BadInput:
+                if self._number is not None or projects[0].id in {one.id for one in self._projects()}:
+                    raise
+        return Pushed(project=None)
+
+    def _pushed(self, projects: list[Project], wanted: Mapping[str, Question]) -> Pushed:
         project, *others = self._offered(projects) if wanted else projects
         self._asked |= wanted
         there, tidied = self._tidied(self._server.tasks(project.id))
@@ -254,8 +260,11 @@ class LabelStudioOracle:
         """Delete a younger project with nothing in it. Work that is submitted at this moment would be lost with a task,
         so one with tasks stays, and is read.
         """
-        if self._tasks([project]):
-            return False
+        try:
+            if self._server.tasks(project.id):
+                return False
+        except BadInput:  # another process has deleted it
+            return True
         self._server.delete_project(project.id)
         return True
 
