@@ -64,6 +64,43 @@ def test_streams_show_what_their_page_says():
     assert answer(difference(fixed, shrinking)) == "yes"
 
 
+POLLUTED, PAPERS = "mnist 40k/20k, 30% fashion", "mnist 22.5k/30k, 7.5k fashion"
+PUBLIC_ANSWERS = [
+    ("public-labels", "mnist 40k/20k", 500, "DiversePublic", "random", "yes"),
+    ("public-labels", "mnist 40k/20k", 1000, "DiversePublic", "entropy", "the opposite"),
+    ("public-labels", "mnist 40k/20k", 500, "NearPrivate", "logit difference", "the opposite"),
+    ("public-pollution", POLLUTED, 500, "NearPrivate", "random", "yes"),
+    ("public-pollution", POLLUTED, 7000, "NearPrivate", "random", "yes"),
+    ("public-pollution", POLLUTED, 500, "NearPrivate", "DiversePublic", "not shown"),
+    ("public-pollution", POLLUTED, 7000, "NearPrivate", "k-centre", "not shown"),
+    ("public-pollution", PAPERS, 7000, "NearPrivate", "DiversePublic", "the opposite"),
+    ("public-clusters", "mnist 40k/20k", 2000, "5 of each cluster", "20 of each cluster", "yes"),
+    ("public-clusters", "mnist 40k/20k", 1000, "5 of each cluster", "10 of each cluster", "not shown"),
+]
+
+
+def public_rows(name, problem, labels, method):
+    rows = _rows(PLACE / f"{name}.parquet")
+    found = [r for r in rows if (r["problem"], r["labels"], r["method"]) == (problem, labels, method)]
+    assert len(found) == 5
+    return {row["seed"]: row for row in found}
+
+
+@pytest.mark.parametrize(("name", "problem", "labels", "better", "other", "said"), PUBLIC_ANSWERS)
+def test_public_data_show_what_their_page_says(name, problem, labels, better, other, said):
+    first, second = (
+        {seed: row["accuracy"] for seed, row in public_rows(name, problem, labels, method).items()}
+        for method in (better, other)
+    )
+    assert answer(difference(first, second)) == said
+
+
+def test_fine_tuning_gains_a_point_over_its_checkpoint():
+    rows = public_rows("public-labels", "mnist 40k/20k", 7000, "DiversePublic").values()
+    assert np.mean([row["accuracy"] - row["checkpoint"] for row in rows]) >= 0.01
+    assert max(row["epsilon"] for row in rows) <= 3
+
+
 def test_scikit_activeml_and_we_ask_the_same_records():
     rows = _rows(PLACE / "peers.parquet")
     for strategy in UNCERTAINTY:

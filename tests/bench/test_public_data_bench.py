@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ PROBLEM = PublicProblem(
     test=50,
 )
 CHOICES = ["random", "entropy", "logit-difference", "k-means", "greedy-k-centre", "diverse-public", "near-private"]
+PAIR = ("NearPrivate", "random")
 
 
 def idx(path, array):
@@ -136,9 +138,14 @@ def test_tables_and_charts_are_made_of_rows_alone(rows):
     assert [table.title.split(": ")[1] for table in tables] == [
         "accuracy by labels",
         "share of labels spent on pollution",
+        "who spends less on pollution",
         "who leads",
     ]
-    assert any("NearPrivate over DiversePublic" in line[0] for line in tables[2].rows)
+    shares = {(line[0], line[1]): line[2] for line in tables[2].rows}
+    own, others = ([row["polluted"] for row in rows if row["method"] == name and row["labels"] == 20] for name in PAIR)
+    assert shares["NearPrivate below random", "20 labels"].split()[0] == f"{100 * (fmean(others) - fmean(own)):+.1f}"
+    for pair in ("NearPrivate over DiversePublic", "NearPrivate over random", "DiversePublic over random"):
+        assert any(pair in line[0] for line in tables[3].rows)
     assert all(table.markdown() for table in tables)
     assert label_charts(rows)[0].panels[0].series
     clusters = [row | {"method": "5 of each cluster"} for row in rows if row["method"] == "DiversePublic"]
