@@ -95,6 +95,23 @@ def test_public_data_show_what_their_page_says(name, problem, labels, better, ot
     assert answer(difference(first, second)) == said
 
 
+def test_checkpoints_show_what_their_page_says():
+    rows = _rows(PLACE / "public-checkpoints.parquet")
+
+    def by_seed(problem, epochs, labels):
+        mine = [r for r in rows if (r["problem"], r["epochs"], r["labels"]) == (problem, epochs, labels)]
+        assert len(mine) == 5
+        return {row["seed"]: row["accuracy"] for row in mine}
+
+    fixed, whole = "mnist 40k/20k", "mnist 40k/20k, total 5"
+    first = difference(by_seed(fixed, 30, 1000), by_seed(fixed, 5, 1000))
+    assert 0 < first.low < first.high < 0.002
+    assert answer(difference(by_seed(fixed, 30, 10_000), by_seed(fixed, 5, 10_000))) == "not shown"
+    for labels in (1000, 4000, 10_000):
+        assert answer(difference(by_seed(whole, 25, labels), by_seed(whole, 5, labels))) == "yes"
+    assert max(row["epsilon"] for row in rows if row["problem"] == whole) <= 5
+
+
 def test_fine_tuning_gains_a_point_over_its_checkpoint():
     rows = public_rows("public-labels", "mnist 40k/20k", 7000, "DiversePublic").values()
     assert np.mean([row["accuracy"] - row["checkpoint"] for row in rows]) >= 0.01
