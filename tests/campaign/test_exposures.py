@@ -100,3 +100,17 @@ def test_who_answers_has_seen_it(tmp_path):
     campaign.tell({first.id: "a"}, annotator="ada")
     campaign.tell({second.id: "b"})  # nobody says who
     assert {one for one in seen(campaign) if one[1] == PERSON} == {(first.id, PERSON, "ada")}
+
+
+@pytest.mark.parametrize("strange", ["a\0b", "\ud800x"])
+def test_names_and_ids_that_cannot_be_stored_are_refused_in_words(tmp_path, strange):
+    campaign = campaign_in(tmp_path)
+    (question,) = campaign.ask(1)
+    for answer in (
+        Answer(question_id=question.id, value="a", annotator=strange),
+        Answer(question_id=strange, value="a"),
+    ):
+        with pytest.raises(BadInput) as caught:
+            campaign.tell([answer])
+        assert strange not in str(caught.value)
+    assert campaign.store.answers() == []

@@ -7,7 +7,8 @@ import httpx2
 import pytest
 
 from discreet.errors import BadInput, DiscreetError, MissingExtra, ServerUnavailable
-from discreet.oracles.label_studio import Client, Server, Token
+from discreet.oracles.label_studio import Client, LabelStudioOracle, Server, Token
+from discreet.records import Question
 
 URL = "http://127.0.0.1:1"
 LEGACY = "legacy0123456789abcdef0123456789abcdef01"
@@ -240,3 +241,35 @@ def test_an_import_that_took_another_number_is_noticed():
 def test_a_list_that_shrinks_while_it_is_read_ends():
     made, _, _ = client({"total": 5, "tasks": [{"id": 1, "annotations": []}]}, {"total": 5, "tasks": []})
     assert [task.id for task in Server(made).tasks(1)] == [1]
+
+
+def test_a_listing_that_never_shows_what_was_made_ends():
+    """A copy that lags behind, or a proxy that keeps old pages: what is refused is said, after a few projects."""
+    made = []
+
+    def handle(request):
+        path = request.url.path
+        if path == "/api/version":
+            return httpx2.Response(200, json={"release": "1.23.0", "edition": "Community"})
+        if path == "/api/projects/" and request.method == "GET":
+            return httpx2.Response(200, json={"results": [], "count": 0})
+        if path == "/api/projects/":
+            form = json.loads(request.content)
+            made.append({"id": len(made) + 1, **{name: form[name] for name in ("description", "label_config")}})
+            return httpx2.Response(201, json=made[-1] | {"maximum_annotations": 1})
+        return (
+            httpx2.Response(413) if path.endswith("/import") else httpx2.Response(200, json={"tasks": [], "total": 0})
+        )
+
+    with Client(URL, Token(value=LEGACY), transport=httpx2.MockTransport(handle)) as there:
+        oracle = LabelStudioOracle(
+            Server(there),
+            campaign="c",
+            title="scans",
+            kind="text",
+            render=lambda ids: [{"text": "x"}],
+            classes=("a", "b"),
+        )
+        with pytest.raises(BadInput, match="413"):
+            oracle.push([Question(id="q", record="r", phase=0, place=0)])
+    assert len(made) == 3

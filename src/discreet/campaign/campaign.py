@@ -129,10 +129,10 @@ class Campaign(AnnotatedCampaign):
         A question whose record changed is passed over, and waits until the record is restored or withdrawn
         (`changed_in_queues`); `PoolChanged` if it is the only one, or one of several.
         """
+        self._follow()
         now = self.standing
         if now.step == "done":
             return None
-        self._follow()
         self._tell_known(now)
         return self._handed_out(annotator)
 

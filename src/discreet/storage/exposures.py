@@ -92,6 +92,7 @@ def _fits(question: str, person: str, said: People, seen: People, places: int, m
 @steady
 def was_shown(scope: Scope, question: str, person: str) -> bool:
     """Whether a person was shown a question, or is being shown it: it was assigned to them."""
+    check_text(person, "an audience", empty=True)
     with scope.reading("reading who was shown what") as connection:
         return connection.execute(_TO_PERSON, scope.values(question=question, person=person)).first() is not None
 

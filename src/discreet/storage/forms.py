@@ -82,18 +82,22 @@ def value_from_json(text: str) -> Value:
     raise changed("an answer")
 
 
+def unstorable(text: object, *, empty: bool = False) -> str | None:
+    """Why some database could not store and index an id or a name, so that none has it; None: all can."""
+    if not isinstance(text, str):
+        return "it is not a string"
+    if not text and not empty:
+        return "it is empty"
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        return "it has characters that cannot be stored"
+    if len(text.encode()) > MOST_BYTES:
+        return f"it is longer than {MOST_BYTES} bytes"
+    return None
+
+
 def check_text(text: object, what: str, *, empty: bool = False) -> str:
     """An id or a name that every database can store and index."""
-    fact = None
-    if not isinstance(text, str):
-        fact = "it is not a string"
-    elif not text and not empty:
-        fact = "it is empty"
-    elif "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        fact = "it has characters that cannot be stored"
-    elif len(text.encode()) > MOST_BYTES:
-        fact = f"it is longer than {MOST_BYTES} bytes"
-    if fact is not None:
+    if (fact := unstorable(text, empty=empty)) is not None:
         raise BadInput(what, fact, "Use another one")
     return str(text)
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, select
 from discreet.errors import BadInput, InvalidStore
 from discreet.records import Question
 from discreet.storage import transitions
-from discreet.storage.forms import canonical, check_number, check_text
+from discreet.storage.forms import canonical, check_number, check_text, unstorable
 from discreet.storage.scope import Scope, of_campaign, steady
 from discreet.storage.stored import Transition
 from discreet.storage.tables import questions as table
@@ -123,6 +123,8 @@ def read(scope: Scope, phase: int | None) -> list[Question]:
 @steady
 def find(scope: Scope, question: str) -> Question | None:
     """One question by its id."""
+    if unstorable(question):
+        return None
     with scope.reading("reading a question") as connection:
         row = connection.execute(_ONE, scope.values(question=question)).first()
     return None if row is None else Question(id=row.id, record=row.record, phase=row.phase, place=row.place)

@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from discreet.errors import NotNow
 from discreet.records import PERSON, Question
-from discreet.storage.forms import check_text, now, stamp
+from discreet.storage.forms import check_text, now, stamp, unstorable
 from discreet.storage.scope import CHUNK, NAMED, Scope, chunks, of_campaign, steady
 from discreet.storage.tables import answers, exposures, questions, records
 
@@ -105,6 +105,8 @@ def _withdrawn(connection: Connection, values: Values) -> int:
 @steady
 def assigned(scope: Scope, person: str, question_id: str) -> Question | None:
     """A question that was assigned to ``person`` and whose record was not withdrawn; None: there is none for them."""
+    if unstorable(question_id):
+        return None
     values = scope.values(person=person, question=question_id)
     with scope.reading("reading a question") as connection:
         return _first(connection, _ASSIGNED, values)

@@ -163,6 +163,10 @@ def _exposures(store: CampaignStore) -> None:
     holds(store.assign("bo", ids, places=2, n=None, most=3, hold=day) == [second, third], "up to what is allowed")
     refused(partial(store.assign, "ann", [second], places=2, n=1, most=1, hold=day), NotNow, "and no further")
     holds(len(store.exposures("bo")) == 3, "an audience has its own list")
+    for strange in ("a\0b", "\ud800"):
+        found = store.question(strange), store.assigned("bo", strange)
+        holds(found == (None, None), "an id that cannot be stored is not there")
+        refused(partial(store.was_shown, first, strange), BadInput, "a name that cannot be stored is refused")
 
 
 def _files(store: CampaignStore) -> None:

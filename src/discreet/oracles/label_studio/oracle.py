@@ -25,6 +25,7 @@ from typing import Any
 
 from discreet.errors import BadInput
 from discreet.oracles.label_studio.annotations import Read, Voice, read_tasks
+from discreet.oracles.label_studio.client import TRIES
 from discreet.oracles.label_studio.hints import HEADER
 from discreet.oracles.label_studio.labeling_config import Kind, labeling_config, misfit
 from discreet.oracles.label_studio.server import Project, Server, Task
@@ -42,7 +43,7 @@ class Pushed:
     """What a push did. Audience: owner.
 
     project   its number on the server; None: there is none, for nothing was to be pushed
-    new       questions whose tasks were made
+    new       questions that had no task: made now, by this process or by another at the same time
     there     how many had one
     tidied    doubled tasks that were deleted
     beside    numbers of further projects with the campaign's mark and tasks in them: read, and never deleted here
@@ -127,11 +128,14 @@ class LabelStudioOracle:
         """
         self._server.version()
         wanted = {one.id: one for one in questions}
-        while projects := self._server.again(self._made) if wanted else self._projects():
+        for left in reversed(range(TRIES)):
+            projects = self._server.again(self._made) if wanted else self._projects()
+            if not projects:
+                break
             try:
                 return self._pushed(projects, wanted)
             except BadInput:
-                if self._number is not None or projects[0].id in {one.id for one in self._projects()}:
+                if not left or self._number is not None or projects[0].id in {one.id for one in self._projects()}:
                     raise
         return Pushed(project=None)
 
