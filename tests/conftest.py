@@ -8,9 +8,13 @@ not in `make test`, which has five minutes on two cores.
 """
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background work; what tests start would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
