@@ -16,7 +16,7 @@ from discreet.bench.stream_tables import answer, difference, points_of
 from discreet.bench.tables import Table, percent
 
 DIVERSE, NEAR, RANDOM = "DiversePublic", "NearPrivate", "random"
-_ASKED = ("question", "where", "difference, points", "answer")
+_QUESTION = ("question", "where", "difference, points", "answer")
 NOTE = (
     "Test accuracy in percent, means over seeds with 95% intervals by Student's t. Every method ends at the same total "
     "epsilon: one that pays for looking starts from an earlier checkpoint. Simulations on public sets."
@@ -74,15 +74,14 @@ def _polluted(rows: Sequence[Row], problem: str) -> Table:
 
 def _least_polluted(rows: Sequence[Row], problem: str) -> Table:
     counts = sorted({row["labels"] for row in rows if row["labels"]})
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for count in counts:
         for other in [one for one in values_in(rows, "method") if one != NEAR]:
-            gap = difference(_by_seed(rows, other, count, "polluted"), _by_seed(rows, NEAR, count, "polluted"))
-            if gap is not None:
-                lines.append((f"{NEAR} below {other}", f"{count} labels", points_of(gap), answer(gap)))
+            shares = (_by_seed(rows, method, count, "polluted") for method in (other, NEAR))
+            lines += _asked(f"{NEAR} below {other}", count, *shares)
     return Table(
         title=f"{problem}: who spends less on pollution",
-        columns=_ASKED,
+        columns=_QUESTION,
         rows=tuple(lines),
         note="Differences of the shares above, paired over seeds, with 95% intervals.",
     )
@@ -96,22 +95,26 @@ def _by_seed(rows: Sequence[Row], method: str, count: int, what: str = "accuracy
     return {row["seed"]: row[what] for row in rows if (row["method"], row["labels"]) == (method, count)}
 
 
+def _asked(question: str, count: int, first: dict[int, float], second: dict[int, float]) -> list[tuple[str, ...]]:
+    """The line of a question, if seeds have both."""
+    gap = difference(first, second)
+    return [] if gap is None else [(question, f"{count} labels", points_of(gap), answer(gap))]
+
+
 def _questions(rows: Sequence[Row], problem: str) -> Table:
     counts, methods = sorted({row["labels"] for row in rows if row["labels"]}), values_in(rows, "method")
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for count in counts:
         for method in methods:
-            gap = difference(_by_seed(rows, method, count), _by_seed(rows, method, count, "checkpoint"))
-            if gap is not None:
-                lines.append((f"{method} over its checkpoint", f"{count} labels", points_of(gap), answer(gap)))
+            pair = (_by_seed(rows, method, count, what) for what in ("accuracy", "checkpoint"))
+            lines += _asked(f"{method} over its checkpoint", count, *pair)
         diverse = [(DIVERSE, one) for one in methods if one not in (DIVERSE, NEAR)]
         for better, other in diverse + [(NEAR, one) for one in methods if one != NEAR]:
-            gap = difference(_by_seed(rows, better, count), _by_seed(rows, other, count))
-            if gap is not None:
-                lines.append((f"{better} over {other}", f"{count} labels", points_of(gap), answer(gap)))
+            pair = (_by_seed(rows, method, count) for method in (better, other))
+            lines += _asked(f"{better} over {other}", count, *pair)
     return Table(
         title=f"{problem}: who leads",
-        columns=_ASKED,
+        columns=_QUESTION,
         rows=tuple(lines),
         note="Differences of accuracy, paired over seeds, with 95% intervals; above 0 is in favour of the question.",
     )
