@@ -1,6 +1,9 @@
 """`discreet release`: texts out, charged first, once; nonsense costs nothing, and nothing of the log is said."""
 
 import json
+import shutil
+import stat
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +12,7 @@ import pytest
 
 from discreet.cli.app import run
 from discreet.gates import CrowdGate
+from discreet.gates.release_register import REGISTER, RepeatedRelease
 from discreet.noise.key_files import write_secret
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import FileSink, Ledger, Line, committed
@@ -50,7 +54,12 @@ def test_persons_json_and_the_file(log, capsys):
     assert min(table["count"].to_pylist()) >= 40
     assert set(table["annotators"].to_pylist()) == {3}
     assert all(text.startswith("secret ") for text in table["query"].to_pylist())
-    assert sorted(path.name for path in log.iterdir()) == ["log.parquet", "to_label.parquet", "to_label.parquet.ledger"]
+    assert sorted(path.name for path in log.iterdir()) == [
+        REGISTER,
+        "log.parquet",
+        "to_label.parquet",
+        "to_label.parquet.ledger",
+    ]
     assert run(["verify", "to_label.parquet.ledger"]) == 0
     with Ledger.open(FileSink("to_label.parquet.ledger", must_exist=True)) as book:
         (entry,) = book.entries
@@ -210,3 +219,33 @@ def test_the_table(capsys):
     form = json.loads(capsys.readouterr().out)
     assert form["format"] == "discreet.release-table/1"
     assert len(form["cells"]) == 256
+
+
+def test_a_second_release_of_a_log_under_another_ledger_warns_that_costs_add_up(log, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", RepeatedRelease)
+        assert release("--person", "user", out="a.csv") == 0
+        assert "add up" not in capsys.readouterr().err
+        assert release("--person", "user", out="b.csv") == 0
+        said = capsys.readouterr().err
+        assert "a.csv" in said
+        assert "add up" in said
+        (log / "elsewhere").mkdir()
+        shutil.copy("log.parquet", "elsewhere/renamed.parquet")  # a copy is known by its content
+        assert release("--person", "user", out="c.csv", log="elsewhere/renamed.parquet") == 0
+        assert "a.csv, b.csv" in capsys.readouterr().err
+        assert release("--person", "user", out="d.csv", log="elsewhere/renamed.parquet") == 0
+        assert "c.csv" in capsys.readouterr().err
+    assert stat.S_IMODE((log / REGISTER).stat().st_mode) == 0o600
+
+
+def test_releases_that_one_ledger_adds_up_and_simulations_do_not_warn(log, capsys):
+    price = CrowdGate(k=40, beta=0.2).price()
+    terms = committed(Budget(epsilon=1, delta="1e-5", unit="person"), [Line(who="queries", event=price, count=2)])
+    Ledger.create(FileSink("week.ledger"), terms).close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedRelease)
+        assert release("--person", "user", "--simulation-seed", "1", out="tried.csv") == 0
+        assert not (log / REGISTER).exists()
+        for out in ("a.csv", "b.csv"):
+            assert release("--person", "user", "--ledger", "week.ledger", out=out) == 0

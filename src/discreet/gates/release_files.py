@@ -26,6 +26,7 @@ from discreet.errors import BadInput, LedgerUnavailable
 from discreet.gates.gate import CrowdGate, Engine
 from discreet.gates.log_files import UNFINISHED
 from discreet.gates.query_log import QueryLog, Told, unwatched
+from discreet.gates.release_register import register_release, warn_if_released
 from discreet.gates.released import Released
 from discreet.noise.key_files import destroy
 from discreet.noise.repeating import charge_once
@@ -134,9 +135,14 @@ def release_to_file(
     gate.check_engine(engine, memory)
     gate.check_log(log, engine)
     options: dict[str, Any] = {"scratch": where.out.absolute().parent} if engine == "local" else {}
-    with _ledger(gate, where, budget, source) as ledger, _paid(gate, where, ledger) as receipt:
-        found = gate.release(log, receipt=receipt, engine=engine, memory=memory, told=told, **options)
-        where.write(found)
+    with _ledger(gate, where, budget, source) as ledger:
+        if not ledger.simulation:
+            warn_if_released(log, directory=where.out.parent, ledger=ledger.id)
+        with _paid(gate, where, ledger) as receipt:
+            if not ledger.simulation:
+                register_release(log, out=where.out.name, directory=where.out.parent, ledger=ledger.id)
+            found = gate.release(log, receipt=receipt, engine=engine, memory=memory, told=told, **options)
+            where.write(found)
     where._clear()
     return found
 

@@ -24,6 +24,7 @@ from discreet.config import CrowdConfig
 from discreet.errors import InvalidStore, NotNow
 from discreet.gates import open_log
 from discreet.gates.query_log import QueryLog
+from discreet.gates.release_register import register_release, warn_if_released
 from discreet.noise import OperatingSystem, Seeded, charge_once
 from discreet.noise.unit_words import require_aes
 from discreet.pools import ArrayPool, Pool
@@ -134,7 +135,12 @@ def _release(store: CampaignStore, config: CrowdConfig, charges: Any, log: Query
     """Charge, then draw, then keep; the step is recorded last."""
     rows, gate = log_of(config) if log is None else log, gate_of(config)
     wanted = request({LOG: gate.price()}, why=Why(phase=0, purpose="release"))
+    home = store.directory.parent
+    if not store.simulation:
+        warn_if_released(rows, directory=home, ledger=store.id)
     (paid,) = charge_once(charges, [wanted])
+    if not store.simulation:
+        register_release(rows, out=store.name, directory=home, ledger=store.id)
     found = gate.release(rows, receipt=paid, told=watch)
     texts = [str(text) for text in found.texts.to_pylist()]
     store.keep_file(TEXTS, phase=0, data=json.dumps(texts, ensure_ascii=False).encode(), replace=True)
