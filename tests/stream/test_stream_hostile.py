@@ -160,15 +160,6 @@ def test_what_things_are_called_cannot_change_under_way(tmp_path, change):
     assert "[records]" in refused.value.asked
 
 
-def test_older_journals_do_not_say_what_things_are_called(tmp_path):
-    with StreamService(config_in(tmp_path, TEXT)) as service:
-        facts = service.store.facts()
-        del facts["lines"]
-        with service.store._database.writing("making it old") as connection:
-            connection.exec_driver_sql("UPDATE stream SET facts = ? WHERE number = 1", (json.dumps(facts),))
-    StreamService(config_in(tmp_path, TEXT)).close()
-
-
 def decided_into(place, outlet, forms, text=SEEDED):
     (place / "in.jsonl").write_text(written(forms))
     with StreamService(config_in(place, text)) as service:

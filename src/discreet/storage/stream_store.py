@@ -11,7 +11,8 @@ The vectors of open questions are private. The file is its owner's alone (mode 0
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from discreet.privacy.ledger.file_sink import sync_directory
 from discreet.storage.database import Database
 from discreet.storage.disk import disk_refusals
 from discreet.storage.forms import MOST_BYTES, from_json, to_json
+from discreet.storage.journal_mac import SUMMED, JournalMac, Moves, Tip
 from discreet.storage.scope import CHUNK, chunks
 from discreet.storage.sqlite import TABLE_OPTIONS
 
@@ -77,7 +79,20 @@ persons = Table(
     **TABLE_OPTIONS,
 )
 set_apart = Table("set_apart", METADATA, Column("code", LargeBinary, primary_key=True), **TABLE_OPTIONS)
-_LATER = {"persons", "set_apart"}
+published = Table(
+    "published",
+    METADATA,
+    Column("version", Integer, primary_key=True),
+    Column("sha256", Text, nullable=False),
+)
+codes = Table(
+    "codes",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    Column("body", Text, nullable=False),
+    Column("mac", LargeBinary, nullable=False),
+)
+_LATER = {"persons", "set_apart", "published", "codes"}
 """Tables that older journals do not have yet."""
 
 
@@ -122,6 +137,8 @@ class StreamStore:
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                 sync_directory(path.parent)
         self._database = Database(path, patience=patience)
+        self._mac: JournalMac | None = None
+        self._tip: Tip | None = None
         try:
             self._prepare()
         except BaseException:
@@ -142,6 +159,44 @@ class StreamStore:
             with self._database.writing(self._asked("making")) as connection:
                 METADATA.create_all(connection)
 
+    def protect(self, key: bytes) -> None:
+        """From here on every transaction brings the journal's authentication codes up to date. Refuses a journal that
+        is not what was stored under this key.
+        """
+        mac = JournalMac(key)
+        with self._database.reading(self._asked("checking")) as connection:
+            tip = mac.read(connection)
+            new = connection.execute(select(codes.c.number)).first() is None
+        if tip is None and (not new or self.last_place()):
+            raise InvalidStore(
+                self._asked("opening"),
+                "its content is not what was stored, or the key of its codes is that of another journal",
+                "Restore the newest copies of the journal and of its keys, or begin a new stream in another directory",
+            )
+        if tip is None:
+            with self._database.writing(self._asked("checking")) as connection:
+                tip = mac.computed(connection)
+                mac.store(connection, tip)
+        self._mac, self._tip = mac, tip
+
+    def differences(self, key: bytes) -> list[str]:
+        """Parts of the journal that are not what was stored under this key. Reads every row."""
+        with self._database.reading(self._asked("checking")) as connection:
+            if connection.exec_driver_sql("PRAGMA integrity_check").scalar() != "ok":
+                return ["database"]
+            return JournalMac(key).differences(connection)
+
+    @contextmanager
+    def _writing(self, doing: str, *, facts: bool = False) -> Iterator[tuple[Connection, Moves]]:
+        """One transaction, and in it the codes of what it changes."""
+        moves, tip = Moves(facts=facts), None
+        with self._database.writing(self._asked(doing)) as connection:
+            yield connection, moves
+            if self._mac is not None and self._tip is not None:
+                tip = self._mac.moved(self._tip, moves, connection)
+                self._mac.store(connection, tip)
+        self._tip = tip
+
     # -- who it is
 
     def facts(self) -> dict[str, Any] | None:
@@ -160,12 +215,12 @@ class StreamStore:
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Say what it is made for, once; durable when it returns."""
         row = {"number": _BEGUN, "format": FORMAT, "facts": to_json(facts, "a stream's facts")}
-        with self._database.writing(self._asked("beginning")) as connection:
+        with self._writing("beginning", facts=True) as (connection, _):
             connection.execute(stream.insert().values(**row))
 
     def end(self) -> None:
         """No more will be decided; durable when it returns."""
-        with self._database.writing(self._asked("ending")) as connection:
+        with self._writing("ending", facts=True) as (connection, _):
             _many(connection, "INSERT OR REPLACE INTO stream (number, format, facts) VALUES (?,?,?)", [_ENDED])
 
     def ended(self) -> bool:
@@ -183,7 +238,7 @@ class StreamStore:
     def keep_note(self, name: str, form: Mapping[str, Any], *, apart: Iterable[bytes] = ()) -> None:
         """Fix something once, with the codes of records that are set apart for it; durable when it returns."""
         row = {"number": _NOTES[name], "format": FORMAT, "facts": to_json(form, f"a stream's {name}")}
-        with self._database.writing(self._asked("writing")) as connection:
+        with self._writing("writing", facts=True) as (connection, _):
             connection.execute(stream.insert().values(**row))
             _many(connection, "INSERT OR IGNORE INTO set_apart (code) VALUES (?)", [(code,) for code in apart])
 
@@ -242,17 +297,41 @@ class StreamStore:
     def commit(self, changes: Changes, body: Mapping[str, Any], arrays: bytes) -> None:
         """All of it, or nothing; durable when it returns."""
         row = (1, to_json(body, "a stream's state"), arrays)
-        with self._database.writing(self._asked("writing")) as connection:
+        early, persons = list(changes.early.items()), list(changes.persons.items())
+        with self._writing("writing") as (connection, moves):
+            counted = _found(connection, "persons", "code", changes.persons)
             _many(connection, "INSERT INTO records (place, id, asked) VALUES (?,?,?)", changes.decided)
             _many(connection, "INSERT INTO questions (number, id, vector) VALUES (?,?,?)", changes.opened)
-            _many(connection, "DELETE FROM questions WHERE number = ?", [(one,) for one in changes.closed])
-            _many(connection, "DELETE FROM questions WHERE number < ?", [(changes.forgotten,)])
-            _many(connection, "INSERT INTO early_labels (id, label) VALUES (?,?)", list(changes.early.items()))
+            _many(connection, "INSERT INTO early_labels (id, label) VALUES (?,?)", early)
+            over = _found(connection, "questions", "number", changes.closed)
+            over += _below(connection, changes.forgotten, besides={one[0] for one in over})
+            used = _found(connection, "early_labels", "id", changes.used)
+            _many(connection, "DELETE FROM questions WHERE number = ?", [one[:1] for one in over])
             _many(connection, "DELETE FROM early_labels WHERE id = ?", [(one,) for one in changes.used])
-            _many(
-                connection, "INSERT OR REPLACE INTO persons (code, records) VALUES (?,?)", list(changes.persons.items())
-            )
+            _many(connection, "INSERT OR REPLACE INTO persons (code, records) VALUES (?,?)", persons)
             _many(connection, "INSERT OR REPLACE INTO state (number, body, arrays) VALUES (?,?,?)", [row])
+            moves.decided, moves.state = changes.decided, row
+            moves.added = {"questions": changes.opened, "early_labels": early, "persons": persons}
+            moves.removed = {"questions": over, "early_labels": used, "persons": counted}
+
+    def publish(self, version: int, sha256: str) -> None:
+        """Fix the hash of a model before its file is written; durable when it returns. A version has one content."""
+        with self._writing("writing") as (connection, moves):
+            known = _found(connection, "published", "version", [version])
+            if not known:
+                moves.added = {"published": [(version, sha256)]}
+                _many(connection, "INSERT INTO published (version, sha256) VALUES (?,?)", moves.added["published"])
+            elif known != [(version, sha256)]:
+                raise InvalidStore(
+                    self._asked("publishing from"),
+                    f"model {version} was published with other weights",
+                    "Restore the newest copy of the journal, or begin a new stream in another directory",
+                )
+
+    def published(self) -> dict[int, str]:
+        """The hash of every model that was published, by version."""
+        with self._database.reading(self._asked("reading")) as connection:
+            return {row.version: row.sha256 for row in connection.execute(select(published))}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -266,6 +345,24 @@ def _many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]
     """By the driver itself: a layer between costs more than the rows."""
     if rows:
         connection.exec_driver_sql(statement, list(rows))
+
+
+def _found(connection: Connection, table: str, by: str, values: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Rows of a table whose rows come and go, by a column."""
+    found: list[tuple[Any, ...]] = []
+    for chunk in chunks(values, CHUNK):
+        marks = ",".join("?" * len(chunk))
+        wanted = f"SELECT {SUMMED[table]} FROM {table} WHERE {by} IN ({marks})"
+        found += [tuple(row) for row in connection.exec_driver_sql(wanted, tuple(chunk))]
+    return found
+
+
+def _below(connection: Connection, number: int, *, besides: Collection[int]) -> list[tuple[Any, ...]]:
+    """Questions that nobody waits for any more."""
+    if not number:
+        return []
+    rows = connection.exec_driver_sql(f"SELECT {SUMMED['questions']} FROM questions WHERE number < ?", (number,))
+    return [tuple(row) for row in rows if row[0] not in besides]
 
 
 def storable(identifier: str) -> bool:

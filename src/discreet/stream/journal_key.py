@@ -24,6 +24,7 @@ from discreet.storage.stream_store import StreamStore
 
 MARK_BYTES, CODE_BYTES = 8, 16
 _PURPOSE, _NOTE = "journal", "journal key"
+_MAC_PURPOSE = "journal-mac"
 
 
 class JournalKey:
@@ -90,3 +91,31 @@ def journal_key(keys: Path, store: StreamStore, *, ledger: str, asked: str) -> J
     elif note != {"fingerprint": found.fingerprint}:
         raise LedgerUnavailable(asked, "the key of its journal is that of another one", f"Restore {keys.name}")
     return found
+
+
+def mac_key(keys: Path, store: StreamStore, *, ledger: str, asked: str) -> bytes:
+    """The key of the journal's authentication codes, made for a new journal.
+
+    It outlives the stream, so that the journal can still be checked. It tests no guess of a person: those codes need the
+    other key.
+    """
+    path = mac_key_path(keys, ledger)
+    if not path.exists():
+        if store.last_place():
+            raise LedgerUnavailable(
+                asked,
+                "the key of its journal's authentication codes is missing: changes could not be noticed",
+                f"Restore {keys.name} from a backup, or begin a new stream in another directory",
+            )
+        write_secret(path, _MAC_PURPOSE, key=os.urandom(32))
+    return read_mac_key(path)
+
+
+def mac_key_path(keys: Path, ledger: str) -> Path:
+    """Where the key of the authentication codes is."""
+    return keys / f"journal-mac-{ledger[:8]}.key"
+
+
+def read_mac_key(path: Path) -> bytes:
+    """The key of the authentication codes."""
+    return bytes(read_secret(path, _MAC_PURPOSE)["key"])

@@ -2,7 +2,7 @@
 
     payments.stream/
       ledger        one entry, charged before the first decision      discreet verify payments.stream/ledger
-      keys/         the sealed key of coins and noise, and the journal's (mode 0600)
+      keys/         the sealed key of coins and noise, and the journal's two (mode 0600)
       journal.db    decisions, open questions, the state
       marks         keyed hashes of the records that are being decided
       models/       published models; all else is its owner's
@@ -32,7 +32,7 @@ from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.locks import locked
 from discreet.storage.stream_store import StreamStore
 from discreet.stream.declaring import preparation_events, preparation_of, settings_of
-from discreet.stream.journal_key import JournalKey, journal_key
+from discreet.stream.journal_key import JournalKey, journal_key, mac_key, mac_key_path
 from discreet.stream.preparation import Preparation
 from discreet.stream.preparing import check_paid, declared_of, prepared
 from discreet.stream.settings import StreamSettings
@@ -62,7 +62,7 @@ class Opened:
         test a guess against a code.
         """
         self.store.end()
-        _destroy_keys(self.config.directory / KEYS)
+        _destroy_keys(self.config.directory / KEYS, kept=mac_key_path(self.config.directory / KEYS, self.ledger.id))
         self.marks.unlink(missing_ok=True)
 
     @property
@@ -91,8 +91,9 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
         with disk_refusals(asked, kept="what was charged stays, and the same command goes on"):
             ledger = open_parts.enter_context(_ledger(config, settings, store))
             _bind(config, store, _facts(config, settings, declared, ledger), ledger)
+            store.protect(mac_key(place / KEYS, store, ledger=ledger.id, asked=asked))
             if store.ended():
-                _refuse_ended(config)
+                _refuse_ended(config, ledger.id)
             key = journal_key(place / KEYS, store, ledger=ledger.id, asked=asked)
             preparation = prepared(config, declared, ledger=ledger, store=store, key=key, keys=place / KEYS)
             receipt = charge_stream(_charging(config, ledger), **settings.paid)
@@ -123,9 +124,10 @@ def _tidy(keys: Path) -> None:
         half.unlink(missing_ok=True)  # a second name of the key itself, which stays
 
 
-def _destroy_keys(keys: Path) -> None:
+def _destroy_keys(keys: Path, *, kept: Path) -> None:
     for key in keys.iterdir():
-        destroy(key)
+        if key != kept:
+            destroy(key)
 
 
 @contextmanager
@@ -182,8 +184,7 @@ def _bind(config: StreamConfig, store: StreamStore, facts: dict[str, Any], ledge
         raise LedgerUnavailable(
             asked, "the ledger is another one than its journal names", "Put back the one it began with"
         )
-    older = {} if LINES in known else {LINES: facts[LINES]}  # journals that do not say yet what things are called
-    changed = [name for name in {**facts, **known} if (known | older).get(name) != facts.get(name)]
+    changed = [name for name in {**facts, **known} if known.get(name) != facts.get(name)]
     if changed:
         _refuse_change(config, known, facts, changed[0])
     if not _charged(ledger) and store.last_place():
@@ -204,8 +205,9 @@ def _refuse_change(config: StreamConfig, known: dict[str, Any], facts: dict[str,
     raise config.error(home.get(name, name), fact, remedy)
 
 
-def _refuse_ended(config: StreamConfig) -> None:
-    _destroy_keys(config.directory / KEYS)  # a process may have been killed between the two
+def _refuse_ended(config: StreamConfig, ledger: str) -> None:
+    keys = config.directory / KEYS
+    _destroy_keys(keys, kept=mac_key_path(keys, ledger))  # a process may have been killed between the two
     (config.directory / MARKS).unlink(missing_ok=True)
     raise NotNow(
         f"opening stream {config.name!r}", "it has ended, and its key is gone", "Begin a new one in another directory"

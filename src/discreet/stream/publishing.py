@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,20 +101,23 @@ class Publisher:
         """Whether this version is to be published now."""
         return version > self.newest and (version - max(self.newest, 0) >= self._every or self.newest < 0)
 
-    def publish(self, model: Published) -> str:
-        """Write a version; its hash. What is there already is the same."""
+    def publish(self, model: Published, fix: Callable[[int, str], None]) -> str:
+        """Write a version; its hash, which ``fix`` stores before the file is written. What is there is the same."""
         name = f"model-{model.version:08d}"
         inner = model.to_json()
         with disk_refusals("publishing a model", kept="what was decided is safe, and the same command goes on"):
+            content = b""
             if self._file == "safetensors":
                 content = _safetensors().save({"weights": model.weights})
                 inner["weights"] = {
                     "file": f"{name}.safetensors",
                     "sha256": hashlib.sha256(content).hexdigest(),
                 }
-                write_whole(self.directory / f"{name}.safetensors", content)
             form: dict[str, Any] = self._facts | {"simulation": model.simulation, "model": inner}
             form["sha256"] = digest_of(form)
+            fix(model.version, form["sha256"])
+            if content:
+                write_whole(self.directory / f"{name}.safetensors", content)
             text = json.dumps(form, indent=1) + "\n"
             write_whole(self.directory / f"{name}.json", text)
             self._point_at(f"{name}.json")
@@ -143,6 +146,7 @@ class PublishedModel:
     name: str
     model: Published
     preparation: Preparation
+    sha256: str
 
     def predict(self, records: Sequence[Any]) -> list[Label]:
         """The class of each record. What is said of private records is private."""
@@ -167,6 +171,7 @@ def load_published(path: Path | str) -> PublishedModel:
             name=form["name"],
             model=Published.from_json(model),
             preparation=Preparation.from_json(form["preparation"]),
+            sha256=form["sha256"],
         )
     except InvalidCheckpoint:
         raise

@@ -118,7 +118,7 @@ class StreamService:
 
     def _publish(self) -> None:
         if self.publisher.due(self.learner.version):
-            self._told(self.learner.version, self.publisher.publish(self.learner.model()))
+            self._told(self.learner.version, self.publisher.publish(self.learner.model(), self.store.publish))
 
     def set_apart(self, ids: Sequence[str]) -> set[str]:
         """Those of ``ids`` a preparation was made of, which are not to arrive: they are nulls here."""
@@ -160,7 +160,7 @@ class StreamService:
     def end(self) -> None:
         """Take no more, for ever: the newest model is published, and the key of coins and noise destroyed."""
         if self.publisher.newest < self.learner.version:
-            self._told(self.learner.version, self.publisher.publish(self.learner.model()))
+            self._told(self.learner.version, self.publisher.publish(self.learner.model(), self.store.publish))
         self._in_doubt = True
         self._parts.end()
 

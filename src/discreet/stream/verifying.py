@@ -1,4 +1,4 @@
-"""Is a stream what its file says? Its ledger, what it was charged for, and every published model. Reads no record."""
+"""Is a stream what its file says? Its ledger, what it was charged for, its journal, and every published model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from discreet.privacy.certificate.verification import Check, Verdict, verify_led
 from discreet.privacy.events import Gaussian
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import whole_lines
+from discreet.storage.stream_store import StreamStore
 from discreet.stream.declaring import preparation_events, preparation_of, settings_of
-from discreet.stream.keeping import ledger_path
+from discreet.stream.journal_key import mac_key_path, read_mac_key
+from discreet.stream.keeping import JOURNAL, KEYS, ledger_path
 from discreet.stream.publishing import LATEST, load_published
 from discreet.stream.settings import StreamSettings
 from discreet.stream.terms import ASKED, PREPARATION, STREAM, stream_charges
@@ -20,7 +22,7 @@ from discreet.stream.update_noise import GaussianNoise
 
 
 def verify_stream(config: StreamConfig) -> Verdict:
-    """Everything that can be told without the journal, which is the owner's."""
+    """Everything, as the owner can: the journal is compared with its authentication codes."""
     data = ledger_path(config).read_bytes()
     found = verify_ledger(data)
     if not found.ok:
@@ -28,7 +30,9 @@ def verify_stream(config: StreamConfig) -> Verdict:
     ledger = Ledger.open(MemorySink(whole_lines(data)))
     settings = settings_of(config, preparation_of(config), found=_found(ledger))
     charges = (_charge(ledger, settings), *_preparation(ledger, config))
-    checks = (*found.checks, *charges, _budget(ledger, config), _models(config.models, ledger.id))
+    journal, published = _journal(config.directory, ledger.id)
+    models = _models(config.models, ledger.id, published)
+    checks = (*found.checks, *charges, _budget(ledger, config), journal, models)
     return replace(found, what="stream", checks=checks)
 
 
@@ -64,7 +68,25 @@ def _budget(ledger: Ledger, config: StreamConfig) -> Check:
     return Check(name="budget", ok=same, detail=detail if same else "the file declares another one")
 
 
-def _models(directory: Path, ledger: str) -> Check:
+def _journal(directory: Path, ledger: str) -> tuple[Check, dict[int, str]]:
+    """Whether the journal is what was stored, and the hashes of models that it knows. Says no number of rows."""
+    path, key = directory / JOURNAL, mac_key_path(directory / KEYS, ledger)
+    for place, name in ((path, "it"), (key, "the key of its codes")):
+        if not place.is_file():
+            return Check(name="journal", ok=False, detail=f"{name} is missing"), {}
+    store = StreamStore(path)
+    try:
+        wrong = store.differences(read_mac_key(key))
+        known = {} if wrong else store.published()
+    except DiscreetError as error:
+        return Check(name="journal", ok=False, detail=error.fact), {}
+    finally:
+        store.close()
+    detail = f"changed since it was stored: {', '.join(wrong)}" if wrong else "every row is what was stored"
+    return Check(name="journal", ok=not wrong, detail=detail), known
+
+
+def _models(directory: Path, ledger: str, published: dict[int, str]) -> Check:
     paths = sorted(directory.glob("model-*.json")) + sorted(directory.glob(LATEST))
     for path in paths:
         try:
@@ -73,4 +95,6 @@ def _models(directory: Path, ledger: str) -> Check:
             return Check(name="models", ok=False, detail=f"{path.name}: {error.fact}")
         if found.model.ledger != ledger:
             return Check(name="models", ok=False, detail=f"{path.name}: another ledger pays for it")
-    return Check(name="models", ok=True, detail=f"{len(paths)} files, each with its hash")
+        if published.get(found.model.version) != found.sha256:
+            return Check(name="models", ok=False, detail=f"{path.name}: the journal knows no such model")
+    return Check(name="models", ok=True, detail=f"{len(paths)} files, each with the hash that the journal knows")
