@@ -96,8 +96,8 @@ def journal_key(keys: Path, store: StreamStore, *, ledger: str, asked: str) -> J
 def mac_key(keys: Path, store: StreamStore, *, ledger: str, asked: str) -> bytes:
     """The key of the journal's authentication codes, made for a new journal.
 
-    It outlives the stream, so that the journal can still be checked. It tests no guess of a person: those codes need the
-    other key.
+    It outlives the stream, so that the journal can still be checked. It tests no guess of a person: those codes need
+    the other key.
     """
     path = mac_key_path(keys, ledger)
     if not path.exists():
