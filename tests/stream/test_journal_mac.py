@@ -98,7 +98,7 @@ def test_persons_are_covered(tmp_path):
 
 def test_a_missing_journal_or_key_does_not_verify_and_a_missing_key_is_refused(tmp_path):
     config = begun(tmp_path)
-    (key,) = (config.directory / "keys").glob("journal-mac-*.key")
+    (key,) = (config.directory / "keys").glob("mac-*.key")
     key.rename(tmp_path / "key")
     assert failed(config) == ["journal", "models"]
     with pytest.raises(LedgerUnavailable, match="authentication codes"):
@@ -123,7 +123,7 @@ def test_an_ended_stream_can_still_be_verified(tmp_path):
     with StreamService(config) as service:
         taken(service, [record(number) for number in range(30)])
         service.end()
-    assert [path.name.split("-")[1] for path in (config.directory / "keys").iterdir()] == ["mac"]
+    assert [path.name.split("-")[0] for path in (config.directory / "keys").iterdir()] == ["mac"]
     assert failed(config) == []
     tamper(config, TAMPERINGS["ask bits flipped"][0])
     assert failed(config) == ["journal", "models"]

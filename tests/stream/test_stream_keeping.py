@@ -128,7 +128,7 @@ def test_a_stream_that_has_ended_takes_no_more_and_its_key_is_gone(tmp_path, tex
         service.end()
         with pytest.raises(StoreUnavailable):
             taken(service, [record(99)])
-    assert not list((place / "keys").iterdir())
+    assert [path.name[:4] for path in (place / "keys").iterdir()] == ["mac-"]
     refused(tmp_path, NotNow, "it has ended", text)
     assert verify_stream(config_in(tmp_path, text)).ok
 
@@ -137,9 +137,9 @@ def test_a_kill_between_ending_and_destroying_the_key_leaves_none(tmp_path):
     place = begun(tmp_path)
     with StreamService(config_in(tmp_path, TEXT)) as service:
         service.store.end()
-    assert list((place / "keys").iterdir())
+    assert len(list((place / "keys").iterdir())) > 1
     refused(tmp_path, NotNow, "it has ended")
-    assert not list((place / "keys").iterdir())
+    assert [path.name[:4] for path in (place / "keys").iterdir()] == ["mac-"]
 
 
 @pytest.mark.parametrize(

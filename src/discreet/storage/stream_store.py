@@ -92,8 +92,6 @@ codes = Table(
     Column("body", Text, nullable=False),
     Column("mac", LargeBinary, nullable=False),
 )
-_LATER = {"persons", "set_apart", "published", "codes"}
-"""Tables that older journals do not have yet."""
 
 
 Decided = tuple[int, str, int]
@@ -149,13 +147,13 @@ class StreamStore:
         with self._database.reading(self._asked("opening")) as connection:
             there = set(inspect(connection).get_table_names())
         wanted = {table.name for table in METADATA.sorted_tables}
-        if there and not wanted - _LATER <= there <= wanted:
+        if there and there != wanted:
             raise InvalidStore(self._asked("opening"), "it is no journal of a stream", "Check the path")
         self._database.share()
         with self._database.reading(self._asked("opening")) as connection:
             connection.exec_driver_sql(f"PRAGMA cache_size = {_CACHE}")
             connection.exec_driver_sql(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-        if there != wanted:
+        if not there:
             with self._database.writing(self._asked("making")) as connection:
                 METADATA.create_all(connection)
 

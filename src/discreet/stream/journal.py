@@ -70,25 +70,18 @@ def unpack(body: Any, arrays: bytes) -> Any:
         raise InvalidStore("reading a stream's state", "it is not in the form we write", "Restore a copy") from None
 
 
-def plain_mark(identifier: str, vector: Floats) -> bytes:
-    """As earlier versions marked a record: to know what they lost."""
-    return hashlib.blake2b(identifier.encode() + b"\0" + vector.tobytes(), digest_size=MARK_BYTES).digest()
-
-
 class Marks:
     """Keyed hashes of the records that are being decided: in a file, written before, so that a kill leaves them.
 
     The file survives the process; it is not synced, so after a power failure it may be older than the journal, and is
-    passed over then. Of a file with plain hashes, as earlier versions wrote it, those of lost records are kept until
-    they come again; the others go when it is opened.
+    passed over then.
     """
 
     def __init__(self, path: Path, *, decided: int) -> None:
         with disk_refusals("opening a stream's marks"):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             data = os.pread(self._file, os.fstat(self._file).st_size, 0)
-        self._lost: list[bytes] = []
-        first, marks, keyed = _read(data)
+        first, marks = _read(data)
         if first > decided + 1:
             os.close(self._file)
             raise InvalidStore(
@@ -96,34 +89,21 @@ class Marks:
                 "its journal ends before what was being decided when it was stopped",
                 "It is an old copy, whose coins were used since: restore the newest one, or begin a new stream",
             )
-        if first:
-            self._lost = marks[decided + 1 - first :]
-        self._keyed = min(len(self._lost), max(0, keyed - (decided + 1 - first)))
-        if keyed < len(marks):
-            self._store(decided + 1, self._lost, self._keyed, cut=True)
+        self._lost = marks[decided + 1 - first :] if first else []
 
     @property
     def lost(self) -> int:
         """How many records were being decided when the process was killed, and have not come again."""
         return len(self._lost)
 
-    @property
-    def plain(self) -> bool:
-        """Whether some of them are known by plain hashes."""
-        return self._keyed < len(self._lost)
-
     def forget(self) -> None:
         """They will not come again. Nobody saw what was decided for them."""
-        self._lost, self._keyed = [], 0
+        self._lost = []
 
-    def write(self, first: int, marks: Sequence[bytes], plain: Sequence[bytes] = ()) -> None:
-        """These records are about to be decided, from place ``first`` on. Refuses others than those that were lost.
-
-        ``plain``: where there are plain hashes to compare with.
-        """
+    def write(self, first: int, marks: Sequence[bytes]) -> None:
+        """These records are about to be decided, from place ``first`` on. Refuses others than those that were lost."""
         compared = min(len(marks), len(self._lost))
-        known = [*marks[: self._keyed], *plain[self._keyed :]][:compared]
-        if known != self._lost[:compared]:
+        if list(marks[:compared]) != self._lost[:compared]:
             raise LedgerUnavailable(
                 "going on with a stream",
                 f"it was stopped while {self.lost} records were decided, and others come now: the same coins would be "
@@ -131,38 +111,30 @@ class Marks:
                 "Send those records again, in their order; or, if they are gone, add --forget-lost: nobody has seen "
                 "what was decided for them",
             )
-        rest = self._lost[compared:]
-        self._store(first, [*marks, *rest], len(marks) + max(0, self._keyed - compared), cut=self.plain)
-
-    def _store(self, first: int, marks: Sequence[bytes], keyed: int, *, cut: bool) -> None:
-        body = b"".join(marks)
+        body = b"".join([*marks, *self._lost[compared:]])
         digest = hashlib.blake2b(body, digest_size=MARK_BYTES).hexdigest()
-        head = json.dumps([first, len(body), digest, keyed]).encode()
+        view = memoryview(json.dumps([first, len(body), digest]).encode().ljust(_HEAD) + body)
         with disk_refusals("writing a stream's marks"):
-            view = memoryview(head.ljust(_HEAD) + body)
             done = 0
             while done < len(view):  # a disk that is nearly full takes a part, and refuses the next
                 done += os.pwrite(self._file, view[done:], done)
-            if cut:
-                os.ftruncate(self._file, _HEAD + len(body))
 
     def decided(self, count: int) -> None:
         """So many of them are durable."""
-        self._lost, self._keyed = self._lost[count:], max(0, self._keyed - count)
+        self._lost = self._lost[count:]
 
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
 
 
-def _read(data: bytes) -> tuple[int, list[bytes], int]:
-    """The first place, the hashes, and how many of them are keyed; nothing, if a kill left the file half written."""
+def _read(data: bytes) -> tuple[int, list[bytes]]:
+    """The first place and the hashes; nothing, if a kill left the file half written."""
     try:
-        first, size, digest, *keyed = json.loads(data[:_HEAD])
+        first, size, digest = json.loads(data[:_HEAD])
         body = data[_HEAD : _HEAD + size]
     except (ValueError, TypeError):
-        return 0, [], 0
+        return 0, []
     if type(first) is not int or digest != hashlib.blake2b(body, digest_size=MARK_BYTES).hexdigest():
-        return 0, [], 0
-    marks = [body[place : place + MARK_BYTES] for place in range(0, len(body), MARK_BYTES)]
-    return first, marks, keyed[0] if keyed and type(keyed[0]) is int else 0
+        return 0, []
+    return first, [body[place : place + MARK_BYTES] for place in range(0, len(body), MARK_BYTES)]

@@ -113,7 +113,7 @@ def mac_key(keys: Path, store: StreamStore, *, ledger: str, asked: str) -> bytes
 
 def mac_key_path(keys: Path, ledger: str) -> Path:
     """Where the key of the authentication codes is."""
-    return keys / f"journal-mac-{ledger[:8]}.key"
+    return keys / f"mac-{ledger[:8]}.key"
 
 
 def read_mac_key(path: Path) -> bytes:

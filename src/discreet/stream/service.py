@@ -94,7 +94,7 @@ class StreamService:
             raise StoreUnavailable("going on with a stream", "its last batch is in doubt", "Open the stream again")
         batch = Batch(self, lines)
         if marks := batch.marks():
-            self._marks.write(self.learner.arrived + 1, marks, batch.marks(plain=True) if self._marks.plain else ())
+            self._marks.write(self.learner.arrived + 1, marks)
         self._in_doubt = True  # the learner moves now, and the journal has not
         batch.run()
         if batch.stored:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from discreet.storage.stream_store import Changes, Decided, StreamStore
 from discreet.stream.columns import NumberColumn
-from discreet.stream.journal import plain_mark
 from discreet.stream.lines import NO_LABEL, Arrival, LabelOf, Line
 from discreet.stream.preparation import Preparation
 from discreet.stream.published import Label
@@ -82,10 +81,10 @@ class Batch:
         self._learner._persons.lay(self._counted)
         return codes
 
-    def marks(self, *, plain: bool = False) -> list[bytes]:
-        """Keyed hashes of the new records; ``plain``: as earlier versions made them."""
-        made = plain_mark if plain else self._service._parts.key.mark
-        return [made(one.id, self._vectors[place]) for place, one in enumerate(self._new)]
+    def marks(self) -> list[bytes]:
+        """Keyed hashes of the new records."""
+        mark = self._service._parts.key.mark
+        return [mark(one.id, self._vectors[place]) for place, one in enumerate(self._new)]
 
     def run(self) -> None:
         """Everything in its order: stretches of records without labels at once, the others one by one."""
