@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from discreet.errors import BadInput, ReceiptRefused
-from discreet.noise import gaussian, remembers_inputs, same_inputs, shared_secret, step_seed
+from discreet.noise import derived_seed, gaussian, remembers_inputs, same_inputs, shared_secret, step_seed
 from discreet.noise.coins import MASK
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Receipt
@@ -44,6 +44,7 @@ from discreet.trainers.dp_sgd.schedules import factor_at
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.state import State
 from discreet.trainers.dp_sgd.together import Prepared, alike, follow, leading, same_weights, sum_of
+from discreet.trainers.generators import seed_global
 from discreet.trainers.torch_predictor import Task, TorchPredictor, device_named
 
 Watch = Callable[[int, int], None]
@@ -291,9 +292,9 @@ class _Step:
         )
         with torch.random.fork_rng(devices=devices):
             for piece in pieces:
-                own = (seed + piece.number) % 2**63
-                _seed(own, self._device)
+                own = derived_seed(seed, "micro-batch", piece.number)
                 views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
+                seed_global(derived_seed(own, "model"), self._device)
                 total += self._gradients.clipped_sum(
                     views, piece.targets, clip=self._clip, usable=piece.usable, together=self._together
                 )
@@ -320,15 +321,6 @@ def _advance(receipt: Receipt, draws: int) -> None:
         )
     if draws:
         receipt.advance(draws)
-
-
-def _seed(seed: int, device: torch.device) -> None:
-    """Seed the generators that are used. (`torch.manual_seed` formats the stack for every kind of device that there
-    could be, which takes longer than a small micro-batch.)
-    """
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
 
 
 def _stages(phase: TrainingPhase, receipts: Sequence[Receipt]) -> list[tuple[TrainingStage, Receipt, int]]:
