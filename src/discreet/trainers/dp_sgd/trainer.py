@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -36,7 +37,7 @@ from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up,
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, PoissonCohortSampler
 from discreet.trainers.dp_sgd.engine.trial import REFERENCE, Way, way_for
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
-from discreet.trainers.dp_sgd.guards import in_full
+from discreet.trainers.dp_sgd.guards import drawing_with_torch, in_full
 from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
 from discreet.trainers.dp_sgd.losses import loss_named
 from discreet.trainers.dp_sgd.processes import Processes
@@ -176,16 +177,20 @@ class DPSGD:
             sample = made_up(cohort, device)
             with in_full("copying the model", "Give a module that copy.deepcopy can copy"):
                 first, second = copy.deepcopy(module), copy.deepcopy(module)
-            check_by_trying(first, sample, self.classes)
-            with in_full("the augmentation", "It gets views of one record and a generator"):
-                views = views_of(sample, self.settings.augmentations, self.settings.views, 0, made_up=True)
+            drawing_with_torch("the model", partial(check_by_trying, first, sample, self.classes))
+            views = drawing_with_torch("the augmentation", partial(self._made_up_views, sample))
             samples.append((views, made_up_targets(cohort, device)))
-            RecordGradients(second, self.loss).try_out(*samples[-1])
+            reference = RecordGradients(second, self.loss)
+            drawing_with_torch("the model or its loss", partial(reference.try_out, *samples[-1]))
         self._rehearse(module, phase)
         if self.settings.engine == "reference" or not samples:
             return module, taken, device, REFERENCE
         way = way_for(module, self.loss, samples, compiled=self.settings.engine == "compiled")
         return module, taken, device, way
+
+    def _made_up_views(self, sample: Any) -> Any:
+        with in_full("the augmentation", "It gets views of one record and a generator"):
+            return views_of(sample, self.settings.augmentations, self.settings.views, 0, made_up=True)
 
     def _rehearse(self, module: nn.Module, phase: TrainingPhase) -> None:
         """Everything else that a step needs, once, on a copy."""
