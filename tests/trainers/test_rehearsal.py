@@ -1,5 +1,7 @@
 """What cannot be trained is found before anything is charged; what a model keeps of records stays behind."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -41,6 +43,25 @@ def raising(parameters):
 def test_check_finds_it(linear, settings):
     with pytest.raises(BadInput):
         DPSGD(linear, classes=3, settings=Settings(**settings)).check(phase=PHASE, cohorts=COHORTS)
+
+
+class Noisy(nn.Linear):
+    def forward(self, rows):
+        return super().forward(rows + random.random())
+
+
+@pytest.mark.parametrize("kind", ["numpy", "python", "model", "loss"])
+def test_draws_from_generators_that_no_step_seeds_are_refused(linear, kind):
+    """Their seed may be known (numpy.random.seed(0) in a script), and a phase that goes on would not repeat them."""
+    settings = {
+        "numpy": {"augment": lambda x, g: x + np.random.normal()},
+        "python": {"augment": lambda x, g: x + random.random()},
+        "model": {},
+        "loss": {"loss": lambda outputs, target: outputs.sum() * random.random()},
+    }[kind]
+    model = Noisy(5, 3) if kind == "model" else linear
+    with pytest.raises(BadInput, match="global generator of Python or numpy"):
+        DPSGD(model, classes=3, settings=Settings(**settings)).check(phase=PHASE, cohorts=COHORTS)
 
 
 def test_check_tries_every_cohort_and_the_directory(linear, tmp_path):

@@ -10,6 +10,7 @@ from discreet.audit.reaches import Reach
 from discreet.audit.variances import Variance
 from discreet.audit.verdict import Finding
 from discreet.errors import BadInput
+from discreet.noise import derived_seed
 
 FORMAT = "discreet.audit/1"
 CANARIES, FEWEST, MOST = 5000, 500, 20_000
@@ -99,6 +100,11 @@ class Audits:
             "verdict": self.verdict,
             "recipes": [one.to_json() for one in self.recipes],
         }
+
+
+def twin_seed(seed: int, number: int) -> int:
+    """The seed of the twin with this number in an audit: no two of them share draws."""
+    return derived_seed(seed, "audit", number, bits=63)
 
 
 def check_canaries(canaries: int) -> None:

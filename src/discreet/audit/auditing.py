@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from discreet.audit.audited import CANARIES, Audit, Audited, Audits, Told, check_canaries
+from discreet.audit.audited import CANARIES, Audit, Audited, Audits, Told, check_canaries, twin_seed
 from discreet.audit.crowd_mistakes import CROWD_PLANTS
 from discreet.audit.near_mistakes import NEAR_PLANTS
 from discreet.audit.planted import PLANTS
@@ -92,7 +92,7 @@ def _audited(
     for number, (name, (attack, twin)) in enumerate(twins.items()):
         if told is not None:
             told(recipe, number, len(twins))
-        done.append(attack(name, replace(twin, canaries=canaries, plant=plant), seed + number))
+        done.append(attack(name, replace(twin, canaries=canaries, plant=plant), twin_seed(seed, number)))
     if told is not None:
         told(recipe, len(twins), len(twins))
     return Audit(recipe=recipe, way=way, plant=plant, canaries=canaries, seed=seed, twins=tuple(done))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from discreet.audit.audited import CANARIES, Audit, Audited, Told, check_canaries
+from discreet.audit.audited import CANARIES, Audit, Audited, Told, check_canaries, twin_seed
 from discreet.audit.canaries import Canaries
 from discreet.audit.planted import Plant
 from discreet.audit.pool_twin import FREE, PoolTwin, attack, run_twin
@@ -50,7 +50,7 @@ def audit_pool(
     for number, (name, twin) in enumerate(wanted.items()):
         if told is not None:
             told("private-pool", number, len(wanted))
-        done.append(audit_pool_twin(name, replace(twin, canaries=canaries, plant=plant), seed + number))
+        done.append(audit_pool_twin(name, replace(twin, canaries=canaries, plant=plant), twin_seed(seed, number)))
     if told is not None:
         told("private-pool", len(wanted), len(wanted))
     selector = next(iter(wanted.values())).selector

@@ -26,7 +26,7 @@ from discreet.audit.audited import Audited
 from discreet.audit.reaches import Reach
 from discreet.audit.teachers_mistakes import TeachersPlant, planted_in_teachers
 from discreet.audit.vote_noise import noise_of_votes
-from discreet.noise import SecretKey, Seeded
+from discreet.noise import SecretKey, Seeded, derived_seed
 from discreet.oracles.teachers import TeacherOracle
 from discreet.planning.teachers import ConfidentPrice, StablePrice, VotePrice, price_answers
 from discreet.privacy.budget import Budget
@@ -182,7 +182,7 @@ def audit_teachers_twin(name: str, twin: TeachersTwin, seed: int) -> Audited:
         twin=name,
         claimed=claimed,
         findings=found_by(tried, coins, claimed=claimed, delta=float(twin.delta), seed=seed),
-        variances=noise_of_votes(twin, seed=seed + 1),
+        variances=noise_of_votes(twin, seed=derived_seed(seed, "noise of votes")),
         reaches=(_reach(ensemble, coins),),
     )
 

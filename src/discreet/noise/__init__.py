@@ -9,7 +9,7 @@ from discreet.noise.keyed import SecretKey, release_key
 from discreet.noise.laplace import discrete_laplace, laplace
 from discreet.noise.repeating import charge_once
 from discreet.noise.sealed import SealedPhase
-from discreet.noise.seeds import remembers_inputs, same_inputs, shared_secret, step_seal, step_seed
+from discreet.noise.seeds import derived_seed, remembers_inputs, same_inputs, shared_secret, step_seal, step_seed
 from discreet.noise.sources import OperatingSystem, Recording, Replaying, Seeded, Source
 from discreet.noise.top import gaussian_top, laplace_top
 from discreet.noise.tuned import TunedRuns, tuned_runs
@@ -30,6 +30,7 @@ __all__ = [
     "TunedRuns",
     "charge_once",
     "coins",
+    "derived_seed",
     "discrete_laplace",
     "exponential",
     "gamma_direction",

@@ -7,6 +7,9 @@ goes through the same door as noise, so that a redo after a crash repeats it and
 `step_seal` gives bytes for keyed digests of what a phase was trained on: they cannot be used to confirm a guess of it.
 `same_inputs` binds such a digest to a sealed key: equal noise on two different inputs would show their difference.
 `shared_secret` gives bytes for digests that several processes compare.
+
+`derived_seed` is how one seed becomes many: the seed of every stream is a hash of the first seed, of what the stream is
+for, and of its place. Sums such as seed + number are not used: two streams whose sums agree would be one stream.
 """
 
 from __future__ import annotations
@@ -15,18 +18,39 @@ import hashlib
 import os
 from weakref import WeakKeyDictionary
 
+from discreet.errors import BadInput
 from discreet.noise.door import paid_events, release
 from discreet.noise.sources import Source, Streams
 from discreet.privacy.events import Gaussian, PoissonSampledGaussian
 from discreet.privacy.ledger.receipts import Receipt
 
 SEED, SEAL = "seed", "seal"
+SEED_BYTES = 40
+"""A seed as bytes: 256 bits of a derived one, and room for the sign of a user's own."""
+_PLACE_BYTES = 8
 _SEALS: WeakKeyDictionary[Receipt, bytes] = WeakKeyDictionary()
 
 
 def step_seed(receipt: Receipt) -> int:
-    """A secret number below 2^63, one a step."""
-    return int.from_bytes(_drawn(receipt, SEED, "step-seed", 1), "little") >> 1
+    """A secret number of 256 bits, one a step."""
+    return int.from_bytes(_drawn(receipt, SEED, "step-seed", 4), "little")
+
+
+def derived_seed(seed: int, use: str, *places: int, bits: int = 256) -> int:
+    """The seed of one stream: a keyed hash (BLAKE2b) of its ``use`` and ``places`` under ``seed``.
+
+    Another seed, use, place or number of places gives an unrelated seed. ``bits``: fewer, for a library that takes no
+    more.
+    """
+    name = use.encode()
+    try:
+        key = seed.to_bytes(SEED_BYTES, "little", signed=True)
+        numbers = b"".join(place.to_bytes(_PLACE_BYTES, "little", signed=True) for place in places)
+    except OverflowError:
+        raise BadInput("a seed", "it or a place of it has too many bits", "Give a seed of at most 63 bits") from None
+    text = len(name).to_bytes(4, "little") + name + numbers
+    digest = hashlib.blake2b(text, key=key, digest_size=32, person=b"derived seed").digest()
+    return int.from_bytes(digest, "little") >> (256 - bits)
 
 
 def step_seal(receipt: Receipt) -> bytes:

@@ -22,7 +22,7 @@ from discreet.campaign.replanning import Continuation, Wish
 from discreet.campaign.told import labels_of
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.noise import SecretKey, charge_once
+from discreet.noise import SecretKey, charge_once, derived_seed
 from discreet.pools import Pool
 from discreet.privacy.ledger import Ledger, Terms, Why
 from discreet.privacy.ledger.requests import request
@@ -165,7 +165,7 @@ class PublicData:
         places = np.array([place for place, name in enumerate(desk.pool.ids) if name not in gone], dtype=np.int64)
         places = places[~desk.pool.broken(places)]
         if len(places) > RECALLED:
-            chance = np.random.default_rng([self.config.model.seed, desk.phase])
+            chance = np.random.default_rng(derived_seed(self.config.model.seed, "recalled records", desk.phase))
             places = np.sort(chance.choice(places, RECALLED, replace=False))
         return learning.cohort_of(self.config, desk.pool, [desk.pool.ids[place] for place in places.tolist()], {})
 
@@ -183,7 +183,7 @@ class PublicData:
                 epochs=self.config.plan.epochs,
                 batch=self.config.plan.batch,
                 task=learning.task_of(self.config),
-                seed=self.config.model.seed + phase,
+                seed=derived_seed(self.config.model.seed, "fine-tuning", phase, bits=63),
                 recall=0.0 if self.config.checkpoint is None else self.config.checkpoint.recall,
             )
 

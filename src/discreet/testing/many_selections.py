@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.noise import Seeded, discrete_laplace, numerator, threshold_coins
+from discreet.noise import Seeded, derived_seed, discrete_laplace, numerator, threshold_coins
 from discreet.noise.lattice import Lattice
 from discreet.noise.stream import Stream
 from discreet.privacy.events import DiscreteLaplace, Event, ThresholdResponse
@@ -168,7 +168,8 @@ class ThresholdRuns(SceneRuns):
 
     def response_receipt(self, count: int, source: Seeded) -> Receipt:
         """What pays for coins."""
-        book = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(source.seed + 1))
+        own = Seeded(derived_seed(source.seed, "response"))
+        book = Ledger.create(MemorySink(), adaptive(AMPLE), source=own)
         event = ThresholdResponse(asked=self.selector.asked, missed=self.selector.missed or 0)
         return book.charge(event=event, count=max(count, 1), who="pool", why="response")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.noise import Seeded
+from discreet.noise import Seeded, derived_seed
 from discreet.noise.stream import ONE, Stream
 from discreet.privacy.events import ThresholdResponse
 from discreet.privacy.ledger import Ledger, MemorySink, Receipt, adaptive
@@ -111,7 +111,8 @@ class Doubled(ThresholdRuns):
 
     def response_receipt(self, count: int, source: Seeded) -> Receipt:
         """Of another price, for `threshold_coins` refuses what was not paid for."""
-        book = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(source.seed + 1))
+        own = Seeded(derived_seed(source.seed, "response"))
+        book = Ledger.create(MemorySink(), adaptive(AMPLE), source=own)
         return book.charge(event=ThresholdResponse(asked=9, missed=9), count=max(count, 1), who="pool", why="response")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.noise import Seeded
+from discreet.noise import Seeded, derived_seed
 from discreet.noise.stream import Stream
 from discreet.privacy.events import Repeated
 from discreet.privacy.ledger import Ledger, MemorySink, Receipt, adaptive
@@ -131,7 +131,8 @@ class SelectorRuns(SceneRuns):
         made: list[Receipt] = []
         for event in self.selector.price(self.scene.k[query], size):
             each, count = (event.event, event.count) if isinstance(event, Repeated) else (event, 1)
-            book = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(source.seed + len(made) * 1000 + size))
+            own = Seeded(derived_seed(source.seed, "receipts", len(made), size))
+            book = Ledger.create(MemorySink(), adaptive(AMPLE), source=own)
             made.append(book.charge(event=each, count=count * runs, who="pool", why="attack"))
         return made
 

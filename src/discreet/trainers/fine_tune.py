@@ -24,6 +24,7 @@ from torch.nn import functional
 
 from discreet.errors import BadInput
 from discreet.models.split import has_seam
+from discreet.noise import derived_seed
 from discreet.trainers.dp_sgd.augmentation import views_of
 from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords
 from discreet.trainers.dp_sgd.losses import loss_named
@@ -121,11 +122,11 @@ class FineTuning:
                         group["lr"] = settings.learning_rate * factor_at(settings.schedule, step, steps)
                     optimizer.zero_grad(set_to_none=True)
                     target = torch.from_numpy(np.ascontiguousarray(records.y[some])).to(device)
-                    found = loss(module(self._views(_rows(records, some, device), step)), target)
+                    found = loss(module(self._views(_rows(records, some, device), "views", step)), target)
                     if recall is not None:
                         rows, said = recall.said(_rows(recall.records, recall.places(), device))
                         if len(said):
-                            before = recall.loss(module(self._views(rows, -1 - step)), said)
+                            before = recall.loss(module(self._views(rows, "recalled views", step)), said)
                             found = (1 - recall.share) * found + recall.share * before
                     found.backward()
                     optimizer.step()
@@ -139,10 +140,10 @@ class FineTuning:
             module.load_state_dict({**module.state_dict(), **averages})
         module.eval()
 
-    def _views(self, rows: Any, step: int) -> Any:
+    def _views(self, rows: Any, use: str, step: int) -> Any:
         if isinstance(rows, dict) or not self.settings.augmentations:
             return rows
-        return views_of(rows, self.settings.augmentations, 1, self.seed + step).squeeze(1)
+        return views_of(rows, self.settings.augmentations, 1, derived_seed(self.seed, use, step)).squeeze(1)
 
 
 def _rows(records: CohortRecords, some: Any, device: torch.device) -> Any:

@@ -3,6 +3,10 @@
 A record's views are made from the record alone and the step's randomness, so K views cost nothing more than one. The
 built-in views are computed for many records at once, row by row. A user's function gets one record at a time: a mixup,
 which would put one record into another's gradient, cannot be written.
+
+Every stream of draws has a seed of its own: each built-in augmentation by its place in the sequence, each call of a
+user's function by place and row. The call's seed is that of the generator it is given and of torch's global one. So a
+record that draws more or less than another changes nobody else's views (docs/proofs/dp-sgd.md).
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.errors import BadInput
+from discreet.noise import derived_seed
 
 PerRecord = Callable[[Any, Any], Any]
 """A user's augmentation: (views of one record (K, ...), a torch.Generator) -> views of the same shape."""
@@ -52,8 +57,6 @@ class RandomFlip:
 
 
 Augmentation = RandomShift | RandomFlip | PerRecord
-_SPREAD = 0x9E3779B97F4A7C15
-"""Keeps the seeds of neighbouring records far apart."""
 
 
 def views_of(rows: Any, augment: Sequence[Augmentation], count: int, seed: int, *, made_up: bool = False) -> Any:
@@ -70,19 +73,23 @@ def views_of(rows: Any, augment: Sequence[Augmentation], count: int, seed: int, 
         return rows.unsqueeze(1)
     made = rows.repeat_interleave(count, dim=0)
     for place, part in enumerate(augment):
-        made = _changed(made, part, count, (seed + (place + 1) * _SPREAD) % 2**63, made_up=made_up)
+        made = _changed(made, part, count, seed, place, made_up=made_up)
     return made.reshape(rows.shape[0], count, *rows.shape[1:])
 
 
-def _changed(views: Any, augment: Augmentation, count: int, seed: int, *, made_up: bool) -> Any:
+def _changed(views: Any, augment: Augmentation, count: int, seed: int, place: int, *, made_up: bool) -> Any:
     import torch
 
+    from discreet.trainers.generators import seed_global, seeded_generator
+
     if isinstance(augment, (RandomShift, RandomFlip)):
-        return augment(views, torch.Generator().manual_seed(seed))
-    pieces = []
-    for row, piece in enumerate(views.split(count)):
-        generator = torch.Generator().manual_seed((seed + (row + 1) * _SPREAD) % 2**63)
-        pieces.append(_heard(augment, piece, generator) if made_up else _hushed(augment, piece, generator))
+        return augment(views, seeded_generator(derived_seed(seed, "views", place)))
+    call, pieces = _heard if made_up else _hushed, []
+    with torch.random.fork_rng(devices=[views.device] if views.is_cuda else []):
+        for row, piece in enumerate(views.split(count)):
+            own = derived_seed(seed, "views of a row", place, row)
+            seed_global(own, views.device)
+            pieces.append(call(augment, piece, seeded_generator(own)))
     return torch.cat(pieces) if pieces else views
 
 

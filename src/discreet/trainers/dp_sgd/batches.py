@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from discreet.noise import derived_seed
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, Positions, slots_of
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.tensors import tensor_of
@@ -53,7 +54,7 @@ def micro_batches(
     for place, (label, units) in enumerate(sampled.items()):
         cohort = cohorts[label]
         if by_person:
-            luck = np.random.default_rng([seed, place]).random(len(cohort))
+            luck = np.random.default_rng(derived_seed(seed, "records of a person", place)).random(len(cohort))
             rows, counts = slots_of(cohort, units, usable[label], most, luck)
         else:
             rows, counts = units[:, None], usable[label][units][:, None]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from discreet.errors import BadInput, ReceiptRefused
-from discreet.noise import gaussian, remembers_inputs, same_inputs, shared_secret, step_seed
+from discreet.noise import derived_seed, gaussian, remembers_inputs, same_inputs, shared_secret, step_seed
 from discreet.noise.coins import MASK
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Receipt
@@ -36,7 +37,7 @@ from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up,
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, PoissonCohortSampler
 from discreet.trainers.dp_sgd.engine.trial import REFERENCE, Way, way_for
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
-from discreet.trainers.dp_sgd.guards import in_full
+from discreet.trainers.dp_sgd.guards import drawing_with_torch, in_full
 from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
 from discreet.trainers.dp_sgd.losses import loss_named
 from discreet.trainers.dp_sgd.processes import Processes
@@ -44,6 +45,7 @@ from discreet.trainers.dp_sgd.schedules import factor_at
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.state import State
 from discreet.trainers.dp_sgd.together import Prepared, alike, follow, leading, same_weights, sum_of
+from discreet.trainers.generators import seed_global
 from discreet.trainers.torch_predictor import Task, TorchPredictor, device_named
 
 Watch = Callable[[int, int], None]
@@ -175,16 +177,20 @@ class DPSGD:
             sample = made_up(cohort, device)
             with in_full("copying the model", "Give a module that copy.deepcopy can copy"):
                 first, second = copy.deepcopy(module), copy.deepcopy(module)
-            check_by_trying(first, sample, self.classes)
-            with in_full("the augmentation", "It gets views of one record and a generator"):
-                views = views_of(sample, self.settings.augmentations, self.settings.views, 0, made_up=True)
+            drawing_with_torch("the model", partial(check_by_trying, first, sample, self.classes))
+            views = drawing_with_torch("the augmentation", partial(self._made_up_views, sample))
             samples.append((views, made_up_targets(cohort, device)))
-            RecordGradients(second, self.loss).try_out(*samples[-1])
+            reference = RecordGradients(second, self.loss)
+            drawing_with_torch("the model or its loss", partial(reference.try_out, *samples[-1]))
         self._rehearse(module, phase)
         if self.settings.engine == "reference" or not samples:
             return module, taken, device, REFERENCE
         way = way_for(module, self.loss, samples, compiled=self.settings.engine == "compiled")
         return module, taken, device, way
+
+    def _made_up_views(self, sample: Any) -> Any:
+        with in_full("the augmentation", "It gets views of one record and a generator"):
+            return views_of(sample, self.settings.augmentations, self.settings.views, 0, made_up=True)
 
     def _rehearse(self, module: nn.Module, phase: TrainingPhase) -> None:
         """Everything else that a step needs, once, on a copy."""
@@ -291,9 +297,9 @@ class _Step:
         )
         with torch.random.fork_rng(devices=devices):
             for piece in pieces:
-                own = (seed + piece.number) % 2**63
-                _seed(own, self._device)
+                own = derived_seed(seed, "micro-batch", piece.number)
                 views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
+                seed_global(derived_seed(own, "model"), self._device)
                 total += self._gradients.clipped_sum(
                     views, piece.targets, clip=self._clip, usable=piece.usable, together=self._together
                 )
@@ -320,15 +326,6 @@ def _advance(receipt: Receipt, draws: int) -> None:
         )
     if draws:
         receipt.advance(draws)
-
-
-def _seed(seed: int, device: torch.device) -> None:
-    """Seed the generators that are used. (`torch.manual_seed` formats the stack for every kind of device that there
-    could be, which takes longer than a small micro-batch.)
-    """
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
 
 
 def _stages(phase: TrainingPhase, receipts: Sequence[Receipt]) -> list[tuple[TrainingStage, Receipt, int]]:
