@@ -54,6 +54,8 @@ def address_key(host: str | None) -> str:
         address = ipaddress.ip_address(host or "")
     except ValueError:
         return "address ?"
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped  # as a proxy may write it that listens to both
     if address.version == 6:
         return f"address {ipaddress.ip_network((address, 64), strict=False)}"
     return f"address {address}"
