@@ -160,7 +160,6 @@ def test_whoever_waits_for_the_server_is_not_closed(house, sockets, monkeypatch)
     def slow(*_):
         begun.set()
         assert go.wait(20)
-        return None
 
     monkeypatch.setattr(Hosting, "by_session", slow)
     with serving(house, Limits(head=0.5, body=0.5, idle=0.5, per_address=5)) as port:
@@ -243,9 +242,7 @@ def test_a_certificate_that_is_none_is_refused_before_anything_listens(house, tm
     (tmp_path / "x.pem").write_text("no certificate")
     for key in (tmp_path / "x.pem", tmp_path / "missing.pem"):
         with pytest.raises(BadInput, match="no certificate"):
-            server_of(
-                Hosting(campaigns=[house.hosted]), Listening(certificate=tmp_path / "x.pem", key=key)
-            )
+            server_of(Hosting(campaigns=[house.hosted]), Listening(certificate=tmp_path / "x.pem", key=key))
 
 
 class Noted:

@@ -2,8 +2,8 @@
 
 Guarantee: a connection on which the server waits for the other side has a deadline, from the moment it is accepted: for
 the TLS handshake with the head of the first request, the head of a further one, the body, a response that is not read,
-and idle time between requests. At a cap the connection that has kept the server waiting for longest is closed in favour
-of the new one: of the same address at the cap per address, of all at the cap in total. So sockets that send nothing shut
+and idle time between requests. At a cap the connection that has kept the server waiting for longest is closed for the
+new one: of the same address at the cap per address, of all at the cap in total. So sockets that send nothing shut
 nobody out, and one address closes its own connections only. The caps hold before TLS, which is where a flood can begin.
 
 A request that was received whole has no deadline: training and certificates take as long as they take.

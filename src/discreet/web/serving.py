@@ -14,7 +14,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ class Listening:
     certificate: Path | None = None
     key: Path | None = None
     anonymous: bool = False
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
