@@ -32,14 +32,16 @@ class Attempts:
         with self._guard:
             return max((self._wait(key) for key in keys), default=0.0)
 
-    def failed(self, keys: Iterable[str]) -> None:
-        """Remember a failure."""
+    def failed(self, keys: Iterable[str]) -> bool:
+        """Remember a failure; whether the next attempt is refused unheard."""
+        keys = list(keys)
         with self._guard:
             for key in keys:
                 self._failed.setdefault(key, deque(maxlen=MOST)).append(self._clock())
                 self._failed.move_to_end(key)
             while len(self._failed) > _KEYS:
                 self._failed.popitem(last=False)
+            return any(self._wait(key) for key in keys)
 
     def _wait(self, key: str) -> float:
         times = self._failed.get(key)
