@@ -115,9 +115,12 @@ THOROUGH = (
     "trainers/test_training_neighbours.py",
     "trainers/test_training_statistics.py",
     "tuning/test_private_search.py",
+    "web/test_access_log.py",
+    "web/test_connections.py",
     "web/test_owner_interface.py",
     "web/test_owner_pages.py",
     "web/test_web_attacks.py",
+    "web/test_web_headers.py",
     "web/test_web_schema.py",
 )
 

@@ -25,6 +25,14 @@ def serve_command(
     ] = None,
     tls_certificate: Annotated[Path | None, typer.Option(help="A certificate, to speak TLS here.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The key of that certificate.")] = None,
+    connections_per_address: Annotated[
+        int,
+        typer.Option(
+            help="Connections that one address may have open; at the cap, the one that sent nothing for longest is "
+            "closed. A trusted proxy has no such cap.",
+            min=1,
+        ),
+    ] = 100,
     anonymous_loopback: Annotated[
         bool, typer.Option(help="Whoever is on this machine is the owner, without a token.")
     ] = False,
@@ -38,7 +46,7 @@ def serve_command(
     Example: discreet serve scans.toml --port 8765
     """
     _require_extra()
-    from discreet.web.serving import Listening, hosting_of, listen, serve
+    from discreet.web.serving import Limits, Listening, hosting_of, listen, serve, server_of
 
     listening = Listening(
         host=host,
@@ -48,9 +56,10 @@ def serve_command(
         certificate=tls_certificate,
         key=tls_key,
         anonymous=anonymous_loopback,
+        limits=Limits(per_address=connections_per_address),
     )
     hosting = hosting_of(campaigns, listening)
-    bound = listen(listening)
+    server, bound = server_of(hosting, listening), listen(listening)
     scheme, name = "https" if tls_certificate else "http", f"[{host}]" if ":" in host else host
     address = f"{scheme}://{name}:{bound.getsockname()[1]}/"
     form = {
@@ -63,7 +72,7 @@ def serve_command(
     names = ", ".join(one.store.name for one in hosting.campaigns)
     print(json.dumps(form) if as_json else f"{names}: {address} (Ctrl-C stops it)", flush=True)  # noqa: T201
     try:
-        serve(hosting, listening, bound, quiet=quiet)
+        serve(server, bound, quiet=quiet)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
 

@@ -11,7 +11,10 @@ from discreet.cli.campaign_files import JsonOption, show
 from discreet.errors import BadInput
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from discreet.storage import CampaignStore
+    from discreet.storage.access_log import AccessEntry, Action
 
 FORMAT = "discreet.user/1"
 user_app = typer.Typer(name="user", no_args_is_help=True, help="Who may use the pages of a campaign.")
@@ -33,7 +36,9 @@ def add_command(
     Example: discreet user add ida --role annotator --campaign scans.toml
     """
     store = _store(campaign)
-    _token(store, name, store.users.add(name, role), as_json=as_json)
+    with _recorded(store, "user-add", name):
+        token = store.users.add(name, role)
+    _token(store, name, token, as_json=as_json)
 
 
 @user_app.command("token")
@@ -43,7 +48,9 @@ def token_command(name: Name, campaign: CampaignOption = None, as_json: JsonOpti
     Example: discreet user token ida --campaign scans.toml
     """
     store = _store(campaign)
-    _token(store, name, store.users.renew(name), as_json=as_json)
+    with _recorded(store, "user-token", name):
+        token = store.users.renew(name)
+    _token(store, name, token, as_json=as_json)
 
 
 @user_app.command("remove")
@@ -53,7 +60,8 @@ def remove_command(name: Name, campaign: CampaignOption = None, as_json: JsonOpt
     Example: discreet user remove ida --campaign scans.toml
     """
     store = _store(campaign)
-    store.users.remove(name)
+    with _recorded(store, "user-remove", name):
+        store.users.remove(name)
     form = {"format": FORMAT, "simulation": store.simulation, "audience": "owner", "name": name, "active": False}
     show(form, f"{name} is let in no more", as_json=as_json)
 
@@ -77,6 +85,56 @@ def list_command(campaign: CampaignOption = None, as_json: JsonOption = False) -
     }
     lines = [f"{one.name:24} {one.role:10} {'' if one.active else 'no token'}".rstrip() for one in found]
     show(form, "\n".join(lines or ["no users"]), as_json=as_json)
+
+
+@user_app.command("log")
+def log_command(
+    campaign: CampaignOption = None,
+    last: Annotated[int | None, typer.Option(help="Show so many entries, the newest.", min=1)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the access log: logins, what was done on the owner's pages, and changes of users. Audience: owner.
+
+    Example: discreet user log --campaign scans.toml --last 20
+    """
+    from dataclasses import asdict
+
+    store = _store(campaign)
+    entries, damaged = store.access_log.read()
+    shown = entries if last is None else entries[-last:]
+    form = {
+        "format": "discreet.access-log/1",
+        "simulation": store.simulation,
+        "audience": "owner",
+        "entries": [asdict(one) for one in shown],
+        "damaged_lines": damaged,
+        "full": store.access_log.full,
+    }
+    show(form, "\n".join([_line(one) for one in shown] or ["no entries"]), as_json=as_json)
+    if damaged:
+        typer.echo(f"{damaged} lines of the access log cannot be read.", err=True)
+    if store.access_log.full:
+        typer.echo(f"Failed logins are not recorded any more: move {store.access_log.path} away.", err=True)
+
+
+def _line(entry: AccessEntry) -> str:
+    names = (entry.actor or "?", entry.address or "?", entry.user or "")
+    actor, address, user = (ascii(name)[1:-1] for name in names)  # nothing that a terminal would obey
+    phase = "" if entry.phase is None else f"phase {entry.phase}"
+    time = ascii(entry.time)[1:-1]
+    return f"{time} {entry.action:16} {entry.outcome:10} {actor:16} {address:15} {user}{phase}".rstrip()
+
+
+def _recorded(store: CampaignStore, action: Action, name: str) -> AbstractContextManager[None]:
+    """Into the access log, under the name that the system knows whoever runs this by."""
+    import os
+    import pwd
+
+    try:
+        actor = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        actor = str(os.getuid())
+    return store.access_log.recorded(action, actor=actor, address="terminal", user=name)
 
 
 def _token(store: CampaignStore, name: str, token: str, *, as_json: bool) -> None:

@@ -21,6 +21,8 @@ from discreet.storage import files as kept_files
 from discreet.storage import pool, queues, withdrawals
 from discreet.storage import questions as asked_questions
 from discreet.storage import transitions as steps
+from discreet.storage.access_log import FILE as ACCESS_FILE
+from discreet.storage.access_log import AccessLog
 from discreet.storage.forms import from_json
 from discreet.storage.ledger_sink import Step, StoreSink
 from discreet.storage.scope import Scope
@@ -61,6 +63,11 @@ class CampaignStore:
     def users(self) -> Users:
         """People who use the campaign's pages, and their sessions."""
         return Users(_scope=self._scope)
+
+    @property
+    def access_log(self) -> AccessLog:
+        """Who logged in, and what was done on the owner's pages, on this host."""
+        return AccessLog(path=self.directory / ACCESS_FILE)
 
     def add_records(self, rows: Iterable[tuple[str, bytes]], facts: Mapping[str, Any] | None = None) -> int:
         """Enrol records, ids with their keyed codes, as a cohort of the pool: all or none. The cohort's number.

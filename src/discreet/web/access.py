@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated
 from urllib.parse import parse_qsl
@@ -22,7 +24,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.responses import Response
 
 from discreet.campaign import Campaign
+from discreet.errors import DiscreetError
 from discreet.storage import User
+from discreet.storage.access_log import Action, Outcome
 from discreet.web.attempts import Attempts, address_key
 from discreet.web.hosting import Hosted, Hosting
 
@@ -127,7 +131,7 @@ def bearer(
     if found is None:  # who has a token is heard, whoever else fails at the same address
         check_wait(request, [key])
         if given is not None:
-            attempts_of(request).failed([key])
+            note_failure(request, "token")
         raise AccessRefused(401, "a valid bearer token is needed")
     request.state.role = found[1].role
     return Visitor(hosted=found[0], user=found[1])
@@ -136,6 +140,48 @@ def bearer(
 def bearer_owner(found: Annotated[Visitor, Depends(bearer)]) -> Visitor:
     """Whoever has an owner's token."""
     return _owner(found)
+
+
+# -- the access log
+
+
+def note(
+    request: Request, found: Visitor, action: Action, outcome: Outcome = "done", *, phase: int | None = None
+) -> None:
+    """Write what somebody does into the access log of their campaign."""
+    log = found.hosted.store.access_log
+    log.write(action, outcome, actor=found.user.name, address=address_of(request), phase=phase)
+
+
+@contextmanager
+def note_refusals(request: Request, found: Visitor, action: Action) -> Iterator[None]:
+    """Write that somebody was refused what they wanted to do."""
+    try:
+        yield
+    except DiscreetError:
+        note(request, found, action, "refused")
+        raise
+
+
+def note_failure(request: Request, action: Action, name: str = "") -> None:
+    """Count a failure to say who one is, and write it into the access log of every campaign. A name that nobody has
+    is not written.
+    """
+    locked = attempts_of(request).failed([came_from(request)])
+    for hosted in hosting_of(request).campaigns:
+        known = name in [one.name for one in hosted.store.users.everybody()]
+        facts = {"actor": name if known else None, "address": address_of(request)}
+        hosted.store.access_log.write(action, "refused", **facts)
+        if locked:
+            hosted.store.access_log.write(action, "locked-out", **facts)
+
+
+def address_of(request: Request) -> str:
+    """From where somebody comes, as a proxy says it that is trusted; what is no address is not written."""
+    try:
+        return str(ipaddress.ip_address(request.client.host if request.client else ""))
+    except ValueError:
+        return "unknown"
 
 
 # -- parts of it

@@ -13,6 +13,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
@@ -52,6 +53,7 @@ def create_app(hosting: Hosting) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(DiscreetError, _ours)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_middleware(Guard, hosting=hosting)
     return app
 
@@ -89,6 +91,11 @@ def _http(request: Request, error: Any) -> Response:
     return response
 
 
+def _gone(request: Request, error: Any) -> Response:
+    """Whoever asked hung up, or was too slow. Nobody reads this; the log has its status, as other servers write it."""
+    return Response(status_code=499)
+
+
 def _ours(request: Request, error: Any) -> Response:
     """Refusals of a campaign. Their words hold parameters, never records; numbers in them may be the owner's."""
     owners = getattr(request.state, "role", "") == "owner"
@@ -118,7 +125,8 @@ def words_of(error: DiscreetError) -> str:
 
 
 def _for_programs(request: Request) -> bool:
-    return request.url.path.startswith(API)
+    path: str = request.scope["path"]  # an address as a whole cannot be read with every Host
+    return path.startswith(API)
 
 
 def _said(request: Request, status: int, message: str) -> Response:

@@ -32,14 +32,16 @@ class Attempts:
         with self._guard:
             return max((self._wait(key) for key in keys), default=0.0)
 
-    def failed(self, keys: Iterable[str]) -> None:
-        """Remember a failure."""
+    def failed(self, keys: Iterable[str]) -> bool:
+        """Remember a failure; whether the next attempt is refused unheard."""
+        keys = list(keys)
         with self._guard:
             for key in keys:
                 self._failed.setdefault(key, deque(maxlen=MOST)).append(self._clock())
                 self._failed.move_to_end(key)
             while len(self._failed) > _KEYS:
                 self._failed.popitem(last=False)
+            return any(self._wait(key) for key in keys)
 
     def _wait(self, key: str) -> float:
         times = self._failed.get(key)
@@ -54,6 +56,8 @@ def address_key(host: str | None) -> str:
         address = ipaddress.ip_address(host or "")
     except ValueError:
         return "address ?"
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped  # as a proxy may write it that listens to both
     if address.version == 6:
         return f"address {ipaddress.ip_network((address, 64), strict=False)}"
     return f"address {address}"

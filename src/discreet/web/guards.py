@@ -39,6 +39,8 @@ TLS_ALONE = {"strict-transport-security": "max-age=31536000"}
 """Where browsers use TLS, they go on to, for a year."""
 STATIC = "/static/"
 SAFE = ("GET", "HEAD", "OPTIONS")
+_DIGITS = 18
+"""Of a length: longer ones are not made a number of."""
 log = logging.getLogger("discreet.web")
 
 
@@ -80,12 +82,21 @@ class Guard:
         host = headers.get(b"host", b"").decode("latin-1")
         if host_name(host) not in self._hosting.names:
             return 400, "this server has another name; see discreet serve --public-name"
+        if not scope["query_string"].isascii():
+            return 400, "the address has signs that are not escaped"
         if self._hosting.secure and scope.get("scheme") != "https":  # as the proxy says, whose word alone is taken
             return 400, "this server is for TLS alone; use https, and let the proxy set X-Forwarded-Proto"
-        if scope["method"] not in SAFE and not _from_here(headers, host):
-            return 403, "the request comes from another site's page"
+        if scope["method"] not in SAFE:
+            try:
+                from_here = _from_here(headers, host)
+            except ValueError:
+                return 400, "the Origin header is no origin"
+            if not from_here:
+                return 403, "the request comes from another site's page"
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._hosting.body_bytes:
+        if not length.isdigit():
+            return 400, "the Content-Length header is no length"
+        if len(length) > _DIGITS or int(length) > self._hosting.body_bytes:
             return 413, "the body is too long"
         return None
 
@@ -144,13 +155,20 @@ def host_name(host: str) -> str:
 
 
 def _from_here(headers: dict[bytes, bytes], host: str) -> bool:
-    """Whether a browser says that one of our pages sent it; what is no browser says nothing."""
+    """Whether a browser says that one of our pages sent it; what is no browser says nothing. An origin that is none
+    raises ValueError.
+    """
     site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
     if site not in (None, b"same-origin", b"none"):
         return False
     if origin is None or (origin == b"null" and site == b"same-origin"):  # what no-referrer makes of a form's origin
         return True
-    return urlsplit(origin.decode("latin-1")).netloc.lower() == host.lower()
+    if origin == b"null":
+        return False
+    parts = urlsplit(origin.decode("ascii"))
+    if not (parts.scheme and parts.hostname) or parts.port == 0:  # a port that is no number raises by itself
+        raise ValueError
+    return parts.netloc.lower() == host.lower()
 
 
 def route_of(scope: Scope) -> str:

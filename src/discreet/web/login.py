@@ -12,7 +12,6 @@ from starlette.responses import RedirectResponse, Response
 from discreet.web.access import (
     Posted,
     Visitor,
-    attempts_of,
     came_from,
     check_wait,
     cookie_name,
@@ -20,6 +19,8 @@ from discreet.web.access import (
     drop_cookie,
     fields_of,
     hosting_of,
+    note,
+    note_failure,
     posted,
     same,
     set_cookie,
@@ -44,8 +45,10 @@ def ask(request: Request) -> Response:
     hosting = hosting_of(request)
     if hosting.anonymous:
         users = hosting.campaigns[0].store.users
-        secret = users.begin_session(users.loopback().name, None)
+        user = users.loopback()
+        secret = users.begin_session(user.name, None)
         assert secret is not None  # nobody takes it away
+        note(request, Visitor(hosted=hosting.campaigns[0], user=user), "login")
         return _begun(request, secret, "owner")
     return _form(request, 200, "")
 
@@ -58,18 +61,19 @@ async def log_in(request: Request) -> Response:
     if not before or not same(fields.get("csrf", ""), csrf_of(before)):
         return _form(request, 403, "This form was open for too long. Try again.")
     name, token = fields.get("name", "").strip(), fields.get("token", "").strip()
-    keys = [came_from(request)]  # not the name: whoever knows one could keep its person out
-    check_wait(request, keys)
+    check_wait(request, [came_from(request)])  # not the name: whoever knows one could keep its person out
     found = await run_in_threadpool(hosting_of(request).by_login, name, token)
     secret = None
     if found is not None:  # and again as the session begins: they may be removed meanwhile
         secret = await run_in_threadpool(found[0].store.users.begin_session, found[1].name, token)
     if found is None or secret is None:
-        attempts_of(request).failed(keys)
+        await run_in_threadpool(note_failure, request, "login", name)
         return _form(request, 401, "The name and the token do not belong together.")
     old = request.cookies.get(cookie_name(hosting_of(request)), "")
     if old and (before_it := await run_in_threadpool(hosting_of(request).by_session, old)):
         await run_in_threadpool(before_it[0].store.users.end_session, old)  # of this browser: nobody can log it out now
+        await run_in_threadpool(note, request, Visitor(hosted=before_it[0], user=before_it[1]), "logout")
+    await run_in_threadpool(note, request, Visitor(hosted=found[0], user=found[1]), "login")
     return _begun(request, secret, found[1].role)
 
 
@@ -78,6 +82,7 @@ def log_out(request: Request, form: Annotated[Posted, Depends(posted)]) -> Respo
     """The session ends, here and in the store."""
     hosting = hosting_of(request)
     form.visitor.hosted.store.users.end_session(request.cookies[cookie_name(hosting)])
+    note(request, form.visitor, "logout")
     response = RedirectResponse("/login", status_code=303)
     drop_cookie(response, hosting)
     return response

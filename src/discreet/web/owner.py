@@ -19,7 +19,7 @@ from discreet.errors import BadInput, NotNow
 from discreet.report.markup import rounded
 from discreet.report.report_figures import meter_figure
 from discreet.report.svg import draw_meter
-from discreet.web.access import Posted, Visitor, owner, posted_by_owner
+from discreet.web.access import Posted, Visitor, address_of, note, note_refusals, owner, posted_by_owner
 from discreet.web.owner_board import Board, board_of, forecast_now, open_in
 from discreet.web.owner_figures import draw_days
 from discreet.web.owner_work import VERBS, Confirmation, Verb, Work, Worker, Works, price_of, works_of
@@ -84,19 +84,22 @@ def confirm_train(request: Request, found: Owner) -> Response:
 @router.post("/ask")
 def ask(request: Request, form: Sent) -> Response:
     """Begin to ask the query that was confirmed."""
-    return _begin(request, form, "ask")
+    with note_refusals(request, form.visitor, "ask"):
+        return _begin(request, form, "ask")
 
 
 @router.post("/train")
 def train(request: Request, form: Sent) -> Response:
     """Begin, or go on with, the training that was confirmed."""
-    return _begin(request, form, "train")
+    with note_refusals(request, form.visitor, "train"):
+        return _begin(request, form, "train")
 
 
 @router.post("/stop")
 def stop(request: Request, form: Sent) -> Response:
     """Stop what is being done, where it can be gone on with."""
     works_of(request).of(form.visitor.hosted).stop()
+    note(request, form.visitor, "stop")
     return RedirectResponse(HOME, status_code=303)
 
 
@@ -142,7 +145,14 @@ def _begin(request: Request, form: Posted, verb: Verb) -> Response:
         raise NotNow(f"{verb} in {found.campaign.name}", "its confirmation is not known here", "Confirm it again")
     if agreed.partial and form.fields.get("partial") != "yes":
         raise BadInput("training", "some questions are open, and nobody said to go on without them", "Confirm it again")
-    works.of(found.hosted).start(verb, at=agreed.at, by=found.user.name, partial=agreed.partial, price=agreed.price)
+    works.of(found.hosted).start(
+        verb,
+        at=agreed.at,
+        by=found.user.name,
+        address=address_of(request),
+        partial=agreed.partial,
+        price=agreed.price,
+    )
     return RedirectResponse(HOME, status_code=303)
 
 

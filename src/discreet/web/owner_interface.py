@@ -23,7 +23,7 @@ from discreet.errors import NotNow
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.report.exposure_table import exposure_csv, exposure_form
 from discreet.report.gathering import report_of
-from discreet.web.access import Visitor, bearer_owner
+from discreet.web.access import Visitor, address_of, bearer_owner, note, note_refusals
 from discreet.web.interface import REFUSALS, Form, Refusal
 from discreet.web.owner_board import board_of, forecast_now
 from discreet.web.owner_papers import certificate_of, verdict_form, verdicts_of
@@ -129,7 +129,8 @@ def status(found: Owner) -> dict[str, Any]:
 )
 def ask(wanted: Ask, request: Request, found: Owner) -> Progress | JSONResponse:
     """Charged before anybody is drawn; then its questions appear in the queues of annotators."""
-    return _begin(request, found, "ask", wanted)
+    with note_refusals(request, found, "ask"):
+        return _begin(request, found, "ask", wanted)
 
 
 @router.post(
@@ -141,7 +142,8 @@ def ask(wanted: Ask, request: Request, found: Owner) -> Progress | JSONResponse:
 )
 def train(wanted: Train, request: Request, found: Owner) -> Progress | JSONResponse:
     """Charged before anything is drawn. What was stopped or cut off goes on with the same labels and draws."""
-    return _begin(request, found, "train", wanted, partial=wanted.partial)
+    with note_refusals(request, found, "train"):
+        return _begin(request, found, "train", wanted, partial=wanted.partial)
 
 
 @router.post("/stop", summary="Stop what is being done")
@@ -149,6 +151,7 @@ def stop(request: Request, found: Owner) -> Progress:
     """Where it can be gone on with. What was charged stays charged."""
     worker = works_of(request).of(found.hosted)
     worker.stop()
+    note(request, found, "stop")
     return _progress(worker, found)
 
 
@@ -164,8 +167,9 @@ def progress(request: Request, found: Owner) -> Progress:
     response_class=Response,
     responses={200: {"content": {"application/json": {}}, "description": "The one text of the certificate."}},
 )
-def certificate(found: Owner) -> Response:
+def certificate(request: Request, found: Owner) -> Response:
     """For anybody to check: `discreet verify`. Audience: world."""
+    note(request, found, "read-certificate")
     return Response(dump_certificate(certificate_of(found.campaign)), media_type="application/json")
 
 
@@ -183,14 +187,18 @@ def verification(found: Owner) -> dict[str, Any]:
 
 
 @router.get("/report", summary="A report")
-def report(found: Owner, audience: Annotated[Literal["world", "owner"], Query()] = "world") -> dict[str, Any]:
+def report(
+    request: Request, found: Owner, audience: Annotated[Literal["world", "owner"], Query()] = "world"
+) -> dict[str, Any]:
     """As `discreet report --json`: the world's, unless the owner's is asked for."""
+    note(request, found, "read-report")
     return report_of(found.campaign, audience, certificate=certificate_of(found.campaign)).to_json()
 
 
 @router.get("/exposures", summary="Who was shown which record")
-def exposures(found: Owner) -> dict[str, Any]:
+def exposures(request: Request, found: Owner) -> dict[str, Any]:
     """As `discreet exposure --json`."""
+    note(request, found, "read-exposures")
     return exposure_form(found.campaign.exposures(), simulation=found.campaign.simulation)
 
 
@@ -200,8 +208,9 @@ def exposures(found: Owner) -> dict[str, Any]:
     response_class=Response,
     responses={200: {"content": {"text/csv": {}}, "description": "A row an exposure, oldest first."}},
 )
-def exposure_rows(found: Owner) -> Response:
+def exposure_rows(request: Request, found: Owner) -> Response:
     """As `discreet exposure --out` writes it."""
+    note(request, found, "read-exposures")
     form = exposure_form(found.campaign.exposures(), simulation=found.campaign.simulation)
     return Response(exposure_csv(form), media_type="text/csv")
 
@@ -218,8 +227,16 @@ def _begin(
     mark = price_mark(store, now, price)
     if not secrets.compare_digest(mark, wanted.price):
         worker.check_idle(verb, now)
+        note(request, found, verb, "refused", phase=phase)
         return _another_price(campaign, verb, mark)
-    worker.start(verb, at=Standing(phase=phase, step=now.step), by=found.user.name, partial=partial, price=price)
+    worker.start(
+        verb,
+        at=Standing(phase=phase, step=now.step),
+        by=found.user.name,
+        address=address_of(request),
+        partial=partial,
+        price=price,
+    )
     return _progress(worker, found)
 
 

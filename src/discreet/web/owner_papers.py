@@ -11,7 +11,7 @@ import threading
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from discreet.campaign import Campaign
@@ -26,7 +26,7 @@ from discreet.report.exposure_table import exposure_csv, exposure_form
 from discreet.report.gathering import report_of
 from discreet.report.page import to_html
 from discreet.report.style import STYLE
-from discreet.web.access import Visitor, owner
+from discreet.web.access import Visitor, note, owner
 from discreet.web.pages import page
 
 router = APIRouter(prefix="/owner", include_in_schema=False)
@@ -52,14 +52,16 @@ def papers(found: Owner) -> Response:
 
 
 @router.get("/report/{audience}")
-def report(audience: Audience, found: Owner) -> Response:
+def report(audience: Audience, request: Request, found: Owner) -> Response:
     """To read."""
+    note(request, found, "read-report")
     return Response(to_html(_report(found.campaign, audience), links=LINKS), media_type="text/html")
 
 
 @router.get("/report/{audience}/file")
-def report_file(audience: Audience, found: Owner) -> Response:
+def report_file(audience: Audience, request: Request, found: Owner) -> Response:
     """To keep: one file with all that it needs."""
+    note(request, found, "read-report")
     name = "report.html" if audience == "world" else "report-for-the-owner.html"
     return kept(to_html(_report(found.campaign, audience)), name, "text/html")
 
@@ -101,14 +103,16 @@ def verification(found: Owner) -> Response:
 
 
 @router.get("/certificate/file")
-def certificate_file(found: Owner) -> Response:
+def certificate_file(request: Request, found: Owner) -> Response:
     """For anybody, to check with `discreet verify`."""
+    note(request, found, "read-certificate")
     return kept(dump_certificate(certificate_of(found.campaign)), "certificate.json", "application/json")
 
 
 @router.get("/exposures.{kind}")
-def exposures(kind: Literal["csv", "json"], found: Owner) -> Response:
+def exposures(kind: Literal["csv", "json"], request: Request, found: Owner) -> Response:
     """Who was shown which record, for an auditor."""
+    note(request, found, "read-exposures")
     form = exposure_form(found.campaign.exposures(), simulation=found.campaign.simulation, file=f"exposures.{kind}")
     if kind == "csv":
         return kept(exposure_csv(form), "exposures.csv", "text/csv")

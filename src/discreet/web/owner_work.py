@@ -30,11 +30,13 @@ from discreet.campaign.sealed_steps import ledger_of
 from discreet.campaign.standing import Standing
 from discreet.errors import DiscreetError, NotNow
 from discreet.storage import CampaignStore
+from discreet.storage.access_log import Outcome
 from discreet.web.hosting import Hosted
 
 Verb = Literal["ask", "train"]
 Price = tuple[str, int]
-State = Literal["running", "stopping", "done", "stopped", "failed"]
+Ended = Literal["done", "stopped", "failed"]
+State = Literal["running", "stopping"] | Ended
 VERBS: dict[str, tuple[Verb, ...]] = {"ask": ("ask",), "answer": ("train",), "train": ("train",), "done": ()}
 """What comes next at a step."""
 _LEAVING = 20.0
@@ -51,6 +53,7 @@ class Stopped(BaseException):
 class Work:
     """What is being done, or was done last, since the server began. Audience: owner.
 
+    by, address         who began it, and from where
     what, done, whole   as the recipe tells it: public
     error               three parts: what was asked, what is so, what to do
     """
@@ -58,6 +61,7 @@ class Work:
     verb: Verb
     phase: int
     by: str
+    address: str
     began: datetime
     state: State = "running"
     what: str = ""
@@ -96,7 +100,16 @@ class Worker:
         """Whether another process asks or trains, as far as the system tells."""
         return not self._running() and self._hosted.store.busy("working")
 
-    def start(self, verb: Verb, *, at: Standing, by: str, partial: bool = False, price: Price | None = None) -> Work:
+    def start(
+        self,
+        verb: Verb,
+        *,
+        at: Standing,
+        by: str,
+        address: str,
+        partial: bool = False,
+        price: Price | None = None,
+    ) -> Work:
         """Begin ``verb``, if the campaign still stands ``at``; `NotNow` otherwise, or while something is done.
 
         ``price``: what the price hung on that somebody agreed to; another one is not charged.
@@ -108,7 +121,9 @@ class Worker:
                 raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
             _check_price(self._hosted.store, verb, at, price)
             self._stop.clear()
-            self._work = Work(verb=verb, phase=at.phase, by=by, began=_now())
+            work = Work(verb=verb, phase=at.phase, by=by, address=address, began=_now())
+            self._note(work, "begun")  # or nothing is begun
+            self._work = work
             self._thread = threading.Thread(
                 target=self._run, args=(verb, at, partial, price), name=f"discreet-{verb}", daemon=True
             )
@@ -147,7 +162,7 @@ class Worker:
             self._watch("beginning", 0, 0)
             _check_price(campaign.store, verb, at, price)  # of the plan that is loaded now; the verb refuses another
             _do(campaign, verb, at, partial=partial)
-            ended: State = "done"
+            ended: Ended = "done"
             error = None
         except Stopped:
             ended, error = "stopped", None
@@ -157,7 +172,15 @@ class Worker:
             log.error("unexpected %s in %s of phase %s", type(problem).__name__, verb, at.phase)
             fact = f"an error of type {type(problem).__name__} that nobody expected"
             ended, error = "failed", (_asked(verb, at.phase), fact, f"Run discreet {verb} at a terminal to see it")
+        assert self._work is not None
+        try:
+            self._note(self._work, ended)
+        except DiscreetError as problem:
+            log.error("the access log has no end of %s of phase %s: %s", verb, at.phase, problem.fact)
         self._change(state=ended, error=error, ended=_now())
+
+    def _note(self, work: Work, outcome: Outcome) -> None:
+        self._hosted.store.access_log.write(work.verb, outcome, actor=work.by, address=work.address, phase=work.phase)
 
     def _watch(self, what: str, done: int, whole: int) -> None:
         if self._stop.is_set():

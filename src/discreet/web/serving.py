@@ -1,28 +1,38 @@
 """From the command line to a running server: what is refused, and the socket it listens on.
 
 Guarantee: without TLS, here or at a proxy that is named, only this machine is listened to; whoever opens pages to
-everybody does so on this machine alone, by saying so.
+everybody does so on this machine alone, by saying so. Connections have deadlines and caps (`connections`), and there
+are fewer of them than files that the process may open.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import logging
+import resource
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from discreet.campaign import Campaign
 from discreet.config import AnyCampaign, read_campaign
 from discreet.errors import BadInput
 from discreet.recipes.opening import load
 from discreet.web.app import create_app
+from discreet.web.connections import Connection, Limits, OpenConnections
 from discreet.web.hosting import LOOPBACK_NAMES, Hosted, Hosting
 
+if TYPE_CHECKING:
+    import uvicorn
+
 _ASKED = "serving"
+_FILES = 4096
+"""Files that a server would like to be able to open; connections may take half of what it is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +43,7 @@ class Listening:
     trusted_proxy    the address of a proxy that speaks TLS and says who asked; nobody else's word is taken. Several
                      are separated by commas
     certificate, key of TLS here
+    limits           on connections; a trusted proxy has no cap per address
     """
 
     host: str = "127.0.0.1"
@@ -42,6 +53,7 @@ class Listening:
     certificate: Path | None = None
     key: Path | None = None
     anonymous: bool = False
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
@@ -132,27 +144,64 @@ def listen(listening: Listening) -> socket.socket:
     return bound
 
 
-def serve(hosting: Hosting, listening: Listening, bound: socket.socket, *, quiet: bool = False) -> None:
+def serve(server: uvicorn.Server, bound: socket.socket, *, quiet: bool = False) -> None:
     """Until somebody stops it."""
+    _log_to_stderr(logging.WARNING if quiet else logging.INFO)
+    server.run(sockets=[bound])
+
+
+def server_of(hosting: Hosting, listening: Listening) -> uvicorn.Server:
+    """The server, not running yet."""
     import uvicorn
 
-    _log_to_stderr(logging.WARNING if quiet else logging.INFO)
+    files = _most_files()
+    limits = replace(listening.limits, total=min(listening.limits.total, files // 2))
+    proxies = (listening.trusted_proxy or "").split(",")
+    protocol: Any = partial(
+        Connection,
+        connections=OpenConnections(limits, exempt=[one.strip() for one in proxies if one.strip()]),
+        tls=_tls(listening),
+    )
     config = uvicorn.Config(
         create_app(hosting),
+        http=protocol,
         log_config=None,
         log_level="warning",
         access_log=False,  # it would write addresses; ours writes routes
         server_header=False,
         proxy_headers=listening.trusted_proxy is not None,
         forwarded_allow_ips=listening.trusted_proxy or "",
-        ssl_certfile=listening.certificate,
-        ssl_keyfile=listening.key,
-        timeout_keep_alive=30,
-        limit_concurrency=1000,
+        timeout_keep_alive=round(limits.idle),
+        backlog=max(16, min(256, files // 16)),  # also how many are accepted before any of them is counted
         h11_max_incomplete_event_size=32 << 10,
         ws="none",
     )
-    uvicorn.Server(config).run(sockets=[bound])
+    return uvicorn.Server(config)
+
+
+def _most_files() -> int:
+    """How many files this process may open, after asking for enough."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _FILES if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+def _tls(listening: Listening) -> ssl.SSLContext | None:
+    if listening.certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(listening.certificate, listening.key)
+    except OSError:  # also of TLS
+        raise BadInput(
+            "serving by TLS",
+            "--tls-certificate and --tls-key are no certificate and its key that can be read",
+            "Give two PEM files that belong together",
+        ) from None
+    return context
 
 
 def _log_to_stderr(level: int) -> None:
