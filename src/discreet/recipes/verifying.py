@@ -26,6 +26,7 @@ from discreet.recipes.opening import FORMAT, differences, newest_plan
 from discreet.recipes.public_plan import FIRST_QUERY, PublicPlan
 from discreet.recipes.wiring import digest_of, is_public
 from discreet.storage import CampaignStore, open_storage
+from discreet.storage.row_macs import KEY
 from discreet.storage.stored import KeptFile
 
 
@@ -39,6 +40,9 @@ def verify_campaign(config: AnyCampaign) -> Verdict:
     """Check the store of the campaign that ``config`` names."""
     with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
         store = storage.load(config.name)
+        database, readable = _database(store)
+        if not readable:  # nothing in it is to be relied on
+            return Verdict(what="campaign", simulation=store.simulation, checks=(database,))
         lines, form = _lines(store), store.config
         if not isinstance(form, dict) or form.get("format") != FORMAT:
             raise InvalidStore(f"verifying the campaign {store.name}", "it is not in its form", "Restore the store")
@@ -46,7 +50,8 @@ def verify_campaign(config: AnyCampaign) -> Verdict:
         checks = [*verdict.checks, _file_check(config, form["config"])]
         if verdict.ok:  # else there is no ledger to compare with
             checks += _against(store, config, Ledger.open(MemorySink(lines)))
-        return replace(verdict, checks=(*checks, _keys(store, config), *_kept_files(store)))
+        checks += [_keys(store, config), database, *_rows(store), *_kept_files(store)]
+        return replace(verdict, checks=tuple(checks))
 
 
 def _lines(store: CampaignStore) -> list[bytes]:
@@ -148,6 +153,54 @@ def _keys(store: CampaignStore, config: AnyCampaign) -> Check:
     except DiscreetError as error:
         return Check(name="keys", ok=False, detail=error.fact)
     return Check(name="keys", ok=True, detail="they are those it was created with")
+
+
+def _database(store: CampaignStore) -> tuple[Check, bool]:
+    """The database's own checks of its pages, indexes and references; and whether it can be read at all."""
+    try:
+        whole, dangling = store.check_database()
+    except InvalidStore as error:
+        return Check(name="database", ok=False, detail=error.fact), False
+    if not whole:
+        return Check(name="database", ok=False, detail="SQLite's integrity_check found damage: restore a copy"), False
+    detail = f"rows of {', '.join(dangling)} name rows that are not there" if dangling else "undamaged"
+    return Check(name="database", ok=not dangling, detail=detail), True
+
+
+_UNCHECKED = {
+    "uncovered": "not covered: they are older than their MACs; the next verb that changes the campaign covers them",
+    "no key": f"NOT CHECKED: {KEY} is not in this copy",
+}
+_UNCHECKABLE = {
+    "lost key": f"{KEY} is missing, though other keys are here: restore it",
+    "another key": f"{KEY} is not the one that they were written with",
+    "removed": f"their MACs were removed, though {KEY} is here",
+}
+
+
+def _rows(store: CampaignStore) -> Iterator[Check]:
+    """Everything that is stored beside the ledger against the MACs that were written with it: kinds and phases alone,
+    for numbers of rows are private under hidden selection.
+    """
+    found = store.check_rows()
+    if found.state in _UNCHECKED:
+        yield Check(name="rows", ok=True, detail=_UNCHECKED[found.state])
+        return
+    if found.state in _UNCHECKABLE:
+        yield Check(name="rows", ok=False, detail=_UNCHECKABLE[found.state])
+        return
+    for kind, phase in found.wrong:
+        name = kind if phase is None else f"{kind} of phase {phase}"
+        yield Check(name=name, ok=False, detail="rows were changed, added or removed after they were written")
+    if not found.chain:
+        yield Check(name="rows", ok=False, detail="MACs were removed, or older ones put back")
+    elif not found.wrong:
+        since = "" if found.state == "covered" else "; what is older than MACs: as it was found then"
+        yield Check(
+            name="rows",
+            ok=True,
+            detail=f"pool, steps, questions, answers, exposures and files are as they were written{since}",
+        )
 
 
 def _kept_files(store: CampaignStore) -> Iterator[Check]:

@@ -18,11 +18,12 @@ from discreet.records import Answer, Exposure, Question, Shown
 from discreet.storage import answers as told_answers
 from discreet.storage import exposures as shown_questions
 from discreet.storage import files as kept_files
-from discreet.storage import pool, queues, withdrawals
+from discreet.storage import pool, queues, row_macs, withdrawals
 from discreet.storage import questions as asked_questions
 from discreet.storage import transitions as steps
 from discreet.storage.forms import from_json
 from discreet.storage.ledger_sink import Step, StoreSink
+from discreet.storage.row_macs import RowAudit
 from discreet.storage.scope import Scope
 from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
 from discreet.storage.users import Users
@@ -250,6 +251,15 @@ class CampaignStore:
         ``alone``: nobody keeps a file meanwhile, so that also what was written a moment ago is a leftover.
         """
         return kept_files.sweep(self._scope, alone=alone)
+
+    def check_rows(self) -> RowAudit:
+        """Compare everything that is stored, but for the ledger, with the MACs that were written with it."""
+        return row_macs.audit(self._scope)
+
+    def check_database(self) -> tuple[bool, list[str]]:
+        """Whether the database is undamaged, and tables with rows that name rows which are not there."""
+        with self._scope.reading("verifying the database") as connection:
+            return self._scope.database.dialect.integrity(connection)
 
     def sink(self, *, step: Step | None = None) -> StoreSink:
         """Where the campaign's ledger keeps its lines. ``step``: recorded in one transaction with the next ones."""
