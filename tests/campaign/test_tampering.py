@@ -1,6 +1,5 @@
-"""A finished campaign whose store somebody changed: `verify` fails, and says of which phase and kind; no record is told."""
+"""A finished campaign whose store somebody changed: `verify` fails and names phase and kind, and no record."""
 
-import hashlib
 import shutil
 import sqlite3
 
@@ -9,7 +8,7 @@ from small_campaign import written
 
 from discreet.cli.app import run
 from discreet.config import read_config
-from discreet.recipes.opening import create, load
+from discreet.recipes.opening import create
 
 
 @pytest.fixture(scope="module")

@@ -8,25 +8,26 @@ CAMPAIGN.toml`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from discreet.campaign.replanning import replannings
+from discreet.campaign.sealed_steps import ROWS
 from discreet.campaign.secret_keys import PURPOSES, secret_key
-from discreet.campaign.standing import PUBLISHED, TRAINED
+from discreet.campaign.standing import PUBLISHED, RELEASED, TRAINED
 from discreet.campaign.view import MODEL, evaluations_of
 from discreet.config import AnyCampaign, CrowdConfig, TeachersConfig
 from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import verify_ledger
-from discreet.privacy.ledger import Ledger, MemorySink
+from discreet.privacy.ledger import Entry, Ledger, MemorySink
 from discreet.privacy.plan_forms import plan_from_json
 from discreet.recipes.opening import FORMAT, differences, newest_plan
 from discreet.recipes.public_plan import FIRST_QUERY, PublicPlan
 from discreet.recipes.wiring import digest_of, is_public
 from discreet.storage import CampaignStore, open_storage
-from discreet.storage.row_macs import KEY
+from discreet.storage.row_macs import KEY, RowAudit
 from discreet.storage.stored import KeptFile
 
 
@@ -48,9 +49,16 @@ def verify_campaign(config: AnyCampaign) -> Verdict:
             raise InvalidStore(f"verifying the campaign {store.name}", "it is not in its form", "Restore the store")
         verdict = replace(verify_ledger(b"".join(lines)), what="campaign", simulation=store.simulation)
         checks = [*verdict.checks, _file_check(config, form["config"])]
+        releases: tuple[Entry, ...] = ()
         if verdict.ok:  # else there is no ledger to compare with
-            checks += _against(store, config, Ledger.open(MemorySink(lines)))
-        checks += [_keys(store, config), database, *_rows(store), *_kept_files(store)]
+            ledger = Ledger.open(MemorySink(lines))
+            checks += _against(store, config, ledger)
+            releases = ledger.releases
+        heads = [head for one in releases if (head := (one.released or {}).get(ROWS)) is not None]
+        found = store.check_rows(heads=heads)
+        checks += [_keys(store, config), database, *_rows(found), *_kept_files(store)]
+        if verdict.ok:
+            checks.append(_released(store, releases, every=found.state == "covered"))
         return replace(verdict, checks=tuple(checks))
 
 
@@ -178,11 +186,10 @@ _UNCHECKABLE = {
 }
 
 
-def _rows(store: CampaignStore) -> Iterator[Check]:
+def _rows(found: RowAudit) -> Iterator[Check]:
     """Everything that is stored beside the ledger against the MACs that were written with it: kinds and phases alone,
     for numbers of rows are private under hidden selection.
     """
-    found = store.check_rows()
     if found.state in _UNCHECKED:
         yield Check(name="rows", ok=True, detail=_UNCHECKED[found.state])
         return
@@ -214,6 +221,34 @@ def _kept_files(store: CampaignStore) -> Iterator[Check]:
         if one.kind == TRAINED and models.get(one.phase) != one.facts.get(MODEL)
     ]
     yield Check(name="files", ok=not wrong, detail="; ".join(wrong) or f"{len(kept)} kept, each with its hash")
+
+
+def _released(store: CampaignStore, releases: Iterable[Entry], *, every: bool) -> Check:
+    """Released files against the hashes that the ledger names. ``every``: each must be named, for the campaign is not
+    older than such lines.
+    """
+    named = {
+        (one.why.phase, name): sha256
+        for one in releases
+        for name, sha256 in (one.released or {}).items()
+        if name != ROWS
+    }
+    kept = {(one.phase, one.kind): one.sha256 for one in store.files()}
+    wrong = [f"{name} of phase {phase}" for (phase, name), sha256 in named.items() if kept.get((phase, name)) != sha256]
+    due = {(one.phase, MODEL) for one in store.transitions() if one.kind == TRAINED}
+    if gated := [one.phase for one in store.transitions() if one.kind == RELEASED]:
+        from discreet.recipes.crowd_opening import TEXTS
+
+        due |= {(phase, TEXTS) for phase in gated}
+    unnamed = [f"{name} of phase {phase}" for phase, name in sorted(due - set(named))]
+    detail = "the ledger names the hash of every released file"
+    if wrong:
+        detail = f"another one than the ledger names: {', '.join(sorted(wrong))}"
+    elif unnamed and every:
+        detail = f"no line of the ledger names the hash of {', '.join(unnamed)}"
+    elif unnamed:
+        detail = f"not covered, older than such lines of the ledger: {', '.join(unnamed)}"
+    return Check(name="released", ok=not wrong and not (unnamed and every), detail=detail)
 
 
 def _damage(store: CampaignStore, one: KeptFile) -> str | None:

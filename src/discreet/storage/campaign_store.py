@@ -252,9 +252,15 @@ class CampaignStore:
         """
         return kept_files.sweep(self._scope, alone=alone)
 
-    def check_rows(self) -> RowAudit:
-        """Compare everything that is stored, but for the ledger, with the MACs that were written with it."""
-        return row_macs.audit(self._scope)
+    def row_head(self) -> str:
+        """The MAC over everything that was stored so far, but for the ledger: keyed, so it says nothing of it."""
+        return row_macs.head_of(self._scope)
+
+    def check_rows(self, *, heads: Collection[str] = ()) -> RowAudit:
+        """Compare everything that is stored, but for the ledger, with the MACs that were written with it. ``heads``:
+        kept elsewhere; each must have been the head of these rows once.
+        """
+        return row_macs.audit(self._scope, heads)
 
     def check_database(self) -> tuple[bool, list[str]]:
         """Whether the database is undamaged, and tables with rows that name rows which are not there."""

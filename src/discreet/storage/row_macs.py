@@ -15,7 +15,7 @@ from its id, and its MACs find accidents alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -50,7 +50,7 @@ class RowAudit:
             uncovered: older than MACs, and not changed since; no key: this copy has none of the campaign's keys, so
             nothing was checked; lost key, another key, removed: the MACs cannot be checked, and should be
     wrong   kind and phase (None: of the pool or the whole campaign) of blocks that are not as they were written
-    chain   whether the list of MACs is whole: nothing deleted, no older list put back beside the newest head
+    chain   whether the list of MACs is whole: nothing deleted, and every known head was its head once
     """
 
     state: State
@@ -288,8 +288,18 @@ def _checked(scope: Scope, state: _State) -> RowMacs:
 
 
 @steady
-def audit(scope: Scope) -> RowAudit:
-    """Compare every row with its MAC."""
+def head_of(scope: Scope) -> str:
+    """The head now; in hexadecimal digits."""
+    with scope.reading("reading the MACs of rows") as connection:
+        state = _State.read(connection, scope)
+    if state is None:
+        raise InvalidStore(scope.asked("reading the MACs of rows"), "there are none", "Restore a copy")
+    return state.head.hex()
+
+
+@steady
+def audit(scope: Scope, known: Collection[str] = ()) -> RowAudit:
+    """Compare every row with its MAC, and the chain with heads that are ``known`` from elsewhere."""
     with scope.reading("verifying rows") as connection:
         state = _State.read(connection, scope)
         if state is None:
@@ -303,17 +313,18 @@ def audit(scope: Scope) -> RowAudit:
             return RowAudit(state="lost key" if others else "no key")
         if macs.fingerprint != state.key:
             return RowAudit(state="another key")
-        return _audited(connection, scope, macs, state)
+        return _audited(connection, scope, macs, state, set(known))
 
 
-def _audited(connection: Connection, scope: Scope, macs: RowMacs, state: _State) -> RowAudit:
+def _audited(connection: Connection, scope: Scope, macs: RowMacs, state: _State, known: set[str]) -> RowAudit:
     newest: dict[tuple[str, str], tuple[bytes, bytes | None]] = {}
     head, position = macs.start({"whole": state.whole}), 0
     wanted = select(entries).where(scope.rows(entries)).order_by(entries.c.position)
     for row in connection.execution_options(yield_per=_ROWS).execute(wanted):
         head, position = macs.after(head, (row.kind, row.name), row.leaf), position + 1
         newest[row.kind, row.name] = row.leaf, row.nonce
-    chain = (head, position) == (state.head, state.position)
+        known.discard(head.hex())
+    chain = (head, position) == (state.head, state.position) and not known
     wrong: set[tuple[str, str]] = set()
     for kind in _KINDS:
         for name, rows in _blocks(connection, scope, kind):
