@@ -9,31 +9,36 @@ MACs. Writers of one campaign come one after another (`Scope.writing`), on one h
 forks. A campaign that is older than these MACs is covered, as it is found, by the first verb that changes it.
 
 The key is `rows.key` in the campaign's directory, made with the campaign. A simulation has no secrets: its key follows
-from its id, and its MACs find accidents alone.
+from its id, and its MACs find accidents alone. `rows.mark` beside it has the head of what this host last committed, so
+that older rows which are put back with their MACs are found, too.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
+from threading import get_ident
 from typing import Any, Literal
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, and_, bindparam, or_, select, update
+from sqlalchemy import Column, Connection, Select, Table, bindparam, select, update
 
 from discreet.errors import BadInput, InvalidStore
 from discreet.noise.keyed import SecretKey
 from discreet.noise.row_macs import RowMacs
 from discreet.storage import tables
 from discreet.storage.disk import disk_refusals
-from discreet.storage.scope import Scope, chunks, of_campaign, steady
+from discreet.storage.scope import AFTER, NAMED, Scope, chunks, of_campaign, steady
 from discreet.storage.tables import row_mac_heads as heads
 from discreet.storage.tables import row_macs as entries
 
-KEY = "rows.key"
+KEY, MARK = "rows.key", "rows.mark"
 _PLACES = 1000
 """Of a pool that are one block: a pool of a million has a thousand MACs."""
 _AT_ONCE = 200
@@ -58,34 +63,59 @@ class RowAudit:
     chain: bool = True
 
 
+Stored = dict[str, Any]
+"""A row, by column."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """Rows of one table, and how they make blocks. ``order``: rows of a block follow one another in it."""
+    """Rows of one table, and how they make blocks.
+
+    order    rows of a block follow one another in it
+    within   the column that says which blocks a row may be in
+    values   of that column, for a block: the first and the last
+    """
 
     table: Table
     order: tuple[Column[Any], ...]
-    name: Callable[[Any], str]
-    these: Callable[[Sequence[str]], ColumnElement[bool]]
+    name: Callable[[Stored], str]
+    within: Column[Any]
+    values: Callable[[str], tuple[Any, Any]]
     campaign: str = "campaign"
 
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Those that are covered."""
+        return tuple(column.name for column in self.table.c if column.name != self.campaign)
 
-def _named(column: Column[Any], plain: Callable[[str], Any] = str) -> Callable[[Sequence[str]], ColumnElement[bool]]:
-    return lambda names: column.in_([plain(name) for name in names])
+    @cached_property
+    def all(self) -> Select[Any]:
+        """Every row of a campaign."""
+        mine = self.table.c[self.campaign] == bindparam("campaign")
+        return select(*(self.table.c[name] for name in self.columns)).where(mine).order_by(*self.order)
+
+    @cached_property
+    def named(self) -> Select[Any]:
+        """Rows with some values; built once, because somebody waits for it."""
+        return self.all.where(self.within.in_(NAMED))
+
+    @cached_property
+    def between(self) -> Select[Any]:
+        """Rows with values from ``first`` to ``last``."""
+        return self.all.where(self.within.between(bindparam("first"), bindparam("last")))
 
 
-def _some_places(names: Sequence[str]) -> ColumnElement[bool]:
-    place = tables.records.c.place
-    return or_(*(place.between(_PLACES * int(name), _PLACES * (int(name) + 1) - 1) for name in names))
+def _itself(name: str) -> tuple[str, str]:
+    return name, name
 
 
-def in_phase(row: Any) -> str:
-    """The block of a step or a file, which has a kind and a phase."""
-    return f"{row.phase} {row.kind}"
+def _phase(name: str) -> tuple[int, int]:
+    number = int(name.split(" ", maxsplit=1)[0])
+    return number, number
 
 
-def _in_phases(table: Table, names: Sequence[str]) -> ColumnElement[bool]:
-    parts = [name.split(" ", 1) for name in names]
-    return or_(*(and_(table.c.phase == int(phase), table.c.kind == kind) for phase, kind in parts))
+def _places(name: str) -> tuple[int, int]:
+    return _PLACES * int(name), _PLACES * (int(name) + 1) - 1
 
 
 CAMPAIGN, COHORTS, POOL, STEPS = "campaign", "pool cohorts", "pool", "steps"
@@ -95,50 +125,58 @@ _KINDS: Mapping[str, _Kind] = {
         table=tables.campaigns,
         order=(tables.campaigns.c.number,),
         name=lambda row: "",
-        these=lambda names: tables.campaigns.c.number.is_not(None),
+        within=tables.campaigns.c.simulation,
+        values=lambda name: (False, True),
         campaign="number",
     ),
     COHORTS: _Kind(
         table=tables.pool_cohorts,
         order=(tables.pool_cohorts.c.number,),
-        name=lambda row: str(row.number),
-        these=_named(tables.pool_cohorts.c.number, int),
+        name=lambda row: str(row["number"]),
+        within=tables.pool_cohorts.c.number,
+        values=_phase,
     ),
     POOL: _Kind(
         table=tables.records,
         order=(tables.records.c.place,),
-        name=lambda row: str(row.place // _PLACES),
-        these=_some_places,
+        name=lambda row: str(row["place"] // _PLACES),
+        within=tables.records.c.place,
+        values=_places,
     ),
     STEPS: _Kind(
         table=tables.transitions,
         order=(tables.transitions.c.number,),
-        name=in_phase,
-        these=lambda names: _in_phases(tables.transitions, names),
+        name=lambda row: f"{row['phase']} {row['kind']}",
+        within=tables.transitions.c.phase,
+        values=_phase,
     ),
     QUESTIONS: _Kind(
         table=tables.questions,
         order=(tables.questions.c.phase, tables.questions.c.place),
-        name=lambda row: str(row.phase),
-        these=_named(tables.questions.c.phase, int),
+        name=lambda row: str(row["phase"]),
+        within=tables.questions.c.phase,
+        values=_phase,
     ),
     ANSWERS: _Kind(
         table=tables.answers,
         order=(tables.answers.c.question, tables.answers.c.number),
-        name=lambda row: str(row.question),
-        these=_named(tables.answers.c.question),
+        name=lambda row: str(row["question"]),
+        within=tables.answers.c.question,
+        values=_itself,
     ),
     EXPOSURES: _Kind(
         table=tables.exposures,
         order=(tables.exposures.c.question, tables.exposures.c.kind, tables.exposures.c.audience),
-        name=lambda row: str(row.question),
-        these=_named(tables.exposures.c.question),
+        name=lambda row: str(row["question"]),
+        within=tables.exposures.c.question,
+        values=_itself,
     ),
     FILES: _Kind(
         table=tables.files,
         order=(tables.files.c.phase, tables.files.c.kind),
-        name=in_phase,
-        these=lambda names: _in_phases(tables.files, names),
+        name=lambda row: f"{row['phase']} {row['kind']}",
+        within=tables.files.c.phase,
+        values=_phase,
     ),
 }
 
@@ -212,6 +250,8 @@ def _append(
                 made.append({"position": position, "kind": kind, "name": name, "nonce": nonce, "leaf": leaf})
             connection.execute(entries.insert(), [{"campaign": scope.campaign, **row} for row in made])
     connection.execute(_MOVE, {"of_campaign": scope.campaign, "now_at": position, "now_head": head})
+    if not scope.simulation:
+        connection.info[AFTER] = lambda: _write_mark(scope.directory / MARK, head)
 
 
 _MOVE = (
@@ -221,18 +261,19 @@ _MOVE = (
 )
 
 
-def _rows_of(connection: Connection, scope: Scope, kind: str, names: Sequence[str]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    of = _KINDS[kind]
-    mine = of.table.c[of.campaign] == scope.campaign
-    for row in connection.execute(_select(kind).where(mine, of.these(names)).order_by(*of.order)):
-        found.setdefault(of.name(row), []).append(row._mapping)
+def _rows_of(connection: Connection, scope: Scope, kind: str, names: Sequence[str]) -> dict[str, list[Stored]]:
+    """Rows of some blocks, and perhaps of others."""
+    of, found = _KINDS[kind], dict[str, list[Stored]]()
+    spans = [of.values(name) for name in names]
+    if all(first == last for first, last in spans):
+        results = [connection.execute(of.named, scope.values(names=sorted({first for first, _ in spans})))]
+    else:
+        results = [connection.execute(of.between, scope.values(first=first, last=last)) for first, last in spans]
+    for result in results:
+        for row in result:
+            stored = dict(zip(of.columns, row, strict=True))
+            found.setdefault(of.name(stored), []).append(stored)
     return found
-
-
-def _select(kind: str) -> Any:
-    of = _KINDS[kind]
-    return select(*(column for column in of.table.c if column.name != of.campaign))
 
 
 def _everything(connection: Connection, scope: Scope) -> list[tuple[str, str]]:
@@ -246,7 +287,25 @@ def _forget(connection: Connection, scope: Scope, blocks: Iterable[tuple[str, st
             connection.execute(update(entries).where(*old).values(nonce=None))
 
 
-# -- the key
+# -- the key, and the mark beside it
+
+
+def _write_mark(place: Path, head: bytes) -> None:
+    """Remember the head outside of the database. Not synced: a mark that is behind, or lost with the power, only finds
+    less; what it names was committed, so a store that never had this head was put back.
+    """
+    with suppress(OSError):
+        part = place.with_name(f".{place.name}.{os.getpid()}.{get_ident()}.part")
+        part.write_text(head.hex(), encoding="ascii")
+        part.replace(place)
+
+
+def _mark(scope: Scope) -> set[str]:
+    try:
+        found = (scope.directory / MARK).read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return set()
+    return {found} if re.fullmatch("[0-9a-f]{64}", found) else set()
 
 
 def _key(scope: Scope, *, make: bool = False) -> SecretKey:
@@ -300,11 +359,12 @@ def head_of(scope: Scope) -> str:
 @steady
 def audit(scope: Scope, known: Collection[str] = ()) -> RowAudit:
     """Compare every row with its MAC, and the chain with heads that are ``known`` from elsewhere."""
+    marked = _mark(scope)  # first: while this reads, others may write
     with scope.reading("verifying rows") as connection:
         state = _State.read(connection, scope)
         if state is None:
             began = connection.execute(select(entries.c.position).where(scope.rows(entries)).limit(1)).first()
-            gone = began is not None or (not scope.simulation and (scope.directory / KEY).exists())
+            gone = began is not None or bool(known) or (not scope.simulation and (scope.directory / KEY).exists())
             return RowAudit(state="removed" if gone else "uncovered")
         try:
             macs = RowMacs(_key(scope))
@@ -313,7 +373,7 @@ def audit(scope: Scope, known: Collection[str] = ()) -> RowAudit:
             return RowAudit(state="lost key" if others else "no key")
         if macs.fingerprint != state.key:
             return RowAudit(state="another key")
-        return _audited(connection, scope, macs, state, set(known))
+        return _audited(connection, scope, macs, state, set(known) | marked)
 
 
 def _audited(connection: Connection, scope: Scope, macs: RowMacs, state: _State, known: set[str]) -> RowAudit:
@@ -340,13 +400,12 @@ def _audited(connection: Connection, scope: Scope, macs: RowMacs, state: _State,
     return RowAudit(state="covered" if state.whole else "adopted", wrong=found, chain=chain)
 
 
-def _blocks(connection: Connection, scope: Scope, kind: str) -> Iterator[tuple[str, list[Any]]]:
+def _blocks(connection: Connection, scope: Scope, kind: str) -> Iterator[tuple[str, list[Stored]]]:
     """Every block of a kind that has rows, one after another: a pool need not fit in memory."""
     of = _KINDS[kind]
-    wanted = _select(kind).where(of.table.c[of.campaign] == scope.campaign).order_by(*of.order)
-    rows = connection.execution_options(yield_per=_ROWS).execute(wanted)
-    for name, block in groupby(rows, key=of.name):
-        yield name, [row._mapping for row in block]
+    rows = connection.execution_options(yield_per=_ROWS).execute(of.all, scope.values())
+    for name, block in groupby((dict(zip(of.columns, row, strict=True)) for row in rows), key=of.name):
+        yield name, list(block)
 
 
 def _phases(connection: Connection, scope: Scope, blocks: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
