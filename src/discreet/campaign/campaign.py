@@ -31,6 +31,7 @@ from discreet.campaign.sealed_steps import (
     leftovers,
     naming_checkpoints,
     place_in,
+    record_release,
     step_begun,
 )
 from discreet.campaign.standing import ANSWERED, PUBLISHED, TRAINED, TRAINING, Standing
@@ -329,7 +330,8 @@ class Campaign(AnnotatedCampaign):
                 made = self.recipe.train(desk, labels)
             name = self.store.keep_file(MODEL, phase=phase, data=made.content, replace=True)
             evaluation = None if made.evaluation is None else made.evaluation.to_json()
-            self.store.record(TRAINED, phase=phase, facts={"model": name, "evaluation": evaluation})
+            facts = {"model": name, "evaluation": evaluation}
+            record_release(self.store, TRAINED, phase=phase, facts=facts, released={MODEL: name})
         self.journal(Trained.of(phase, name, evaluation))
         forget(self.store)
 

@@ -9,9 +9,10 @@ simulation has no keys; its seed repeats the draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from discreet.campaign.standing import ANSWERED, PUBLISHED, RELEASED, TRAINED, Standing
 from discreet.errors import BudgetExceeded, InvalidCheckpoint, InvalidStore
@@ -64,6 +65,21 @@ def charging(store: CampaignStore, phase: int, part: str, source: Source) -> Ite
             ) from None
 
 
+ROWS = "rows"
+"""In a line that names what was released: the head of the MACs over all rows so far, which is keyed."""
+
+
+def record_release(
+    store: CampaignStore, kind: str, *, phase: int, facts: Mapping[str, Any], released: Mapping[str, str]
+) -> None:
+    """Record a step and, in the same transaction, a line of the ledger with the hash of every file that it released."""
+    if any((one.kind, one.phase) == (kind, phase) for one in store.transitions()):
+        store.record(kind, phase=phase, facts=facts)
+        return
+    with Ledger.open(store.sink(step=(kind, phase, facts))) as ledger:
+        ledger.record_release({**released, ROWS: store.row_head()}, phase=phase)
+
+
 def _check_host(store: CampaignStore, phase: int, part: str, *, lost: bool) -> None:
     """Refuse, before anything is charged, on a host that lacks the keys others have: it would pay for the same."""
     asked = f"{part} in phase {phase} of {store.name}"
@@ -87,7 +103,11 @@ def _lost_key(ledger: Ledger, phase: int, part: str, place: Path) -> bool:
     A key that is here may be another one: of a process that was cut off before its first charge, when another host went
     on. Of a step that was paid for again the last charge says which key is its.
     """
-    charged = [entry for entry in ledger.entries if entry.why.phase == phase and _part(entry.why.purpose) == part]
+    charged = [
+        entry
+        for entry in ledger.entries
+        if entry.charges and entry.why.phase == phase and _part(entry.why.purpose) == part
+    ]
     here = sealed_with(place, ledger=ledger, phase=phase)
     if here is None:
         return bool(charged)

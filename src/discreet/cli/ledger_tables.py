@@ -64,6 +64,9 @@ def _entries(entries: Sequence[Entry], of: int) -> Table:
             when, promise = entry.at[:19].replace("T", " "), entry.terms.budget
             what = f"from here on adaptive: epsilon {promise.epsilon} at delta {promise.delta}"
             table.add_row(str(entry.sequence), when, str(entry.why.phase), entry.why.purpose, "everyone", what)
+        if entry.released is not None:
+            when, names = entry.at[:19].replace("T", " "), ", ".join(sorted(entry.released))
+            table.add_row(str(entry.sequence), when, str(entry.why.phase), entry.why.purpose, "", f"hashes: {names}")
         for place, charge in enumerate(entry.charges):
             first = place == 0
             table.add_row(
@@ -119,7 +122,9 @@ def ledger_form(ledger: Ledger, entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _entry_form(entry: Entry) -> dict[str, Any]:
-    form = {} if entry.terms is None else {"terms": entry.terms.to_json()}
+    form: dict[str, Any] = {} if entry.terms is None else {"terms": entry.terms.to_json()}
+    if entry.released is not None:
+        form["released"] = dict(entry.released)
     return form | {
         "sequence": entry.sequence,
         "at": entry.at,

@@ -71,14 +71,23 @@ def _verdict(file: Path, ledger: Path | None, public_key: Path | None) -> Verdic
         lines = None if ledger is None else _lines(ledger)
         return verify_export(file, lines=lines, public_key=public_key)
     if ledger is None or not is_campaign(ledger):
-        return verify(file, ledger=ledger, public_key=public_key)
+        return _beside(file, verify(file, ledger=ledger, public_key=public_key))
     from discreet.privacy.certificate.signing import read_public
     from discreet.privacy.certificate.verification import verify_certificate
 
     if not file.is_file():
         raise BadInput(f"reading {file.name or file}", "there is no such file", "Check the path")
     known = None if public_key is None else read_public(public_key)
-    return verify_certificate(file.read_bytes(), lines=lines_of(ledger), public_key=known)
+    return _beside(file, verify_certificate(file.read_bytes(), lines=lines_of(ledger), public_key=known))
+
+
+def _beside(file: Path, verdict: Verdict) -> Verdict:
+    """With the weights that the certificate names, where they are in its directory."""
+    if not verdict.weights:
+        return verdict
+    from discreet.exports.verifying import weights_beside
+
+    return weights_beside(file, verdict)
 
 
 def _lines(ledger: Path) -> list[bytes]:

@@ -142,9 +142,11 @@ def _check(form: dict[str, Any]) -> str:
             "## Check it",
             "",
             "```text",
-            f"$ discreet verify {CERTIFICATE}",
+            "$ discreet verify DIRECTORY",
             "```",
             "",
-            "computes the claim again from the mechanisms alone. `model.json` has the hash of every file.",
+            "DIRECTORY is the one this file is in. It computes the claim again from the mechanisms alone and compares "
+            "every file with its hash in `model.json`, and the weights with the hash that the certificate names. "
+            f"`discreet verify {CERTIFICATE}` by itself does not check the other files.",
         ]
     )

@@ -10,11 +10,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from discreet.errors import InvalidCheckpoint
-from discreet.exports.model_form import CERTIFICATE, changed_files, files_in, intact, read_form, says_claim
+from discreet.campaign.view import MODEL as STORED
+from discreet.errors import InvalidCheckpoint, InvalidLedger
+from discreet.exports.model_form import (
+    CERTIFICATE,
+    CLASSIFIER,
+    STUDENT,
+    WEIGHTS,
+    changed_files,
+    files_in,
+    intact,
+    read_form,
+    says_claim,
+    sha256,
+)
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import signature_checks, verify_certificate
+from discreet.privacy.ledger import Ledger, MemorySink
 
 
 def verify_export(directory: Path, *, lines: list[bytes] | None = None, public_key: Path | None = None) -> Verdict:
@@ -39,5 +53,40 @@ def verify_export(directory: Path, *, lines: list[bytes] | None = None, public_k
         "selection": (form.get("private") is True, "NOT PRIVATE: records were chosen by looking at them", "private"),
     }
     checks = [Check(name=name, ok=ok, detail=fine if ok else wrong) for name, (ok, wrong, fine) in own.items()]
+    if lines is not None:
+        checks += _named_by(lines, form)
     checks += [replace(check, name="model's signature") for check in signature_checks(form, known)]
     return replace(verdict, what="export", checks=(*verdict.checks, *checks))
+
+
+def _named_by(lines: list[bytes], form: dict[str, Any]) -> list[Check]:
+    """Whether the ledger names these weights as released. Ledgers of earlier versions name none."""
+    try:
+        releases = Ledger.open(MemorySink(lines)).releases
+    except InvalidLedger:
+        return []  # a failed check of the certificate says so
+    named = [one.released.get(STORED) for one in releases if one.released and one.why.phase == form.get("phase")]
+    if not releases:
+        return [Check(name="released weights", ok=True, detail="NOT CHECKED: this ledger names no released file")]
+    ok = form.get("sha256") in named
+    detail = "the ledger names them for this phase" if ok else "the ledger names no such weights for this phase"
+    return [Check(name="released weights", ok=ok, detail=detail)]
+
+
+def weights_beside(certificate: Path, verdict: Verdict) -> Verdict:
+    """``verdict`` of a certificate, and of the weights in the same directory if the certificate names some: compared
+    with that hash, or said not to be checked.
+    """
+    if not verdict.weights:
+        return verdict
+    check = Check(
+        name="weights",
+        ok=True,
+        detail="NOT CHECKED: they are not beside the certificate; verify the directory of the export",
+    )
+    beside = [certificate.parent / name for name in (WEIGHTS, CLASSIFIER, STUDENT)]
+    if found := [path for path in beside if path.is_file()]:
+        ok = any(sha256(path) == verdict.weights for path in found)
+        detail = f"{found[0].name} has the hash that the certificate names; other files: verify the directory"
+        check = replace(check, ok=ok, detail=detail if ok else f"{found[0].name} is not what the certificate names")
+    return replace(verdict, checks=(*verdict.checks, check))

@@ -63,6 +63,10 @@ class SecretKey:
         """Another key, for one purpose."""
         return SecretKey(hashlib.blake2b(label.encode(), key=self._bytes, digest_size=32, person=b"derive").digest())
 
+    def code(self, data: bytes) -> bytes:
+        """A message authentication code (MAC) of ``data``: 32 bytes. Derive a key for each use."""
+        return hashlib.blake2b(data, key=self._bytes, digest_size=32, person=b"code").digest()
+
     def words(self, ids: Iterable[str], use: str = "words") -> NDArray[np.uint64]:
         """64 pseudorandom bits for every id, unrelated to those of any other ``use`` of the key."""
         person = use.encode()

@@ -17,7 +17,7 @@ from typing import Any
 
 from discreet.campaign import Campaign
 from discreet.campaign.recipe import Watch, unwatched
-from discreet.campaign.sealed_steps import RELEASE, charging
+from discreet.campaign.sealed_steps import RELEASE, charging, record_release
 from discreet.campaign.secret_keys import make_keys
 from discreet.campaign.standing import CREATED, RELEASED
 from discreet.config import CrowdConfig
@@ -143,11 +143,12 @@ def _release(store: CampaignStore, config: CrowdConfig, charges: Any, log: Query
         register_release(rows, out=store.name, directory=home, ledger=store.id)
     found = gate.release(rows, receipt=paid, told=watch)
     texts = [str(text) for text in found.texts.to_pylist()]
-    store.keep_file(TEXTS, phase=0, data=json.dumps(texts, ensure_ascii=False).encode(), replace=True)
+    name = store.keep_file(TEXTS, phase=0, data=json.dumps(texts, ensure_ascii=False).encode(), replace=True)
     store.keep_file(FIGURES, phase=0, data=json.dumps(found.figures.to_json()).encode(), replace=True)
     if texts:
         enrol(store, pool_of(texts), watch)
-    store.record(RELEASED, phase=0, facts={"values": len(texts), "event": to_json(gate.price())})
+    facts = {"values": len(texts), "event": to_json(gate.price())}
+    record_release(store, RELEASED, phase=0, facts=facts, released={TEXTS: name})
 
 
 def _taken(store: CampaignStore, kind: str) -> bool:

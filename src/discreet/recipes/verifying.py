@@ -8,24 +8,26 @@ CAMPAIGN.toml`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from discreet.campaign.replanning import replannings
+from discreet.campaign.sealed_steps import ROWS
 from discreet.campaign.secret_keys import PURPOSES, secret_key
-from discreet.campaign.standing import PUBLISHED, TRAINED
+from discreet.campaign.standing import PUBLISHED, RELEASED, TRAINED
 from discreet.campaign.view import MODEL, evaluations_of
 from discreet.config import AnyCampaign, CrowdConfig, TeachersConfig
 from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import verify_ledger
-from discreet.privacy.ledger import Ledger, MemorySink
+from discreet.privacy.ledger import Entry, Ledger, MemorySink
 from discreet.privacy.plan_forms import plan_from_json
 from discreet.recipes.opening import FORMAT, differences, newest_plan
 from discreet.recipes.public_plan import FIRST_QUERY, PublicPlan
 from discreet.recipes.wiring import digest_of, is_public
 from discreet.storage import CampaignStore, open_storage
+from discreet.storage.row_macs import KEY, RowAudit
 from discreet.storage.stored import KeptFile
 
 
@@ -39,14 +41,25 @@ def verify_campaign(config: AnyCampaign) -> Verdict:
     """Check the store of the campaign that ``config`` names."""
     with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
         store = storage.load(config.name)
+        database, readable = _database(store)
+        if not readable:  # nothing in it is to be relied on
+            return Verdict(what="campaign", simulation=store.simulation, checks=(database,))
         lines, form = _lines(store), store.config
         if not isinstance(form, dict) or form.get("format") != FORMAT:
             raise InvalidStore(f"verifying the campaign {store.name}", "it is not in its form", "Restore the store")
         verdict = replace(verify_ledger(b"".join(lines)), what="campaign", simulation=store.simulation)
         checks = [*verdict.checks, _file_check(config, form["config"])]
+        releases: tuple[Entry, ...] = ()
         if verdict.ok:  # else there is no ledger to compare with
-            checks += _against(store, config, Ledger.open(MemorySink(lines)))
-        return replace(verdict, checks=(*checks, _keys(store, config), *_kept_files(store)))
+            ledger = Ledger.open(MemorySink(lines))
+            checks += _against(store, config, ledger)
+            releases = ledger.releases
+        heads = [head for one in releases if (head := (one.released or {}).get(ROWS)) is not None]
+        found = store.check_rows(heads=heads)
+        checks += [_keys(store, config), database, *_rows(found), *_kept_files(store)]
+        if verdict.ok:
+            checks.append(_released(store, releases, every=found.state == "covered"))
+        return replace(verdict, checks=tuple(checks))
 
 
 def _lines(store: CampaignStore) -> list[bytes]:
@@ -150,6 +163,53 @@ def _keys(store: CampaignStore, config: AnyCampaign) -> Check:
     return Check(name="keys", ok=True, detail="they are those it was created with")
 
 
+def _database(store: CampaignStore) -> tuple[Check, bool]:
+    """The database's own checks of its pages, indexes and references; and whether it can be read at all."""
+    try:
+        whole, dangling = store.check_database()
+    except InvalidStore as error:
+        return Check(name="database", ok=False, detail=error.fact), False
+    if not whole:
+        return Check(name="database", ok=False, detail="SQLite's integrity_check found damage: restore a copy"), False
+    detail = f"rows of {', '.join(dangling)} name rows that are not there" if dangling else "undamaged"
+    return Check(name="database", ok=not dangling, detail=detail), True
+
+
+_UNCHECKED = {
+    "uncovered": "not covered: they are older than their MACs; the next verb that changes the campaign covers them",
+    "no key": f"NOT CHECKED: {KEY} is not in this copy",
+}
+_UNCHECKABLE = {
+    "lost key": f"{KEY} is missing, though other keys are here: restore it",
+    "another key": f"{KEY} is not the one that they were written with",
+    "removed": f"their MACs were removed, though {KEY} is here",
+}
+
+
+def _rows(found: RowAudit) -> Iterator[Check]:
+    """Everything that is stored beside the ledger against the MACs that were written with it: kinds and phases alone,
+    for numbers of rows are private under hidden selection.
+    """
+    if found.state in _UNCHECKED:
+        yield Check(name="rows", ok=True, detail=_UNCHECKED[found.state])
+        return
+    if found.state in _UNCHECKABLE:
+        yield Check(name="rows", ok=False, detail=_UNCHECKABLE[found.state])
+        return
+    for kind, phase in found.wrong:
+        name = kind if phase is None else f"{kind} of phase {phase}"
+        yield Check(name=name, ok=False, detail="rows were changed, added or removed after they were written")
+    if not found.chain:
+        yield Check(name="rows", ok=False, detail="MACs were removed, or older ones put back")
+    elif not found.wrong:
+        since = "" if found.state == "covered" else "; what is older than MACs: as it was found then"
+        yield Check(
+            name="rows",
+            ok=True,
+            detail=f"pool, steps, questions, answers, exposures and files are as they were written{since}",
+        )
+
+
 def _kept_files(store: CampaignStore) -> Iterator[Check]:
     """Models and labels against their hashes, and the models against the steps that name them."""
     kept = store.files()
@@ -161,6 +221,34 @@ def _kept_files(store: CampaignStore) -> Iterator[Check]:
         if one.kind == TRAINED and models.get(one.phase) != one.facts.get(MODEL)
     ]
     yield Check(name="files", ok=not wrong, detail="; ".join(wrong) or f"{len(kept)} kept, each with its hash")
+
+
+def _released(store: CampaignStore, releases: Iterable[Entry], *, every: bool) -> Check:
+    """Released files against the hashes that the ledger names. ``every``: each must be named, for the campaign is not
+    older than such lines.
+    """
+    named = {
+        (one.why.phase, name): sha256
+        for one in releases
+        for name, sha256 in (one.released or {}).items()
+        if name != ROWS
+    }
+    kept = {(one.phase, one.kind): one.sha256 for one in store.files()}
+    wrong = [f"{name} of phase {phase}" for (phase, name), sha256 in named.items() if kept.get((phase, name)) != sha256]
+    due = {(one.phase, MODEL) for one in store.transitions() if one.kind == TRAINED}
+    if gated := [one.phase for one in store.transitions() if one.kind == RELEASED]:
+        from discreet.recipes.crowd_opening import TEXTS
+
+        due |= {(phase, TEXTS) for phase in gated}
+    unnamed = [f"{name} of phase {phase}" for phase, name in sorted(due - set(named))]
+    detail = "the ledger names the hash of every released file"
+    if wrong:
+        detail = f"another one than the ledger names: {', '.join(sorted(wrong))}"
+    elif unnamed and every:
+        detail = f"no line of the ledger names the hash of {', '.join(unnamed)}"
+    elif unnamed:
+        detail = f"not covered, older than such lines of the ledger: {', '.join(unnamed)}"
+    return Check(name="released", ok=not wrong and not (unnamed and every), detail=detail)
 
 
 def _damage(store: CampaignStore, one: KeptFile) -> str | None:

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, select
 
 from discreet.errors import BadInput
 from discreet.records import Answer
+from discreet.storage import row_macs
 from discreet.storage.forms import (
     check_number,
     check_text,
@@ -53,6 +54,7 @@ def tell(scope: Scope, answers: Sequence[Answer], *, at: datetime | None) -> Tol
         changes, counts = _changes(rows, *_standing(connection, scope, asked))
         if changes:
             connection.execute(table.insert(), changes)
+            row_macs.cover(connection, scope, row_macs.ANSWERS, [row["question"] for row in changes])
     return counts
 
 

@@ -18,13 +18,14 @@ from discreet.records import Answer, Exposure, Question, Shown
 from discreet.storage import answers as told_answers
 from discreet.storage import exposures as shown_questions
 from discreet.storage import files as kept_files
-from discreet.storage import pool, queues, withdrawals
+from discreet.storage import pool, queues, row_macs, withdrawals
 from discreet.storage import questions as asked_questions
 from discreet.storage import transitions as steps
 from discreet.storage.access_log import FILE as ACCESS_FILE
 from discreet.storage.access_log import AccessLog
 from discreet.storage.forms import from_json
 from discreet.storage.ledger_sink import Step, StoreSink
+from discreet.storage.row_macs import RowAudit
 from discreet.storage.scope import Scope
 from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
 from discreet.storage.users import Users
@@ -257,6 +258,21 @@ class CampaignStore:
         ``alone``: nobody keeps a file meanwhile, so that also what was written a moment ago is a leftover.
         """
         return kept_files.sweep(self._scope, alone=alone)
+
+    def row_head(self) -> str:
+        """The MAC over everything that was stored so far, but for the ledger: keyed, so it says nothing of it."""
+        return row_macs.head_of(self._scope)
+
+    def check_rows(self, *, heads: Collection[str] = ()) -> RowAudit:
+        """Compare everything that is stored, but for the ledger, with the MACs that were written with it. ``heads``:
+        kept elsewhere; each must have been the head of these rows once.
+        """
+        return row_macs.audit(self._scope, heads)
+
+    def check_database(self) -> tuple[bool, list[str]]:
+        """Whether the database is undamaged, and tables with rows that name rows which are not there."""
+        with self._scope.reading("verifying the database") as connection:
+            return self._scope.database.dialect.integrity(connection)
 
     def sink(self, *, step: Step | None = None) -> StoreSink:
         """Where the campaign's ledger keeps its lines. ``step``: recorded in one transaction with the next ones."""

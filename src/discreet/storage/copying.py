@@ -27,7 +27,7 @@ from sqlalchemy import Connection, Table, select
 from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import sync_directory
-from discreet.storage import files, moves, pieces
+from discreet.storage import files, moves, pieces, row_macs
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.moves import OF_STEPS, Mark
@@ -159,7 +159,8 @@ def _exists(name: str) -> CampaignExists:
 
 
 def _check_keys(store: CampaignStore) -> None:
-    if not store.simulation and store.pool_cohorts() and not any(store.directory.glob("*.key")):
+    kept = [path for path in store.directory.glob("*.key") if path.name != row_macs.KEY]
+    if not store.simulation and store.pool_cohorts() and not kept:
         raise BadInput(
             f"copying {store.name!r}",
             "the keys it was created with are not in its directory on this host",

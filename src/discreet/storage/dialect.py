@@ -82,5 +82,8 @@ class Dialect(Protocol):
     def session(self) -> Session | None:
         """That which has the turns of the running block, if there is one and it is a connection."""
 
+    def integrity(self, connection: Connection) -> tuple[bool, list[str]]:
+        """Whether the database itself is undamaged, and tables with rows that name rows which are not there."""
+
     def rewrite(self, engine: Engine, *, asked: str, patience: float) -> None:
         """Rewrite it without what was deleted."""

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from discreet.errors import BadInput, NotNow
 from discreet.records import PERSON, Exposure, Shown
+from discreet.storage import row_macs
 from discreet.storage.forms import check_text, moment, now, stamp
 from discreet.storage.scope import CHUNK, NAMED, Scope, chunks, of_campaign, steady
 from discreet.storage.tables import answers, questions
@@ -51,7 +52,7 @@ def show(scope: Scope, shown: Sequence[Shown], *, at: datetime | None = None, mo
         fresh = sorted(wanted - _known(connection, scope, asked))
         if most is not None:
             _check_cap(connection, scope, fresh, most)
-        _insert(connection, scope, fresh, now() if at is None else at)
+        insert(connection, scope, fresh, now() if at is None else at)
     return len(fresh)
 
 
@@ -80,7 +81,7 @@ def assign(
                 f"they were shown {len(mine)}, and [oracle] per_annotator is {most}",
                 "Let somebody else answer",
             )
-        _insert(connection, scope, [(one, PERSON, person) for one in kept if one not in mine], now())
+        insert(connection, scope, [(one, PERSON, person) for one in kept if one not in mine], now())
     return kept
 
 
@@ -163,13 +164,15 @@ _TO_WHOM = select(table.c.question, table.c.kind, table.c.audience).where(
 )
 
 
-def _insert(connection: Connection, scope: Scope, fresh: Sequence[Key], at: datetime) -> None:
+def insert(connection: Connection, scope: Scope, fresh: Sequence[Key], at: datetime) -> None:
+    """Rows that are not there yet."""
     if fresh:
         rows = [
             {"campaign": scope.campaign, "question": question, "kind": kind, "audience": audience, "at": stamp(at)}
             for question, kind, audience in fresh
         ]
         connection.execute(table.insert(), rows)
+        row_macs.cover(connection, scope, row_macs.EXPOSURES, [row["question"] for row in rows])
 
 
 def _ever(connection: Connection, scope: Scope) -> list[tuple[str, str]]:

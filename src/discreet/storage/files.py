@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, select
 
 from discreet.errors import BadInput, InvalidStore, StoreUnavailable
 from discreet.noise.key_files import destroy
-from discreet.storage import pieces
+from discreet.storage import pieces, row_macs
 from discreet.storage.disk import disk_refusals
 from discreet.storage.forms import check_number, check_text, moment, now, stamp
 from discreet.storage.objects import hash_of, leftovers, write_object
@@ -42,6 +42,7 @@ def keep(scope: Scope, kind: str, *, phase: int, data: bytes | Path, replace: bo
             connection.execute(files.delete().where(*_is(scope, kind, phase)))
             row = {"kind": kind, "phase": phase, "sha256": sha256, "size": size, "at": stamp(now())}
             connection.execute(files.insert().values(campaign=scope.campaign, **row))
+            row_macs.cover(connection, scope, row_macs.FILES, [f"{phase} {kind}"], forget=before is not None)
     if before not in (None, sha256):
         sweep(scope)
     return sha256

@@ -133,6 +133,25 @@ def m005_commits(connection: Connection) -> None:
     made.create_all(connection)
 
 
+def m010_row_macs(connection: Connection) -> None:
+    """MACs over the rows of campaigns, and the head that covers them."""
+    made = MetaData()
+    Table("campaigns", made, Column("number", Integer, primary_key=True))
+    for name, *columns in (
+        (
+            "row_macs",
+            *(_key("position", Integer), _fact("kind", Text), _fact("name", Text)),
+            *(Column("nonce", LargeBinary), _fact("leaf", LargeBinary)),
+        ),
+        (
+            "row_mac_heads",
+            *(_fact("position", Integer), _fact("head", LargeBinary), _fact("key", Text), _fact("whole", Boolean)),
+        ),
+    ):
+        campaign = Column("campaign", Integer, ForeignKey("campaigns.number"), primary_key=True)
+        Table(name, made, campaign, *columns, **TABLE_OPTIONS).create(connection)
+
+
 def _key(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, primary_key=True, autoincrement=False)
 
@@ -147,6 +166,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m003_users,
     m004_shared_stores,
     m005_commits,
+    m010_row_macs,
 )
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.exc import IntegrityError
 
 from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign, StoreUnavailable
 from discreet.privacy.ledger.file_sink import sync_directory
-from discreet.storage import migrations
+from discreet.storage import migrations, row_macs
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.database import Database
 from discreet.storage.dialect import Dialect
@@ -214,9 +214,13 @@ class Storage:
             if not row["simulation"]:
                 self._database.dialect.check_durable(connection, asked)
             try:
-                connection.execute(campaigns.insert().values(**row))
+                made = connection.execute(campaigns.insert().values(**row))
             except IntegrityError:
                 raise CampaignExists(asked, "there is one of this name", "Load it, or choose another name") from None
+            number = made.inserted_primary_key[0] if made.inserted_primary_key else None
+            if number is None:
+                raise InvalidStore(asked, "the database gave the campaign no number", "Report this")
+            row_macs.begin(connection, self._scope({**row, "number": number}))
 
     def load(self, name: str) -> CampaignStore:
         """A campaign that was created before."""
@@ -237,13 +241,7 @@ class Storage:
                 f"its directory in {directory.parent.name} is missing",
                 "Move or restore that directory together with the database",
             )
-        scope = Scope(
-            database=self._database,
-            campaign=row.number,
-            name=row.name,
-            directory=directory,
-            simulation=row.simulation,
-        )
+        scope = self._scope(row._mapping)
         if scope.shared:
             tidy_copies(scope)
         return CampaignStore(
@@ -259,6 +257,15 @@ class Storage:
         wanted = select(campaigns, moves.c.state).join(moves, moves.c.campaign == campaigns.c.number, isouter=True)
         with self._database.reading(asked) as connection:
             return connection.execute(wanted.where(campaigns.c.name == name)).first()
+
+    def _scope(self, row: Mapping[str, Any]) -> Scope:
+        return Scope(
+            database=self._database,
+            campaign=row["number"],
+            name=row["name"],
+            directory=self._directory(row["id"]),
+            simulation=row["simulation"],
+        )
 
     def _directory(self, campaign_id: str) -> Path:
         return self._database.dialect.home / campaign_id

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.exc import IntegrityError
 
 from discreet.errors import BadInput
+from discreet.storage import row_macs
 from discreet.storage.forms import canonical, check_text, from_json, moment, now, stamp
 from discreet.storage.scope import Scope, chunks, steady
 from discreet.storage.stored import PoolCohort
@@ -35,6 +36,8 @@ def add_records(scope: Scope, rows: Iterable[tuple[str, bytes]], facts: Mapping[
             raise BadInput(scope.asked("enrolling records"), "there are none", "Give at least one")
         cohort = {"number": number, "first_place": first, "size": size, "facts": stored, "at": stamp(now())}
         connection.execute(pool_cohorts.insert().values(campaign=scope.campaign, **cohort))
+        row_macs.cover(connection, scope, row_macs.COHORTS, [number])
+        row_macs.cover(connection, scope, row_macs.POOL, row_macs.places(range(first, first + size)))
     return number
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from discreet.errors import BadInput, InvalidStore
 from discreet.records import Question
-from discreet.storage import transitions
+from discreet.storage import row_macs, transitions
 from discreet.storage.forms import canonical, check_number, check_text, unstorable
 from discreet.storage.scope import Scope, of_campaign, steady
 from discreet.storage.stored import Transition
@@ -46,6 +46,7 @@ def publish(
         _check_new(connection, scope, rows)
         if rows:
             connection.execute(table.insert(), rows)
+            row_macs.cover(connection, scope, row_macs.QUESTIONS, [phase])
         return transitions.insert(connection, scope, kind=transitions.PUBLISHED, phase=phase, facts=stored)
 
 

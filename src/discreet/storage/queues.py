@@ -29,6 +29,7 @@ from sqlalchemy import (
 
 from discreet.errors import NotNow
 from discreet.records import PERSON, Question
+from discreet.storage.exposures import insert
 from discreet.storage.forms import check_text, now, stamp, unstorable
 from discreet.storage.scope import CHUNK, NAMED, Scope, chunks, of_campaign, steady
 from discreet.storage.tables import answers, exposures, questions, records
@@ -70,8 +71,7 @@ def next_question(
         found = _first(connection, _FREE, values | {"since": stamp(now() - hold), "besides": list(besides)})
         if found is not None:
             _check_cap(connection, values, most)
-            row = {"campaign": scope.campaign, "question": found.id, "kind": PERSON, "audience": person}
-            connection.execute(exposures.insert(), row | {"at": stamp(now())})
+            insert(connection, scope, [(found.id, PERSON, person)], now())
     return found
 
 

@@ -36,6 +36,8 @@ NOT_HERE = {
 """Why a campaign that is not in ordinary use takes nothing new."""
 
 
+AFTER = "discreet_after"
+"""In ``connection.info``: what is done when the transaction is committed."""
 CAMPAIGN: BindParameter[int] = bindparam("campaign")
 NAMED: BindParameter[str] = bindparam("names", expanding=True)
 """In statements that are built once, because somebody waits for them: the campaign, and some ids (`Scope.values`)."""
@@ -67,6 +69,7 @@ class Scope:
         """Change the campaign, all or nothing, alone. Not one that is a copy, or was moved to another store."""
         asked = self.asked(doing)
         with self.database.writing(asked) as connection:
+            connection.info.pop(AFTER, None)  # of a transaction on this connection that failed
             connection.execute(_ALONE, self.values())  # where writers do not exclude one another anyway
             # a statement of its own: one that waited for the lock would see what was so before it waited
             state = connection.scalar(_MOVED, self.values())
@@ -75,6 +78,9 @@ class Scope:
             if not self.simulation:
                 self.database.dialect.check_durable(connection, asked)
             yield connection
+            after = connection.info.pop(AFTER, None)
+        if after is not None:
+            after()
 
     def asked(self, doing: str) -> str:
         """The first part of an error."""

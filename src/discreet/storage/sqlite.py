@@ -94,6 +94,12 @@ class SqliteFile:
         """None: a file's lock is no connection."""
         return None
 
+    def integrity(self, connection: Connection) -> tuple[bool, list[str]]:
+        """By SQLite's own checks, of every page, index and reference."""
+        found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+        dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").all() if found == "ok" else []
+        return found == "ok", sorted({str(row[0]) for row in dangling})
+
     def rewrite(self, engine: Engine, *, asked: str, patience: float) -> None:
         """Without free pages and what was left in them."""
         rewrite(engine, asked=asked, patience=patience)

@@ -189,3 +189,28 @@ commits = Table(
     **TABLE_OPTIONS,
 )
 """The last transaction of every connection to a server, by a random token: what a COMMIT without an answer did."""
+
+row_macs = Table(
+    "row_macs",
+    METADATA,
+    _campaign(),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("nonce", LargeBinary),
+    Column("leaf", LargeBinary, nullable=False),
+    **TABLE_OPTIONS,
+)
+"""MACs of blocks of rows, in the order in which they were written (`discreet.storage.row_macs`)."""
+
+row_mac_heads = Table(
+    "row_mac_heads",
+    METADATA,
+    _campaign(),
+    Column("position", Integer, nullable=False),
+    Column("head", LargeBinary, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("whole", Boolean, nullable=False),
+    **TABLE_OPTIONS,
+)
+"""The MAC over all of a campaign's `row_macs`: how many there are, and under which key."""

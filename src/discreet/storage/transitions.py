@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from discreet.errors import BadInput, InvalidStore
+from discreet.storage import row_macs
 from discreet.storage.forms import canonical, check_number, check_text, from_json, moment, now, stamp
 from discreet.storage.scope import Scope, of_campaign, steady
 from discreet.storage.stored import Transition
@@ -62,6 +63,7 @@ def insert(connection: Connection, scope: Scope, *, kind: str, phase: int, facts
     number, at = 0 if last is None else last + 1, now()
     row = {"number": number, "kind": kind, "phase": phase, "facts": facts, "at": stamp(at)}
     connection.execute(transitions.insert().values(campaign=scope.campaign, **row))
+    row_macs.cover(connection, scope, row_macs.STEPS, [f"{phase} {kind}"])
     return Transition(number=number, kind=kind, phase=phase, facts=from_json(facts), at=at)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from discreet.storage import exposures
+from discreet.storage import exposures, row_macs
 from discreet.storage.forms import changed, check_text, now, stamp
 from discreet.storage.scope import CHUNK, Scope, chunks, of_campaign, steady
 from discreet.storage.stored import WithdrawnRecord
@@ -34,7 +34,9 @@ def mark(scope: Scope, ids: Iterable[str]) -> int:
     with scope.writing("withdrawing records") as connection:
         for chunk in chunks(ids, CHUNK):
             fresh = scope.rows(records), records.c.id.in_(chunk), records.c.withdrawn.is_(None)
+            places = list(connection.scalars(select(records.c.place).where(*fresh)))
             marked += connection.execute(update(records).where(*fresh).values(withdrawn=f"{ASKED} {at}")).rowcount
+            row_macs.cover(connection, scope, row_macs.POOL, row_macs.places(places))
     return marked
 
 
@@ -75,14 +77,19 @@ def erase(scope: Scope, codes: Mapping[str, tuple[str, bytes]]) -> None:
             if asked:  # again, under the code: questions name enrolled records
                 connection.execute(questions.insert(), [_question(row, codes) for row in asked])
                 exposures.put_back(connection, seen)  # that somebody saw it stays, under its code
+                row_macs.cover(connection, scope, row_macs.EXPOSURES, {row["question"] for row in seen})
+                row_macs.cover(connection, scope, row_macs.ANSWERS, [row.id for row in asked], forget=True)
+                row_macs.cover(connection, scope, row_macs.QUESTIONS, {row.phase for row in asked}, forget=True)
 
 
 def _rename(connection: Connection, scope: Scope, codes: Mapping[str, tuple[str, bytes]]) -> None:
-    at = stamp(now())
+    at, places = stamp(now()), list[int]()
     for name, (code, person) in codes.items():
         row = {"id": check_text(code, "a record's code"), "mac": person, "withdrawn": f"{ERASING} {at}"}
         mine = scope.rows(records), records.c.id == name, records.c.withdrawn.like(f"{ASKED} %")
+        places += connection.scalars(select(records.c.place).where(*mine))
         connection.execute(update(records).where(*mine).values(**row))
+    row_macs.cover(connection, scope, row_macs.POOL, row_macs.places(places), forget=True)
 
 
 def _question(row: Any, codes: Mapping[str, tuple[str, bytes]]) -> dict[str, Any]:
@@ -95,4 +102,6 @@ def finish(scope: Scope) -> None:
     """Record that nothing is left of the erased ones."""
     mine = scope.rows(records), records.c.withdrawn.like(f"{ERASING} %")
     with scope.writing("withdrawing records") as connection:
+        places = list(connection.scalars(select(records.c.place).where(*mine)))
         connection.execute(update(records).where(*mine).values(withdrawn=f"{DONE} {stamp(now())}"))
+        row_macs.cover(connection, scope, row_macs.POOL, row_macs.places(places))

@@ -15,6 +15,7 @@ import functools
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,8 @@ class Entry:
     """One atomic charge as it stands in the ledger. ``key`` is the fingerprint of a sealed key, or empty.
 
     ``terms``: of a re-planning, which charges nothing; from it on these are the ledger's terms
-    (`discreet.privacy.ledger.amendments`).
+    (`discreet.privacy.ledger.amendments`). ``released``: names and hashes of released files; such an entry charges
+    nothing, either (`discreet.privacy.ledger.releases`).
     """
 
     sequence: int
@@ -109,6 +111,7 @@ class Entry:
     previous: str
     hash: str
     terms: Terms | None = field(default=None, repr=False)
+    released: Mapping[str, str] | None = field(default=None, repr=False)
 
     @property
     def public(self) -> tuple[Why, tuple[Charge, ...]]:

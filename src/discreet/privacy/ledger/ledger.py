@@ -24,6 +24,7 @@ from discreet.privacy.ledger.entries import Entry, Why, write_entry
 from discreet.privacy.ledger.opening import Opening, read_ledger, write_opening
 from discreet.privacy.ledger.paths import Line
 from discreet.privacy.ledger.receipts import Receipt, Source, issue
+from discreet.privacy.ledger.releases import write_release
 from discreet.privacy.ledger.requests import Price, Request, Total, request
 from discreet.privacy.ledger.sinks import Sink
 from discreet.privacy.ledger.standing import Rule, Standing
@@ -50,7 +51,9 @@ class Ledger:
                 "Keep simulations and production in different ledgers",
             )
         for entry in entries:
-            if entry.terms is None:
+            if entry.released is not None:
+                self._keep(entry, self._standing)
+            elif entry.terms is None:
                 self._keep(entry, self._admitted(entry))
             else:
                 self._admit_amendment(entry, entry.terms)
@@ -118,6 +121,11 @@ class Ledger:
         """What it promised until that re-planning."""
         earlier = [entry.terms for entry in self._entries[: amendment.sequence - 1] if entry.terms is not None]
         return earlier[-1] if earlier else self.opening.terms
+
+    @property
+    def releases(self) -> tuple[Entry, ...]:
+        """Every line that names what was released, oldest first."""
+        return tuple(entry for entry in self._entries if entry.released is not None)
 
     @property
     def simulation(self) -> bool:
@@ -208,6 +216,22 @@ class Ledger:
             self._in_doubt = True
             self._sink.append(len(self._entries) + 1, [line])
             self._take_over(entry, terms, state)
+            self._in_doubt = False
+            return entry
+
+    def record_release(self, released: Mapping[str, str], *, phase: int) -> Entry:
+        """Name what was released, by SHA-256, after it was drawn and stored; costs nothing, durable when it returns.
+
+        Released files alone: the plain hash of anything else would confirm a guess about it.
+        """
+        with self._lock:
+            self._check_usable()
+            line, entry = write_release(
+                released, sequence=len(self._entries) + 1, at=_now(), phase=phase, previous=self.head
+            )
+            self._in_doubt = True
+            self._sink.append(len(self._entries) + 1, [line])
+            self._keep(entry, self._standing)
             self._in_doubt = False
             return entry
 

@@ -23,6 +23,7 @@ from discreet.privacy.ledger.entries import (
     sealed,
     unsealed,
 )
+from discreet.privacy.ledger.releases import read_release
 from discreet.privacy.ledger.terms import Terms
 
 FORMAT = "discreet.ledger/1"
@@ -92,7 +93,7 @@ def read_ledger(lines: Sequence[bytes]) -> tuple[Opening, list[Entry]]:
     entries: list[Entry] = []
     previous = opening.hash
     for number, line in enumerate(lines[1:], start=1):
-        entry = read_amendment(line) or read_entry(line)
+        entry = read_amendment(line) or read_release(line) or read_entry(line)
         if entry.sequence != number or entry.previous != previous:
             raise InvalidLedger("reading a ledger", f"line {number + 1} does not follow the line before it", BROKEN)
         entries.append(entry)
