@@ -107,7 +107,12 @@ def books():
 
 def test_certificate_and_verdict_say_that_asked_sets_are_not_released(books):
     lines, form = books
-    assert form["not_released"] == {"what": "asked sets are not released", "overflow": 1e-8}
+    assert form["not_released"] == {
+        "what": "asked sets are not released",
+        "overflow": 1e-8,
+        "releases": [],
+        "time": "time is not covered",
+    }
     assert form["claim"]["delta"] == 1e-5
     verdict = verify_certificate(dump_certificate(form).encode(), lines=lines)
     assert verdict.ok, [check for check in verdict.checks if not check.ok]

@@ -148,6 +148,7 @@ def form_of(config: CampaignConfig, point: Point, *, pool: dict[str, Any]) -> di
         form["plan"]["missed"] = None  # one a query; the free ones instead
         form["plan"]["shards"] = "even"
     form["plan"] |= {"initial": point.initial, "queries": list(point.queries)}
+    form["plan"]["releases"] = None  # a dry run is over at once
     METHODS[point.method](form, config, point)
     for key, value in point.changes:
         table, _, name = key.partition(".")

@@ -16,6 +16,8 @@ from typing import Literal
 from discreet.storage import Transition
 
 Step = Literal["ask", "answer", "train", "done"]
+PublicStep = Literal[Step, "planned"]
+"""*planned*: what the public sees of a hidden selection until its last phase is released."""
 CREATED, PUBLISHED, TRAINING, TRAINED = "created", "published", "training", "trained"
 ANSWERED = "answered"
 """Of recipes whose answers come from the house itself, for a price: all questions of a phase have theirs."""

@@ -1,4 +1,8 @@
-"""What a campaign says of itself. Each audience sees its own: the world what is public or paid for, the owner all."""
+"""What a campaign says of itself. Each audience sees its own: the world what is public or paid for, the owner all.
+
+Guarantee: under hidden selection the public status depends on the plan, on what was released, and on today's date, as
+long as no phase is late (`discreet.campaign.releases`): not on which step is taken now.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
+from discreet.campaign.releases import Releases, owner_state, public_state
 from discreet.campaign.replanning import replannings
-from discreet.campaign.standing import PUBLISHED, Step
-from discreet.campaign.view import CampaignView, evaluations_of
+from discreet.campaign.standing import PUBLISHED, PublicStep
+from discreet.campaign.view import CampaignView, evaluations_of, gauge_of
 from discreet.errors import BadInput
 from discreet.privacy.exact import json_number
 from discreet.storage import Transition
@@ -27,6 +32,7 @@ class Status:
     evaluations    by phase, public or paid for
     answers        owner: asked, answered, skipped and open questions; withdrawn records, if there are any
     mode           of the claim: committed, or adaptive after a re-planning
+    releases       of a hidden selection: which phases are public, and when the others will be
     replanned      every re-planning: from which phase on, why, and what was promised before and after
     imported       how the records of labels that were there before were chosen, as declared; None: people were asked
     """
@@ -37,7 +43,7 @@ class Status:
     private: bool
     phase: int
     phases: int
-    step: Step
+    step: PublicStep
     planned: int
     asked: int
     epsilon: Decimal
@@ -48,6 +54,7 @@ class Status:
     imported: str | None = None
     mode: str = "committed"
     replanned: tuple[dict[str, Any], ...] = ()
+    releases: Releases | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For ``--json`` and reports."""
@@ -67,6 +74,8 @@ class Status:
             "mode": self.mode,
             "evaluations": {str(phase): found for phase, found in self.evaluations.items()},
         }
+        if self.releases is not None:
+            form["releases"] = self.releases.to_json()
         if self.replanned:
             form["replanned"] = list(self.replanned)
         if self.imported is not None:
@@ -78,26 +87,28 @@ def status_of(campaign: CampaignView, audience: Audience = "world") -> Status:
     """Where a campaign stands, for an audience."""
     if audience not in get_args(Audience):
         raise BadInput(f"a status for {audience}", "there is no such audience", "Choose world or owner")
-    steps, recipe, now = campaign.store.transitions(), campaign.recipe, campaign.standing
-    asked = [one for one in steps if one.kind == PUBLISHED]
-    ledger = campaign.gauge()
+    recipe = campaign.recipe
+    seen = (public_state if audience == "world" else owner_state)(campaign.store, recipe.phases)
+    asked = [one for one in seen.steps if one.kind == PUBLISHED]
+    ledger = gauge_of(seen.ledger)
     return Status(
         name=campaign.name,
         audience=audience,
         simulation=campaign.simulation,
         private=all(one.facts.get("private", True) for one in asked),
-        phase=now.phase,
+        phase=seen.phase,
         phases=recipe.phases,
-        step=now.step,
+        step=seen.step,
         planned=sum(recipe.labels_planned(phase) for phase in range(recipe.phases)),
         asked=sum(recipe.labels_planned(one.phase) for one in asked),
         epsilon=ledger.epsilon,
         delta=ledger.delta,
         spent=ledger.spent,
-        evaluations=dict(evaluations_of(steps)),
+        evaluations=dict(evaluations_of(seen.steps)),
         answers=_answers(campaign) if audience == "owner" else None,
         mode=ledger.mode,
-        replanned=tuple(replanned_form(one) for one in replannings(steps)),
+        replanned=tuple(replanned_form(one) for one in replannings(seen.steps)),
+        releases=seen.releases,
         imported=next((one.facts["chosen"] for one in asked if "chosen" in one.facts), None),
     )
 

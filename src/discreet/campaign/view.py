@@ -12,6 +12,7 @@ import numpy as np
 
 from discreet.campaign.journal import Journal, unlogged
 from discreet.campaign.recipe import Labels, Recipe, Watch, unwatched
+from discreet.campaign.releases import Releases, public_certificate, releases_of
 from discreet.campaign.replanning import replannings
 from discreet.campaign.sealed_steps import ledger_of
 from discreet.campaign.secret_keys import secret_key
@@ -21,6 +22,7 @@ from discreet.campaign.withdrawing import questions_of
 from discreet.errors import BadInput, NotNow
 from discreet.noise import OperatingSystem, SecretKey, Seeded, Source
 from discreet.pools import Pool
+from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger.terms import Mode
 from discreet.records import Exposure, Question, Value
 from discreet.roles import Predictor
@@ -40,6 +42,14 @@ class Gauge:
     delta: Decimal
     spent: Decimal
     mode: Mode = "committed"
+
+
+def gauge_of(ledger: Ledger) -> Gauge:
+    """How much of its budget a ledger has spent."""
+    budget, spent = ledger.terms.budget, max(total.epsilon for total in ledger.totals())
+    # the odometer reads RDP, which is loose; the whole plan is certified within the budget
+    spent, mode = min(spent, budget.epsilon), ledger.terms.mode
+    return Gauge(epsilon=budget.epsilon, delta=budget.delta, spent=spent, mode=mode)
 
 
 class CampaignView:
@@ -97,20 +107,22 @@ class CampaignView:
         now = self.standing
         return any(one.kind == ANSWERED and one.phase == now.phase for one in self.store.transitions())
 
-    def certificate(self) -> dict[str, Any]:
-        """What this campaign promises, for anybody to check. Audience: world."""
-        from discreet.privacy.certificate import certify
+    def certificate(self, *, through: int | None = None) -> dict[str, Any]:
+        """What this campaign promises, for anybody to check. Audience: world.
 
+        Of a hidden selection, as far as it is released; ``through``: with the entries of this phase, for its model.
+        """
+        return public_certificate(self.store, through=through)
+
+    def releases(self) -> Releases | None:
+        """Of a hidden selection, what is public now; None: every step is."""
         with ledger_of(self.store) as ledger:
-            return certify(ledger)
+            return releases_of(ledger.terms, self.store.transitions())
 
     def gauge(self) -> Gauge:
-        """How much of the budget is spent; the promise is the whole of it."""
+        """How much of the budget is spent; the promise is the whole of it. Under hidden selection, for the owner."""
         with ledger_of(self.store) as ledger:
-            budget, spent = ledger.terms.budget, max(total.epsilon for total in ledger.totals())
-            # the odometer reads RDP, which is loose; the whole plan is certified within the budget
-            spent, mode = min(spent, budget.epsilon), ledger.terms.mode
-            return Gauge(epsilon=budget.epsilon, delta=budget.delta, spent=spent, mode=mode)
+            return gauge_of(ledger)
 
     def status(self, audience: Literal["world", "owner"] = "world") -> Status:
         """Where the campaign stands, for an audience."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from discreet.cli.campaign_files import is_campaign, lines_of
+from discreet.cli.campaign_files import is_campaign, is_stream, lines_of
 from discreet.errors import BadInput, InvalidEvent
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ def export_command(
 ) -> None:
     """Write the certificate of a ledger, for people who have neither ledger nor data. Audience: world.
 
+    Under hidden selection it covers the released phases and carries no times.
+
     Example: discreet ledger export scans.ledger --out certificate.json --sign signing.pem
     """
     from discreet.cli.progress import working
@@ -132,7 +134,7 @@ def export_command(
     if sign and out.suffix == ".csv":
         raise BadInput("signing a table", "only certificates are signed", "Export a .json file")
     _check_replaced(out, file, sign)
-    ledger = read_only(file)
+    ledger, on_time = _public(file)
     if out.suffix == ".csv":
         from discreet.cli.ledger_tables import entries_csv
         from discreet.privacy.files import write_whole
@@ -143,7 +145,7 @@ def export_command(
     from discreet.privacy.certificate import certify, write_certificate
 
     with working("certifying"):
-        form = certify(ledger)
+        form = certify(ledger, on_time=on_time)
         if sign:
             from discreet.privacy.certificate.signing import signed
 
@@ -197,6 +199,17 @@ def read_only(file: Path) -> Ledger:
     ledger = Ledger.open(MemorySink(lines))
     ledger.close()
     return ledger
+
+
+def _public(file: Path) -> tuple[Ledger, bool]:
+    """A ledger as far as it is public, and whether a hidden selection keeps its planned release dates."""
+    if not is_campaign(file) or is_stream(file):
+        return read_only(file), False
+    from discreet.config import read_campaign
+    from discreet.recipes.verifying import public_ledger_of
+
+    ledger, releases = public_ledger_of(read_campaign(file))
+    return ledger, releases is not None and releases.on_time
 
 
 def parse_event(text: str) -> Event:

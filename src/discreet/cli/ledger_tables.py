@@ -136,13 +136,13 @@ def _entry_form(entry: Entry) -> dict[str, Any]:
 
 
 def entries_csv(ledger: Ledger) -> str:
-    """Every charge as a row, for a spreadsheet."""
+    """Every charge as a row, for a spreadsheet. Under hidden selection without times."""
     buffer = io.StringIO()
     rows = csv.writer(buffer, lineterminator="\n")
     rows.writerow(["sequence", "at", "phase", "purpose", "who", "event", "count", "hash"])
     for entry in ledger.entries:
         for charge in entry.charges:
             what = described(Charge(who=charge.who, event=charge.event), exact=True)
-            start = [entry.sequence, entry.at, entry.why.phase, entry.why.purpose]
+            start = [entry.sequence, "" if ledger.terms.overflow else entry.at, entry.why.phase, entry.why.purpose]
             rows.writerow([*start, charge.who, what, charge.count, entry.hash])
     return buffer.getvalue()

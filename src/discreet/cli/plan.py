@@ -71,6 +71,13 @@ def plan_command(
     pool_size: Annotated[
         int | None, typer.Option(help="Records (or persons) in the pool: checks delta, sizes and shards.")
     ] = None,
+    releases: Annotated[
+        str | None,
+        typer.Option(
+            help="With hidden: the day on which each phase becomes public, 2027-01-15,2027-02-15; none: time "
+            "is not covered."
+        ),
+    ] = None,
     unit: Annotated[
         str, typer.Option(help="What is protected: record, or person (sizes then count persons).")
     ] = "record",
@@ -120,6 +127,7 @@ def plan_command(
         unit=unit,
         accountant=accountant,
         whole_batches=whole_batches,
+        releases=() if releases is None else tuple(day.strip() for day in releases.split(",")),
     )
     if compare:
         _print_comparison(ask, as_json=as_json)

@@ -44,6 +44,10 @@ def assumptions(ask: PlanRequest) -> list[str]:
         slots = ", ".join(f"{count:,}" for count in terms.hidden.slots)
         lines.append(f"{NOT_RELEASED}, nor how many were asked: the claim is about thresholds and models.")
         lines.append(f"cohorts are padded to {slots} slots; {terms.hidden.overflow} of delta is kept for more.")
+        dates = ", ".join(day.isoformat() for day in terms.releases)
+        lines.append(
+            f"phases are released on {dates}." if dates else "no release dates (--releases): time is not covered."
+        )
         return lines
     if terms.kind == "shards":
         lines.append("selection releases the asked set only; every record meets one query.")

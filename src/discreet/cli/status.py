@@ -34,7 +34,8 @@ def status_command(
     if log is not None:
         form["log"] = log
         lines.append("log       " + ", ".join(f"{count} {name}" for name, count in log.items() if count is not None))
-    show(form, "\n".join([*lines, where(campaign)]), as_json=as_json)
+    lines.append(where(campaign) if audience == "owner" or found.releases is None else found.releases.next)
+    show(form, "\n".join(lines), as_json=as_json)
 
 
 def _log(campaign: Campaign) -> dict[str, int | None] | None:
@@ -58,6 +59,9 @@ def _lines(found: Status) -> list[str]:
     ]
     from discreet.campaign.status import replanned_words
 
+    if found.releases is not None:
+        dates = ", ".join(f"phase {phase} on {day.isoformat()}" for phase, day in enumerate(found.releases.dates))
+        lines.append(f"releases  {dates or 'no dates are planned'}; {found.releases.time}")
     lines += [replanned_words(one) for one in found.replanned]
     if found.imported is not None:
         lines.append(f"imported  labels of phase 0; their records were chosen {found.imported}, as declared")

@@ -33,7 +33,7 @@ def train_command(
     form = {
         "format": FORMAT,
         "simulation": campaign.simulation,
-        "audience": "world",
+        "audience": "world" if campaign.releases() is None else "owner",
         "phase": phase,
         "evaluation": found,
     }

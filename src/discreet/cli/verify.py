@@ -107,6 +107,7 @@ def _form(verdict: Verdict) -> dict[str, Any]:
         "claim": verdict.claim,
         "budget": verdict.budget.to_json() if verdict.budget else None,
         "not_released": verdict.not_released or None,
+        "time": verdict.time or None,
         "weights": verdict.weights or None,
         "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in verdict.checks],
     }
@@ -126,6 +127,8 @@ def _show(name: str, verdict: Verdict) -> None:
         lines.append(f"{name} does not hold. Do not rely on it.")
     if verdict.ok and verdict.not_released:
         lines.append(f"It holds for models and thresholds: {verdict.not_released}, and must not be.")
+    if verdict.ok and verdict.time:
+        lines.append(f"{verdict.time[0].upper()}{verdict.time[1:]}.")
     if verdict.simulation:
         lines.append("SIMULATION: its noise was seeded; it proves nothing about people.")
     print("\n".join(lines))  # noqa: T201

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from discreet.config.data_tables import MOST_SEED
 from discreet.config.keys import key
 from discreet.config.table_reading import record
-from discreet.config.values import choice, either, exact, listed, number, options, place, text, truth, whole
+from discreet.config.values import choice, day, either, exact, listed, number, options, place, text, truth, whole
 from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.plan import Accountant, Schedule
 from discreet.privacy.selection_terms import SelectionKind
@@ -67,7 +67,7 @@ class PlanConfig:
     """What `discreet.planning.PlanRequest` asks for, but for the budget and the size of the pool. All public.
 
     In a file ``queries`` may be one number, with ``phases`` of them; here it is always a tuple. Sizes count units:
-    records, or persons where those are protected.
+    records, or persons where those are protected. ``releases``: of a hidden selection, when each phase becomes public.
     """
 
     initial: int = key(whole(0), add="initial = 1000, the records of phase 0")
@@ -87,6 +87,9 @@ class PlanConfig:
     high_share: float | None = key(number(0, 1, open_ends=True, such_as="0.5"), None)
     reads_training_data: bool = key(truth, False)
     whole_batches: bool = key(truth, False)
+    releases: tuple[str, ...] | None = key(
+        listed(day, least=1, most=MOST_QUERIES + 1, such_as="['2027-01-15', '2027-02-15']"), None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,18 @@ def _rates(plan: PlanConfig) -> Problems:
         yield _at("individual_rates", f"{plan.schedule} has one rate for all", f"Use {' or '.join(_AMPLIFIED)}")
 
 
+def _releases(plan: PlanConfig) -> Problems:
+    if plan.releases is None:
+        return
+    phases = len(plan.queries) + 1
+    if plan.selection != "hidden":
+        yield _at("releases", f"{plan.selection} selection is public when it is made", "Remove it")
+    elif len(plan.releases) != phases:
+        yield _at("releases", f"it has {len(plan.releases)} dates for {phases} phases", "Give one a phase")
+    elif list(plan.releases) != sorted(set(plan.releases)):
+        yield _at("releases", "a date is not later than the one before it", "Give them in order")
+
+
 def _prices(plan: PlanConfig) -> Problems:
     count = len(plan.queries)
     if plan.missed is not None and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
@@ -100,6 +112,7 @@ def _paid_for(plan: PlanConfig, selector: SelectorConfig, recipe: RecipeConfig) 
 PLAN_RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (
     (("plan",), _sizes),
     (("plan",), _rates),
+    (("plan",), _releases),
     (("plan",), _prices),
     (("plan", "pool", "budget"), _within_the_pool),
     (("plan", "budget", "initial?"), _within_the_budget),

@@ -19,7 +19,14 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "near-private": ("uncertain", "components", "support_epsilon", "components_noise", "norm"),
 }
 """Of selectors among public records."""
-_PLANNED = {"selection_epsilon": 0, "missed": None, "individual_rates": False, "high_share": None, "shards": "even"}
+_PLANNED = {
+    "selection_epsilon": 0,
+    "missed": None,
+    "individual_rates": False,
+    "high_share": None,
+    "shards": "even",
+    "releases": None,
+}
 Problems = Iterator[Problem]
 
 

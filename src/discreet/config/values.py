@@ -14,6 +14,7 @@ from typing import Any
 
 from discreet.errors import BadInput
 from discreet.privacy.exact import exact_decimal
+from discreet.privacy.release_dates import release_date
 
 Check = Callable[[Any], Any]
 MOST_TEXT, MOST_LIST, MOST_DEPTH = 1000, 100_000, 8
@@ -106,6 +107,14 @@ def choice(*names: str) -> Check:
         return value
 
     return check
+
+
+def day(value: Any) -> str:
+    """A day of the calendar, as text or as TOML writes a date; as text."""
+    try:
+        return release_date(value).isoformat()
+    except BadInput:
+        raise Wrong(f"{shown(value)} is not a day of the calendar", "Write it like '2027-01-15'") from None
 
 
 def truth(value: Any) -> bool:

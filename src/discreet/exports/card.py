@@ -97,7 +97,11 @@ def _privacy(form: dict[str, Any], certificate: dict[str, Any]) -> str:
         *(f"- {line}" for line in _RESTS_ON.get(form.get("recipe", ""), ASSUMPTIONS)),
     ]
     if "not_released" in certificate:
-        lines += ["", f"It holds for models and thresholds: {certificate['not_released']['what']}, and must not be."]
+        kept = certificate["not_released"]
+        lines += [
+            "",
+            f"It holds for models and thresholds: {kept['what']}, and must not be. About time: {kept['time']}.",
+        ]
     return "\n".join(lines)
 
 

@@ -85,7 +85,7 @@ def export_model(
     number = _phase(campaign, phase)
     _check_place(place, force=force)
     content = campaign.store.file(STORED, number).read_bytes()
-    certificate = _signed(bound(campaign.certificate(), content), sign)
+    certificate = _signed(bound(campaign.certificate(through=number), content), sign)
     form = _described(campaign, number, claim_of(certificate))
     weights = form.get("weights", WEIGHTS)
     with _whole(place) as scratch:
@@ -149,7 +149,14 @@ def _phase(campaign: Campaign, phase: int | None) -> int:
         raise NotNow("exporting a model", "none is trained yet", "Train first")
     if phase is not None and phase not in trained:
         raise NotNow(f"exporting the model of phase {phase}", f"phases 0 to {max(trained)} are trained", "Choose one")
-    return max(trained) if phase is None else phase
+    wanted, releases = max(trained) if phase is None else phase, campaign.releases()
+    if releases is not None and releases.dates and wanted >= releases.released:
+        raise NotNow(
+            f"exporting the model of phase {wanted}",
+            f"its planned release date is {releases.dates[wanted].isoformat()}",
+            "Wait for that date, or export a phase that is released (--phase)",
+        )
+    return wanted
 
 
 def _check_place(place: Path, *, force: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
 from typing import Any, get_args
 
@@ -52,6 +53,7 @@ class PlanRequest:
     mechanism: Mechanism = "laplace"
     subsample: float | None = None
     selection_delta: Number | None = None
+    releases: tuple[str | date, ...] = ()
     terms: SelectionTerms = field(init=False)
 
     def __post_init__(self) -> None:
@@ -112,6 +114,7 @@ class PlanRequest:
             subsample=self.subsample,
             selection_delta=self.selection_delta,
             accountant=self.accountant,
+            releases=self.releases,
         )
 
     def naive_rate(self, phase: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import date
 from decimal import ROUND_UP, Decimal
 
 from discreet.errors import BadInput
@@ -37,6 +38,7 @@ def selection_terms(
     subsample: float | None = None,
     selection_delta: Number | None = None,
     accountant: Accountant = "pld",
+    releases: Sequence[str | date] = (),
 ) -> SelectionTerms:
     """Committed terms for ``len(queries)`` queries.
 
@@ -45,13 +47,20 @@ def selection_terms(
     lose. With a pool size they are shared out by what each query needs; with individual rates too, where records
     asked from below do pay for misses, they are what each query needs and a fifth more.
 
-    A hidden selection has no caps; its cohorts get slots, for which it keeps a part of ``delta``.
+    A hidden selection has no caps; its cohorts get slots, for which it keeps a part of ``delta``. ``releases``: the
+    planned release date of each of its phases; without them its claim does not cover time.
 
     ``mechanism``: of *paper* and *apart*, what a query is. Gaussian ones are *apart*, with ``selection_delta`` (half of
     delta, if it is left out) for all of them together; ``accountant`` finds their noise.
     """
     asked, tau = exact_decimal(epsilon, "selection epsilon"), exact_decimal(threshold_epsilon, "threshold epsilon")
     count = len(queries)
+    if releases and kind != "hidden":
+        raise BadInput(
+            f"release dates with {kind} selection",
+            "its asked sets are public, and so is when they were asked",
+            "Leave them out, or choose hidden",
+        )
     if individual_rates and (kind in ("paper", "hidden", "apart") or asked == 0):
         raise BadInput(
             "individual rates",
@@ -75,7 +84,9 @@ def selection_terms(
     if mechanism != "laplace" or subsample is not None or selection_delta is not None:
         raise BadInput(f"{mechanism} priced as {kind}", "a mechanism is for 'paper' and 'apart'", "Choose one of them")
     if kind == "hidden":
-        return _hidden(queries, asked, tau, missed, shards, delta, bins, reads_training_data=reads_training_data)
+        return _hidden(
+            queries, asked, tau, missed, shards, delta, bins, releases, reads_training_data=reads_training_data
+        )
     if high_share is not None and not individual_rates:
         raise BadInput("a high share without individual rates", "it would change nothing", "Add --individual-rates")
     pools = [None if pool_size is None else pool_size - initial - sum(queries[:i]) for i in range(count)]
@@ -113,12 +124,15 @@ def _hidden(
     shards: str | tuple[Number, ...],
     delta: Decimal,
     bins: int,
+    releases: Sequence[str | date],
     *,
     reads_training_data: bool,
 ) -> SelectionTerms:
     """Only thresholds are paid for. What does not go with that is refused by the terms themselves, in their words."""
     planned = bool(queries) and tau > 0 and delta > 0
-    slots = HiddenSlots.of(queries, threshold_epsilon=tau, delta=delta, bins=bins) if planned else None
+    slots = None
+    if planned:
+        slots = HiddenSlots.of(queries, threshold_epsilon=tau, delta=delta, bins=bins, releases=releases)
     return SelectionTerms(
         kind="hidden",
         queries=len(queries),

@@ -16,12 +16,15 @@ more of them with probability at most exp(-s^2 / (2 (M + s / 3))) (Bernstein). E
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import date
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, Self
 
 from discreet.errors import BadInput, InvalidPlan
 from discreet.privacy.exact import exact_decimal, float_below, json_number
+from discreet.privacy.release_dates import release_dates
 
 BINS = 64
 """Counts of the histogram in which a hidden threshold is found, unless the plan says otherwise."""
@@ -42,11 +45,13 @@ class HiddenSlots:
     slots     of each cohort: filled by the asked, the others with nulls
     bins      counts of each histogram; the slots are enough for these
     overflow  the part of delta that is kept for more being asked than there are slots, in any query
+    releases  planned release dates, one a phase (phase 0 has no query); none: time is not covered
     """
 
     slots: tuple[int, ...]
     bins: int = BINS
     overflow: Decimal
+    releases: tuple[date, ...] = ()
 
     def __post_init__(self) -> None:
         if type(self.bins) is not int or not 2 <= self.bins <= MOST_BINS:
@@ -55,9 +60,18 @@ class HiddenSlots:
             raise BadInput("the slots of a hidden selection", "they are not whole numbers from 1", "Plan it again")
         if not 0 < self.overflow < 1:
             raise BadInput("the overflow of a hidden selection", "it is not a probability above 0", "Plan it again")
+        release_dates(self.releases, phases=len(self.slots) + 1)
 
     @classmethod
-    def of(cls, queries: tuple[int, ...], *, threshold_epsilon: Decimal, delta: Decimal, bins: int = BINS) -> Self:
+    def of(
+        cls,
+        queries: tuple[int, ...],
+        *,
+        threshold_epsilon: Decimal,
+        delta: Decimal,
+        bins: int = BINS,
+        releases: Iterable[str | date] = (),
+    ) -> Self:
         """Slots for queries of these sizes, with a part of ``delta`` for what goes beyond them."""
         if not queries or threshold_epsilon <= 0 or delta <= 0:
             raise BadInput(
@@ -65,7 +79,8 @@ class HiddenSlots:
                 "it has no queries, no threshold epsilon or no delta to keep a part of",
                 "Give queries, a threshold epsilon such as 0.05, and a delta",
             )
-        made = cls(slots=(1,) * len(queries), bins=bins, overflow=overflow_of(delta))
+        dates = release_dates(releases, phases=len(queries) + 1)
+        made = cls(slots=(1,) * len(queries), bins=bins, overflow=overflow_of(delta), releases=dates)
         return replace(made, slots=tuple(made.needed(k, threshold_epsilon) for k in queries))
 
     def are_for(self, sizes: tuple[int, ...], threshold_epsilon: Decimal) -> bool:
@@ -81,15 +96,17 @@ class HiddenSlots:
 
     def to_json(self) -> dict[str, Any]:
         """A form that reads back to an equal value."""
-        return {"slots": list(self.slots), "bins": self.bins, "overflow": json_number(self.overflow)}
+        form = {"slots": list(self.slots), "bins": self.bins, "overflow": json_number(self.overflow)}
+        return form | ({"releases": [day.isoformat() for day in self.releases]} if self.releases else {})
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """The inverse of `to_json`."""
-        if set(data) != {"slots", "bins", "overflow"} or not isinstance(data["slots"], list):
+        if set(data) - {"releases"} != {"slots", "bins", "overflow"} or not isinstance(data["slots"], list):
             raise InvalidPlan("stored hidden slots", "their keys are not the expected ones", "Restore the file")
         overflow = exact_decimal(data["overflow"], "overflow")
-        return cls(slots=tuple(data["slots"]), bins=data["bins"], overflow=overflow)
+        dates = release_dates(data.get("releases", ()), phases=len(data["slots"]) + 1)
+        return cls(slots=tuple(data["slots"]), bins=data["bins"], overflow=overflow, releases=dates)
 
 
 def overflow_of(delta: Decimal) -> Decimal:

@@ -15,6 +15,7 @@ Each private threshold adds ``threshold_epsilon`` for everyone in the pool at th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import Any, Literal, Self, get_args
 
@@ -137,6 +138,11 @@ class SelectionTerms:
     def overflow(self) -> Decimal:
         """The part of delta that is kept for more being asked than a hidden cohort has slots; 0 for the others."""
         return Decimal(0) if self.hidden is None else self.hidden.overflow
+
+    @property
+    def releases(self) -> tuple[date, ...]:
+        """Planned release dates of a hidden selection, one a phase; none for the others, or if none are planned."""
+        return () if self.hidden is None else self.hidden.releases
 
     def per_query(self) -> Decimal:
         """What one query costs the paper's way."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from discreet.campaign import Campaign
 from discreet.campaign.recipe import Recipe, Watch, unwatched
+from discreet.campaign.releases import today
 from discreet.campaign.replanning import replannings
 from discreet.campaign.secret_keys import make_keys, secret_key
 from discreet.campaign.standing import CREATED
@@ -87,6 +88,7 @@ def create(
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
     if config.recipe.name == "private-pool":
         plan = plan or plan_of(config)
+    _check_releases(config)
     recipe = new_recipe(config, records, plan)
     recipe.check(records)
     form = {
@@ -96,6 +98,12 @@ def create(
         "inputs": list(recipe.inputs),
     }
     return _opened(named.created(form), config, records, watch)
+
+
+def _check_releases(config: CampaignConfig) -> None:
+    """A date that has come already would be late before anybody is asked."""
+    if config.plan.releases and config.plan.releases[0] <= today().isoformat():
+        raise config.error("plan.releases", f"{config.plan.releases[0]} is not in the future", "Plan later dates")
 
 
 def load(config: AnyCampaign, *, pool: Pool | None = None, watch: Watch = unwatched) -> Campaign:

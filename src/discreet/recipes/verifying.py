@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from discreet.campaign.releases import Releases, public_ledger
 from discreet.campaign.replanning import replannings
 from discreet.campaign.sealed_steps import ROWS
 from discreet.campaign.secret_keys import PURPOSES, secret_key
@@ -35,6 +36,14 @@ def ledger_lines(config: AnyCampaign) -> list[bytes]:
     """Of the campaign's ledger, as they are in its store. Audience: owner."""
     with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
         return _lines(storage.load(config.name))
+
+
+def public_ledger_of(config: AnyCampaign) -> tuple[Ledger, Releases | None]:
+    """The campaign's ledger as far as it is public, and of a hidden selection what is released. Audience: public."""
+    with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
+        store = storage.load(config.name)
+        _lines(store)
+        return public_ledger(store)
 
 
 def verify_campaign(config: AnyCampaign) -> Verdict:

@@ -8,6 +8,7 @@ from typing import Any
 from discreet.privacy.budget import Budget
 from discreet.privacy.hidden_slots import NOT_RELEASED
 from discreet.privacy.plan import Plan
+from discreet.privacy.release_dates import COVERED
 from discreet.report.markup import rounded
 
 PRIVATE_LABELS = "a label depends on its own record, and on public things"
@@ -66,6 +67,7 @@ def assumptions_of(
             f"{NOT_RELEASED[0].upper()}{NOT_RELEASED[1:]}: neither who was asked, nor how many, nor when. The claim is "
             "about thresholds, noisy counts and models."
         )
+        lines.append(_time_in_words(certificate["not_released"]))
     elif plan is not None and not plan.selection.is_free:
         lines.append("A query releases whom it asks, and the noisy counts that found its threshold; no score.")
     if certificate["mode"] == "committed":
@@ -75,6 +77,15 @@ def assumptions_of(
             "The mode is adaptive: charges could depend on what was released, and the whole budget is claimed."
         )
     return tuple(lines)
+
+
+def _time_in_words(stated: Mapping[str, Any]) -> str:
+    time, dates = str(stated["time"]), stated["releases"]
+    first = f"{time[0].upper()}{time[1:]}"
+    if time == COVERED:
+        return f"{first}, fixed before any record was touched: {', '.join(dates)}."
+    why = "a phase was not trained before its planned date" if dates else "no release dates were planned"
+    return f"{first}: {why}, and how long labelling takes depends on how many were asked."
 
 
 def claim_in_words(budget: Budget, certificate: Mapping[str, Any]) -> str:

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from discreet.campaign.standing import Step
+from discreet.campaign.releases import Releases
+from discreet.campaign.standing import PublicStep
 from discreet.campaign.status import Audience
 from discreet.errors import BadInput
 from discreet.privacy.budget import Budget
@@ -20,7 +21,7 @@ from discreet.privacy.exact import json_number
 from discreet.records import NoisyHistogram
 
 FORMAT = "discreet.report/1"
-State = Literal["trained", "training", "answering", "next", "ahead"]
+State = Literal["trained", "training", "answering", "next", "ahead", "planned"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,14 +154,17 @@ class Owned:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A campaign, for ``audience``. ``about``: what was declared, in words. ``certificate``: its whole form."""
+    """A campaign, for ``audience``. ``about``: what was declared, in words. ``certificate``: its whole form.
+
+    ``releases``: of a hidden selection, which phases are public, and when the others will be.
+    """
 
     name: str
     audience: Audience
     simulation: bool
     private: bool
     phase: int
-    step: Step
+    step: PublicStep
     about: Mapping[str, str]
     classes: tuple[str, ...]
     budget: Budget
@@ -169,6 +173,7 @@ class Report:
     certificate: Mapping[str, Any]
     assumptions: tuple[str, ...]
     replanned: tuple[Mapping[str, Any], ...] = ()
+    releases: Releases | None = None
     owned: Owned | None = None
 
     def __post_init__(self) -> None:
@@ -206,6 +211,8 @@ class Report:
             "assumptions": list(self.assumptions),
             "certificate": dict(self.certificate),
         }
+        if self.releases is not None:
+            form["releases"] = self.releases.to_json()
         if self.replanned:
             form["replanned"] = [dict(one) for one in self.replanned]
         return form if self.owned is None else form | {"owner": self.owned.to_json()}

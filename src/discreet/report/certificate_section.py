@@ -59,5 +59,5 @@ def _facts(report: Report) -> list[tuple[str, Child]]:
         ),
     ]
     if "not_released" in form:
-        found.insert(1, ("not released", form["not_released"]["what"]))
+        found.insert(1, ("not released", f"{form['not_released']['what']}; {form['not_released']['time']}"))
     return found

@@ -2,7 +2,8 @@
 
 Guarantee: for the world nothing is read but the recorded steps (their public facts, not their times), the ledger, the
 plan and what was declared: no record, no question, no answer. So two campaigns that differ in those alone have the same
-report, byte for byte.
+report, byte for byte. Under hidden selection steps and ledger are those of released phases
+(`discreet.campaign.releases`), so that a report does not tell which step is taken now.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from discreet.campaign import Campaign
+from discreet.campaign.releases import SeenState, owner_state, public_ledger, public_state
 from discreet.campaign.replanning import replannings
-from discreet.campaign.sealed_steps import ledger_of
-from discreet.campaign.standing import PUBLISHED, TRAINED, Standing
+from discreet.campaign.standing import PUBLISHED, TRAINED
 from discreet.campaign.status import Audience, replanned_form
 from discreet.campaign.view import evaluations_of
 from discreet.errors import BadInput, InvalidCertificate
-from discreet.privacy.certificate import certify
 from discreet.privacy.certificate.verification import verify_certificate
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.plan import Plan
@@ -64,45 +64,51 @@ def report_of(
         raise BadInput(f"a report for {audience}", "there is no such audience", "Choose world or owner")
     if scores and audience != "owner":
         raise BadInput("exact scores", "nobody paid for them: they are the owner's", "Add --audience owner")
-    steps, recipe, now = campaign.store.transitions(), campaign.recipe, campaign.standing
-    plan = plan_of(campaign)
-    with ledger_of(campaign.store) as ledger:
-        certified = _certified(campaign, ledger, certificate)
-        paths, budget = meters_of(ledger, _claims(ledger, certified)), ledger.terms.budget
+    recipe, plan = campaign.recipe, plan_of(campaign)
+    seen = (public_state if audience == "world" else owner_state)(campaign.store, recipe.phases)
+    steps, ledger = seen.steps, seen.ledger
+    certified = _certified(campaign, certificate)
+    paths, budget = meters_of(ledger, _claims(ledger, certified)), ledger.terms.budget
     published = {one.phase: one.facts for one in steps if one.kind == PUBLISHED}
     return Report(
         name=campaign.name,
         audience=audience,
         simulation=campaign.simulation,
         private=all(facts.get("private", True) for facts in published.values()),
-        phase=now.phase,
-        step=now.step,
+        phase=seen.phase,
+        step=seen.step,
         about=_about(campaign),
         classes=recipe.classes,
         budget=budget,
         paths=paths,
-        phases=phases_of(campaign, steps),
+        phases=phases_of(campaign, seen),
         certificate=certified,
         assumptions=assumptions_of(
             budget, certified, plan, gate=isinstance(recipe, Crowd), teachers=isinstance(recipe, Teachers)
         ),
         replanned=tuple(replanned_form(one) for one in replannings(steps)),
+        releases=seen.releases,
         owned=_owned(campaign, steps, scores=scores) if audience == "owner" else None,
     )
 
 
-def _certified(campaign: Campaign, ledger: Ledger, given: Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _certified(campaign: Campaign, given: Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """A certificate is public, whoever the report is for."""
+    ledger, releases = public_ledger(campaign.store)
     if isinstance(given, Path):
-        return _shown(campaign, given)
-    return given if given is not None and given["ledger"]["head"] == ledger.head else certify(ledger)
+        return _shown(campaign, given, len(ledger))
+    if given is None or given["ledger"]["head"] != ledger.head:
+        return campaign.certificate()
+    on_time = releases is None or given["not_released"]["time"] == releases.time
+    return given if on_time else campaign.certificate()
 
 
-def _shown(campaign: Campaign, path: Path) -> Mapping[str, Any]:
+def _shown(campaign: Campaign, path: Path, entries: int) -> Mapping[str, Any]:
     """A certificate in a file, if it is one of this campaign as it stands."""
     if not path.is_file():
         raise BadInput(f"reading {path.name or path}", "there is no such file", "Check the path")
     content = path.read_bytes()
-    verdict = verify_certificate(content, lines=list(campaign.store.sink().read()))
+    verdict = verify_certificate(content, lines=list(campaign.store.sink().read())[: entries + 1])
     wrong = [check.name for check in verdict.checks if not check.ok]
     if wrong:
         fact = f"it is not a certificate of this campaign as it stands: {', '.join(wrong)}"
@@ -136,12 +142,12 @@ def plan_of(campaign: Campaign) -> Plan | None:
     return campaign.recipe.plan if isinstance(campaign.recipe, PrivatePool) else None
 
 
-def phases_of(campaign: Campaign, steps: list[Transition]) -> tuple[PhaseReport, ...]:
-    """Every phase as it was planned, and how far it is. Audience: world."""
-    plan, now, measured = plan_of(campaign), campaign.standing, evaluations_of(steps)
-    published = {one.phase: one.facts for one in steps if one.kind == PUBLISHED}
+def phases_of(campaign: Campaign, seen: SeenState) -> tuple[PhaseReport, ...]:
+    """Every phase as it was planned, and how far it is. Audience: that of ``seen``."""
+    plan, measured = plan_of(campaign), evaluations_of(seen.steps)
+    published = {one.phase: one.facts for one in seen.steps if one.kind == PUBLISHED}
     return tuple(
-        _phase(campaign, plan, number, published.get(number), measured.get(number), now)
+        _phase(campaign, plan, number, published.get(number), measured.get(number), seen)
         for number in range(campaign.recipe.phases)
     )
 
@@ -214,14 +220,14 @@ def _phase(
     number: int,
     facts: Mapping[str, Any] | None,
     measured: Mapping[str, Any] | None,
-    now: Standing,
+    seen: SeenState,
 ) -> PhaseReport:
     phase = None if plan is None else plan.phases[number]
     rates = () if phase is None else phase.last.rates
     cohorts = () if plan is None else plan.cohorts
     return PhaseReport(
         number=number,
-        state=_state(number, now),
+        state=_state(number, seen),
         labels_planned=campaign.recipe.labels_planned(number),
         size=None if phase is None else phase.size,
         steps=None if phase is None else phase.steps,
@@ -233,9 +239,11 @@ def _phase(
     )
 
 
-def _state(number: int, now: Standing) -> State:
+def _state(number: int, now: SeenState) -> State:
     if number < now.phase or now.step == "done":
         return "trained"
+    if now.step == "planned":
+        return "planned"
     words: dict[str, State] = {"ask": "next", "answer": "answering", "train": "training"}
     return words[now.step] if number == now.phase else "ahead"
 

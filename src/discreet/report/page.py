@@ -56,11 +56,19 @@ def _header(report: Report) -> Markup:
 
 def _lead(report: Report) -> str:
     whole = len(report.phases)
-    state = "All phases are trained" if report.step == "done" else f"{report.trained} of {whole} phases are trained"
+    word = _finished(report)
+    state = f"All phases are {word}" if report.step == "done" else f"{report.trained} of {whole} phases are {word}"
+    if report.releases is not None:
+        state += f"; {report.releases.next}, and {report.releases.time}"
     return (
         "Active learning on private records: people label some of them, and a model learns from those, within a proven "
         f"limit on what anybody can tell from it about any one {report.budget.unit}. {state}."
     )
+
+
+def _finished(report: Report) -> str:
+    """Of a hidden selection the public is told what was released, which is not what is trained by now."""
+    return "released" if report.releases is not None and report.audience == "world" else "trained"
 
 
 def _banners(report: Report) -> list[Markup]:
@@ -99,7 +107,7 @@ def _tiles(report: Report) -> Markup:
         (f"ε {rounded(claim['epsilon'], up=True)}", f"claimed, of a budget of {report.budget.epsilon}"),
         (f"δ {float(report.budget.delta):.2g}", "the chance that the promise fails"),
         (f"per {report.budget.unit}", f"{report.budget.relation}, {report.certificate['mode']}"),
-        (f"{report.trained} of {len(report.phases)}", "phases trained"),
+        (f"{report.trained} of {len(report.phases)}", f"phases {_finished(report)}"),
         (f"{report.labels_planned:,}", "labels planned in all phases"),
     ]
     if measured:

@@ -18,6 +18,7 @@ _STATES = {
     "answering": "waits for answers",
     "next": "next",
     "ahead": "ahead",
+    "planned": "planned",
 }
 
 
@@ -61,7 +62,7 @@ def phases_section(report: Report) -> Markup:
     rows: list[list[Child]] = [
         [
             f"{phase.number}",
-            tag("span", _STATES[phase.state], class_=f"badge {phase.state}"),
+            tag("span", _state(report, phase), class_=f"badge {phase.state}"),
             _NONE if phase.size is None else f"{phase.size:,}",
             _NONE if phase.steps is None else f"{phase.steps:,}",
             " / ".join(f"{sigma:.3f}" for sigma in phase.noise) or _NONE,
@@ -82,6 +83,17 @@ def phases_section(report: Report) -> Markup:
         tag("h3", "Declared"),
         tag("dl", *facts),
     )
+
+
+def _state(report: Report, phase: PhaseReport) -> str:
+    """In words; under hidden selection with the planned date of release, and for the public with nothing else."""
+    found = report.releases
+    if found is None:
+        return _STATES[phase.state]
+    word = _STATES[phase.state]
+    if report.audience == "world":
+        word = "released" if phase.number < found.released else "planned"
+    return f"{word}, {found.dates[phase.number].isoformat()}" if found.dates else word
 
 
 def _when(report: Report) -> str:

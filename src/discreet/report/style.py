@@ -33,7 +33,7 @@ code,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono
 .badge.owner{background:var(--owner-bg);color:var(--owner)}
 .badge.warn,.badge.training,.badge.answering,.badge.next{background:var(--warn-bg);color:var(--warn)}
 .badge.stop{background:var(--stop-bg);color:var(--stop)}
-.badge.ahead{background:var(--track);color:var(--soft)}
+.badge.ahead,.badge.planned{background:var(--track);color:var(--soft)}
 .banner{border-left:4px solid;border-radius:4px;padding:.6rem 1rem;margin:.6rem 0;max-width:none}
 .banner.owner{background:var(--owner-bg);border-color:var(--owner)}
 .banner.warn{background:var(--warn-bg);border-color:var(--warn)}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.campaign import Campaign
+from discreet.campaign.releases import owner_state
 from discreet.campaign.sealed_steps import ledger_of, step_begun
 from discreet.campaign.standing import Standing
 from discreet.campaign.status import Status
@@ -95,14 +96,14 @@ def board_of(campaign: Campaign, *, changed: Sequence[str] = ()) -> Board:
     with ledger_of(store) as ledger:
         claims, budget = _claims_of(campaign, ledger.id, ledger.terms, len(ledger.amendments)), ledger.terms.budget
         meters = meters_of(ledger, claims)
-    steps, answers = store.transitions(), store.answers()
+    answers = store.answers()
     people = [one for one in answers if one.annotator != IMPORTED]
     return Board(
         status=campaign.status("owner"),
         unit=budget.unit,
         begun=step_begun(store, now),
         meters=meters,
-        phases=phases_of(campaign, steps),
+        phases=phases_of(campaign, owner_state(store, campaign.recipe.phases)),
         forecast=forecast_of(campaign, claims),
         open_now=open_in(campaign, now),
         planned_now=campaign.recipe.labels_planned(now.phase),

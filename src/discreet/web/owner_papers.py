@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import threading
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from discreet.campaign import Campaign
+from discreet.campaign.releases import public_ledger, today
 from discreet.campaign.sealed_steps import ledger_of
 from discreet.config import AnyCampaign
-from discreet.privacy.certificate import Verdict, certify
+from discreet.privacy.certificate import Verdict
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate
 from discreet.report.assumptions import claim_in_words
@@ -33,7 +33,7 @@ router = APIRouter(prefix="/owner", include_in_schema=False)
 Owner = Annotated[Visitor, Depends(owner)]
 Audience = Literal["world", "owner"]
 LINKS = {"stylesheet": "/owner/report.css", "icon": "/static/icon.svg"}
-_certificates: dict[str, tuple[tuple[str, str], dict[str, Any]]] = {}
+_certificates: dict[str, tuple[tuple[str, str, str], dict[str, Any]]] = {}
 _certifying = threading.Lock()
 
 
@@ -120,12 +120,13 @@ def exposures(kind: Literal["csv", "json"], request: Request, found: Owner) -> R
 
 
 def certificate_of(campaign: Campaign) -> dict[str, Any]:
-    """The certificate of the ledger as it stands; computed once for a state of it."""
-    with _certifying, ledger_of(campaign.store) as ledger:
-        key = (ledger.head, datetime.now(UTC).strftime("%Y-%m-%d"))
+    """The certificate of the ledger as far as it is public; computed once for a state of it and a day."""
+    with _certifying:
+        ledger, releases = public_ledger(campaign.store)
+        key = (ledger.head, "" if releases is None else releases.time, today().isoformat())
         known = _certificates.get(ledger.id)
         if known is None or known[0] != key:
-            known = _certificates[ledger.id] = (key, certify(ledger))
+            known = _certificates[ledger.id] = (key, campaign.certificate())
         return known[1]
 
 

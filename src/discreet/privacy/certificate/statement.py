@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +36,7 @@ from discreet.privacy.ledger.entries import canonical
 from discreet.privacy.ledger.opening import FORMAT as LEDGER_FORMAT
 from discreet.privacy.ledger.paths import Line, Reading
 from discreet.privacy.ledger.paths import Path as LedgerPath
+from discreet.privacy.release_dates import COVERED, NOT_COVERED, release_dates
 from discreet.privacy.trajectories import Trajectory
 
 FORMAT = "discreet.certificate/1"
@@ -44,8 +45,13 @@ MOST_BYTES = 1 << 28
 Form = dict[str, Any]
 
 
-def certify(ledger: Ledger) -> Form:
-    """The certificate of ``ledger`` as it stands, unsigned."""
+def certify(ledger: Ledger, *, on_time: bool = False) -> Form:
+    """The certificate of ``ledger`` as it stands, unsigned.
+
+    ``on_time``: of a hidden selection, whether all that ``ledger`` holds was released on its planned dates, and nothing
+    is late. Otherwise the certificate says that time is not covered. It then carries planned days only: that of the
+    last release, or that on which the ledger was opened.
+    """
     terms = ledger.terms
     ledger.opening.terms.check_claim()
     paths = committed_paths(terms.trajectories(), terms.accounted) if terms.lines else filtered_paths(ledger)
@@ -53,7 +59,7 @@ def certify(ledger: Ledger) -> Form:
         "format": FORMAT,
         "simulation": ledger.simulation,
         "audience": "world",
-        "issued": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "issued": _issued(ledger, on_time=on_time),
         "versions": {"discreet": __version__} | {name: version(name) for name in ("dp-accounting", "numpy", "scipy")},
         "ledger": {"format": LEDGER_FORMAT, "id": ledger.id, "entries": len(ledger), "head": ledger.head},
         "mode": terms.mode,
@@ -65,10 +71,22 @@ def certify(ledger: Ledger) -> Form:
         "trajectories": [path.to_json() for path in paths],
     }
     if terms.overflow:
-        form["not_released"] = not_released(terms.overflow)
+        form["not_released"] = not_released(terms.overflow, terms.releases, covered=_covers_time(ledger, on_time))
     if terms.continued is not None:
         form["replanned"] = replanned(ledger)
     return form | {"digest": digest_of(form), "signature": None}
+
+
+def _covers_time(ledger: Ledger, on_time: bool) -> bool:
+    return on_time and bool(ledger.terms.releases) and not any(entry.at for entry in ledger.entries)
+
+
+def _issued(ledger: Ledger, *, on_time: bool) -> str:
+    if not ledger.terms.overflow:
+        return datetime.now(UTC).strftime("%Y-%m-%d")
+    if _covers_time(ledger, on_time) and ledger.entries:
+        return ledger.terms.releases[ledger.entries[-1].why.phase].isoformat()
+    return ledger.opening.at[:10]
 
 
 def bound(form: Form, weights: bytes) -> Form:
@@ -117,21 +135,39 @@ def kept_in(form: Form) -> Decimal:
     return exact_decimal(steps[-1]["kept"], "kept")
 
 
-def not_released(overflow: Decimal) -> Form:
+def not_released(overflow: Decimal, releases: tuple[date, ...], *, covered: bool) -> Form:
     """What a certificate of a hidden selection says: another promise than that of one whose asked sets are public."""
-    return {"what": NOT_RELEASED, "overflow": json_number(overflow)}
+    return {
+        "what": NOT_RELEASED,
+        "overflow": json_number(overflow),
+        "releases": [day.isoformat() for day in releases],
+        "time": COVERED if covered else NOT_COVERED,
+    }
 
 
 def overflow_in(form: Form) -> Decimal:
     """The delta that was kept for slots; 0 where asked sets are public."""
     if "not_released" not in form:
         return Decimal(0)
-    kept = exact_decimal(form["not_released"]["overflow"], "overflow")
-    if form["not_released"] != not_released(kept) or kept <= 0 or form["mode"] != "committed":
+    stated = form["not_released"]
+    kept, dates = exact_decimal(stated["overflow"], "overflow"), releases_in(form)
+    again = not_released(kept, dates, covered=stated["time"] == COVERED and bool(dates))
+    if stated != again or kept <= 0 or form["mode"] != "committed":
         raise InvalidCertificate(
             "reading a certificate", "what it does not release is not in the one form we write", ""
         )
     return kept
+
+
+def releases_in(form: Form) -> tuple[date, ...]:
+    """The planned release dates that a certificate names."""
+    dates = form["not_released"]["releases"] if "not_released" in form else []
+    return release_dates(dates, phases=len(dates))
+
+
+def covers_time(form: Form) -> bool:
+    """Whether a hidden selection claims that its phases are released on planned dates."""
+    return bool("not_released" in form and form["not_released"]["time"] == COVERED)
 
 
 def committed_paths(paths: tuple[Trajectory, ...], budget: Budget) -> tuple[Trajectory, ...]:

@@ -77,6 +77,7 @@ class Check:
 class Verdict:
     """All checks, and the form that was read where there is one.
 
+    ``not_released`` and ``time``: what a hidden selection keeps, and whether its claim covers time.
     ``weights``: the hash of the model that a certificate is of; empty where it is of a ledger alone.
     """
 
@@ -88,6 +89,7 @@ class Verdict:
     mode: str = ""
     signed: bool = False
     not_released: str = ""
+    time: str = ""
     weights: str = ""
 
     @property
@@ -200,6 +202,7 @@ def verify_certificate(data: bytes, *, lines: list[bytes] | None = None, public_
         mode=form["mode"] if whole else "",
         signed=whole and form["signature"] is not None,
         not_released=NOT_RELEASED if whole and NOT_RELEASED_KEY in form else "",
+        time=form[NOT_RELEASED_KEY]["time"] if whole and NOT_RELEASED_KEY in form else "",
         weights=form.get(WEIGHTS_KEY, "") if whole else "",
     )
 
@@ -372,6 +375,8 @@ def _terms_agree(form: Form, ledger: Ledger) -> Check:
         and terms.plan == form["plan"]
         and list(terms.orders) == form["orders"]
         and terms.overflow == statement.overflow_in(form)
+        and terms.releases == statement.releases_in(form)
+        and (not statement.covers_time(form) or not any(entry.at for entry in ledger.entries))
         and form.get(REPLANNED_KEY) == (statement.replanned(ledger) if terms.continued else None)
     )
     return Check(name="terms", ok=ok, detail="its trajectories are the ledger's" if ok else "they are not the ledger's")

@@ -1,8 +1,8 @@
 """Entries of a ledger, and the bytes they are stored as.
 
 An entry says who was touched (a cohort, a shard, the pool), by what (an event and how often), why (phase and purpose)
-and when. One entry is one atomic charge, perhaps to several groups at once: a DP-SGD step touches every cohort at a
-rate of its own.
+and when. Under hidden selection it does not say when: times tell how many were asked. One entry is one atomic charge,
+perhaps to several groups at once: a DP-SGD step touches every cohort at a rate of its own.
 
 Guarantee: an entry has exactly one stored line. The line is canonical JSON (sorted keys, no spaces, ASCII) that holds
 the hash of the line before it and its own, so a reader that re-writes what it read finds every changed byte that was
@@ -98,6 +98,7 @@ class Charge:
 class Entry:
     """One atomic charge as it stands in the ledger. ``key`` is the fingerprint of a sealed key, or empty.
 
+    ``at``: when it was made; empty under hidden selection, where the owner finds times in the steps of the campaign.
     ``terms``: of a re-planning, which charges nothing; from it on these are the ledger's terms
     (`discreet.privacy.ledger.amendments`). ``released``: names and hashes of released files; such an entry charges
     nothing, either (`discreet.privacy.ledger.releases`).
@@ -191,7 +192,7 @@ def read_entry(line: bytes) -> Entry:
     try:
         entry = Entry(
             sequence=checked_count(form["sequence"], "the number", least=1, most=MOST_COUNT),
-            at=checked_time(form["at"]),
+            at="" if form["at"] == "" else checked_time(form["at"]),
             why=Why(phase=form["phase"], purpose=form["purpose"]),
             charges=tuple(Charge.from_json(charge) for charge in charges),
             key=checked_name(key, "the key") if key else "",

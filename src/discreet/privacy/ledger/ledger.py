@@ -26,7 +26,7 @@ from discreet.privacy.ledger.paths import Line
 from discreet.privacy.ledger.receipts import Receipt, Source, issue
 from discreet.privacy.ledger.releases import write_release
 from discreet.privacy.ledger.requests import Price, Request, Total, request
-from discreet.privacy.ledger.sinks import Sink
+from discreet.privacy.ledger.sinks import MemorySink, Sink
 from discreet.privacy.ledger.standing import Rule, Standing
 from discreet.privacy.ledger.terms import Terms
 
@@ -151,6 +151,12 @@ class Ledger:
         """The number of entries."""
         return len(self._entries)
 
+    def before(self, phase: int) -> Ledger:
+        """A closed copy that ends before the first entry of ``phase`` or a later one."""
+        count = next((number for number, entry in enumerate(self._entries) if entry.why.phase >= phase), len(self))
+        with Ledger(MemorySink(), self._opening, self._entries[:count], source=None) as earlier:
+            return earlier
+
     # -- what it does
 
     def charge(
@@ -185,7 +191,7 @@ class Ledger:
             for one in requests:
                 line, entry = write_entry(
                     sequence=len(self._entries) + len(entries) + 1,
-                    at=_now(),
+                    at="" if self._terms.overflow else _now(),
                     why=one.why,
                     charges=one.charges,
                     key=drawn_from.fingerprint if drawn_from else "",

@@ -96,6 +96,8 @@ def read_ledger(lines: Sequence[bytes]) -> tuple[Opening, list[Entry]]:
         entry = read_amendment(line) or read_release(line) or read_entry(line)
         if entry.sequence != number or entry.previous != previous:
             raise InvalidLedger("reading a ledger", f"line {number + 1} does not follow the line before it", BROKEN)
+        if not (entry.at or opening.terms.overflow):
+            raise InvalidLedger("reading a ledger", f"line {number + 1} does not say when it was written", BROKEN)
         entries.append(entry)
         previous = entry.hash
     return opening, entries

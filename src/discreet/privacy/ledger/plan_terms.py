@@ -35,6 +35,7 @@ def terms_of(plan: Plan, *, held_out: Event | None = None) -> Terms:
         accountant=plan.accountant,
         plan=plan_digest(plan),
         overflow=plan.selection.overflow,
+        releases=plan.selection.releases,
         apart=plan.selection.block(),
     )
 

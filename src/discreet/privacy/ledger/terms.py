@@ -15,6 +15,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -29,10 +30,11 @@ from discreet.privacy.ledger.continued import Continued
 from discreet.privacy.ledger.entries import BROKEN, Charge, Why, canonical
 from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, Reading, trajectory_of
 from discreet.privacy.plan import Accountant, Plan
+from discreet.privacy.release_dates import release_date, release_dates
 from discreet.privacy.trajectories import Trajectory
 
 Mode = Literal["committed", "adaptive"]
-OVERFLOW, APART, CONTINUED, STREAMED = "overflow", "apart", "continued", "streamed"
+OVERFLOW, RELEASES, APART, CONTINUED, STREAMED = "overflow", "releases", "apart", "continued", "streamed"
 KEYS = {"mode", "budget", "accountant", "paths", "lines", "orders", "plan"}
 
 
@@ -42,6 +44,7 @@ class Terms:
 
     ``overflow``: the part of delta that a hidden selection keeps for its slots; above 0, asked sets are not released
     (docs/proofs/hidden-selection.md), and the promise is about what is.
+    ``releases``: of a hidden selection, the planned release date of each phase; none: time is not covered.
     ``apart``: the block that all committed lines before a branch make which are not pure (docs/proofs/apart.md).
     ``continued``: of terms that follow committed ones in the same ledger (docs/proofs/replanning.md).
     ``streamed``: phases in which records pass one by one, each asked or missed before it teaches: there one entry
@@ -56,6 +59,7 @@ class Terms:
     orders: tuple[float, ...] = ()
     plan: str = ""
     overflow: Decimal = Decimal(0)
+    releases: tuple[date, ...] = ()
     apart: Block | None = None
     continued: Continued | None = None
     streamed: tuple[int, ...] = ()
@@ -68,6 +72,9 @@ class Terms:
             raise BadInput("the paths of a ledger", "there are none, or two share a name", "Name each path")
         if not 0 <= self.overflow <= self.budget.delta / 2 or (self.overflow and self.mode != "committed"):
             raise BadInput("the overflow of a ledger", "it is no part of a committed delta", "Make the terms of a plan")
+        if self.releases and not self.overflow:
+            raise BadInput("the release dates of a ledger", "they are for a hidden selection", "Leave them out")
+        release_dates(self.releases, phases=self.phases)
         if self.streamed and (self.mode != "committed" or not {line.phase for line in self.lines} >= {*self.streamed}):
             raise BadInput("the streamed phases of a ledger", "nothing is committed there", "Use stream_terms")
         if self.mode == "committed" and self.continued is None:
@@ -123,6 +130,11 @@ class Terms:
         return self.budget.keeping(self.overflow if self.continued is None else self.continued.kept)
 
     @property
+    def phases(self) -> int:
+        """The number of committed phases; 0 where charges are not committed."""
+        return max((line.phase + 1 for line in self.lines), default=0)
+
+    @property
     def groups(self) -> set[str]:
         """The groups some path stays in."""
         named = {stay.who for path in self.paths for stay in path.stays}
@@ -162,6 +174,8 @@ class Terms:
         }
         if self.overflow:
             form[OVERFLOW] = json_number(self.overflow)
+        if self.releases:
+            form[RELEASES] = [day.isoformat() for day in self.releases]
         if self.continued is not None:
             form[CONTINUED] = self.continued.to_json()
         if self.streamed:
@@ -224,7 +238,7 @@ def _outcome(path: Path, who: str, phase: int) -> str:
 
 def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
     if (
-        set(form) - {OVERFLOW, APART, CONTINUED, STREAMED} != KEYS
+        set(form) - {OVERFLOW, RELEASES, APART, CONTINUED, STREAMED} != KEYS
         or form["accountant"] not in ("pld", "rdp")
         or not isinstance(form["plan"], str)
     ):
@@ -248,6 +262,7 @@ def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
         orders=tuple(form["orders"]),
         plan=form["plan"],
         overflow=exact_decimal(form.get(OVERFLOW, 0), OVERFLOW),
+        releases=tuple(release_date(day) for day in form.get(RELEASES, ())),
         apart=apart,
         continued=Continued.from_json(form[CONTINUED]) if CONTINUED in form else None,
         streamed=tuple(form.get(STREAMED, ())),
@@ -271,6 +286,7 @@ def committed(
     accountant: Accountant = "pld",
     plan: str = "",
     overflow: Decimal = Decimal(0),
+    releases: Sequence[date] = (),
     apart: Block | None = None,
     streamed: Sequence[int] = (),
 ) -> Terms:
@@ -283,6 +299,7 @@ def committed(
         lines=tuple(lines),
         plan=plan,
         overflow=overflow,
+        releases=tuple(releases),
         apart=apart,
         streamed=tuple(streamed),
     )
