@@ -7,12 +7,13 @@ answered does not enter what somebody is told of their own progress.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from discreet.campaign.refusals import RefusingCampaign
 from discreet.campaign.told import IMPORTED
 from discreet.errors import PoolChanged
-from discreet.records import Question
+from discreet.records import Question, Shown
 
 HOLD = timedelta(hours=24)
 """How long somebody who was shown a question keeps a place among those who answer it."""
@@ -25,6 +26,9 @@ class AnnotatedCampaign(RefusingCampaign):
 
     def left_for(self, annotator: str) -> tuple[int, int]:
         """How many questions somebody answered, and how many they can be shown yet, at most. Audience: annotator."""
+        if self.hides_asked:
+            left = 0 if self.done else len(self._share_of(annotator, self.open()))
+            return len(self.store.answers_of(annotator)), left
         answered, left = self.store.left(
             annotator, places=self._per_question, enough=IMPORTED, most=self._per_annotator
         )
@@ -43,18 +47,44 @@ class AnnotatedCampaign(RefusingCampaign):
         """Refuse a question whose record is not what it was when it was enrolled (`PoolChanged`)."""
         self._check_records([question.record])
 
-    def _handed_out(self, annotator: str) -> Question | None:
-        """The next question of one person whose record is as it was; it is stored as shown."""
-        passed: list[Question] = []
-        while True:
-            found = self.store.next_question(
+    def _share_of(self, annotator: str, open_now: Sequence[Question]) -> list[Question]:
+        """Where selection is hidden: the open questions that somebody is to answer and has not, in their order.
+
+        Nobody else is ever handed them, however long they wait. None for who is not declared, where others are, and for
+        one more than answer a question, where nobody is.
+        """
+        assignment = self.assignment()
+        assert assignment is not None
+        now = self.standing.phase
+        if annotator not in assignment.now.names and (
+            assignment.now.names or self._too_many(assignment, now, {annotator})
+        ):
+            return []
+        said = {one.question_id for one in self.store.answers_of(annotator)}
+        mine = [one for one in open_now if one.phase == now and one.id not in said]
+        return [one for one in mine if assignment.counts(one, annotator)]
+
+    def _next_of(self, annotator: str, besides: Collection[str]) -> Question | None:
+        """The question that somebody is handed out next; it is stored as shown."""
+        if not self.hides_asked:
+            return self.store.next_question(
                 annotator,
                 places=self._per_question,
                 most=self._per_annotator,
                 hold=HOLD,
                 enough=IMPORTED,
-                besides=[one.id for one in passed],
+                besides=besides,
             )
+        found = next((one for one in self._share_of(annotator, self.open()) if one.id not in besides), None)
+        if found is not None:
+            self.store.show([Shown(question_id=found.id, audience=annotator)])
+        return found
+
+    def _handed_out(self, annotator: str) -> Question | None:
+        """The next question of one person whose record is as it was; it is stored as shown."""
+        passed: list[Question] = []
+        while True:
+            found = self._next_of(annotator, [one.id for one in passed])
             if found is None:
                 for one in passed:  # there are questions for them, and this is why they see none
                     self.check_record(one)

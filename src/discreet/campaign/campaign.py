@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from discreet.campaign.annotators import HOLD, AnnotatedCampaign
+from discreet.campaign.assignment import Assignment
 from discreet.campaign.journal import Asked, Trained, TrainingBegun
 from discreet.campaign.question_names import named_questions, question_of
 from discreet.campaign.recipe import Answering, Desk
@@ -88,11 +89,20 @@ class Campaign(AnnotatedCampaign):
         annotator   only what this person may see and has not answered: as many people as answer a question get it
         to          of questions for people who are not known here: what they are handed out as, such as a file's name
 
-        Who is shown what is on the disk before this returns (`exposures`).
+        Who is shown what is on the disk before this returns (`exposures`). Where selection is hidden, an annotator gets
+        their own share (`discreet.campaign.assignment`), and without one the list is whole: no ``n``.
         """
         _check_many(n)
         if annotator is not None:
+            self._check_annotator(annotator)
             return self._assigned(annotator, self.due(None), n)
+        self.check_lists()
+        if n is not None and self.hides_asked:
+            raise BadInput(
+                f"asking for {n} questions",
+                "selection is hidden, and which records are the first of a list depends on all others in it",
+                "Leave n out, or name the annotator",
+            )
         found = self.due(n)
         self.show([Shown(question_id=one.id, audience=to, kind=HANDED_OUT) for one in found])
         return found
@@ -138,6 +148,10 @@ class Campaign(AnnotatedCampaign):
         return self._handed_out(annotator)
 
     def _assigned(self, annotator: str, open_now: Sequence[Question], n: int | None) -> list[Question]:
+        if self.hides_asked:
+            found = self._share_of(annotator, open_now)[:n]
+            self.show([Shown(question_id=one.id, audience=annotator) for one in found])
+            return found
         questions = {one.id: one for one in open_now}
         mine = self.store.assign(
             annotator, list(questions), places=self._per_question, n=n, most=self._per_annotator, hold=HOLD
@@ -162,6 +176,7 @@ class Campaign(AnnotatedCampaign):
             given, questions=questions, classes=self.recipe.classes, multilabel=self.recipe.multilabel
         )
         valid = list(checked.valid)
+        self._check_voices(valid, questions)
         named = {(one.question_id, one.annotator) for one in valid if one.annotator not in ("", IMPORTED, HOUSE)}
         if len(named) <= _FEW:  # mostly stored when it was handed out: one transaction less on a page
             named = {one for one in named if not self.store.was_shown(*one)}
@@ -190,11 +205,14 @@ class Campaign(AnnotatedCampaign):
         """Train the phase whose questions are answered; after a crash, go on where it was.
 
         ``partial``: although some are open. A record without a label keeps its place and teaches nothing; the plan
-        stays as it is, and what it promises too.
+        stays as it is, and its guarantee too. Refused where selection is hidden: there a missing label may be another
+        record's doing, which nothing pays for.
         """
+        if partial:
+            self.check_partial()
         with self.store.exclusive(_WORK):
             self._check_plan()
-            now = self.standing
+            now, assignment = self.standing, None
             if now.step in ("ask", "done"):
                 raise NotNow(
                     f"training phase {now.phase}",
@@ -205,11 +223,12 @@ class Campaign(AnnotatedCampaign):
                 self._erase_marked()
                 self._tell_known(now)
                 self._finish_answering(now)
-                self._check_answered(now.phase, partial=partial)
+                assignment = self.assignment()
+                self._check_answered(now.phase, partial=partial, assignment=assignment)
             self._follow()
             self._check_records(question.record for question in self.store.questions())
             if now.step == "answer":
-                self._fix_labels(now.phase)
+                self._fix_labels(now.phase, assignment)
             self._train(now.phase)
             with suppress(StoreUnavailable):  # the model is there; the next process that opens the campaign goes on
                 self._erase_marked()
@@ -311,14 +330,14 @@ class Campaign(AnnotatedCampaign):
         if left:
             self.tell([Answer(question_id=one.id, value=known[one.record], annotator=IMPORTED) for one in left])
 
-    def _fix_labels(self, phase: int) -> None:
+    def _fix_labels(self, phase: int, assignment: Assignment | None) -> None:
         """From here on the phase is trained on these labels: equal noise on other ones would show their difference."""
-        found, gone = self._labelled(), {one.id for one in self.store.withdrawn()}
+        found, gone = self._labelled(assignment), {one.id for one in self.store.withdrawn()}
         values = {name: value for name, value in found.values.items() if name not in gone}
         self.store.keep_file(LABELS, phase=phase, data=labels_to_bytes(values), replace=True)
         if trust := {name: one for name, one in found.trust.items() if name not in gone}:
             self.store.keep_file(TRUST, phase=phase, data=trust_to_bytes(trust), replace=True)
-        self.store.record(TRAINING, phase=phase)
+        self.store.record(TRAINING, phase=phase, facts={} if assignment is None else assignment.facts())
 
     def _train(self, phase: int) -> None:
         labels = labels_from_bytes(self.store.file(LABELS, phase).read_bytes())

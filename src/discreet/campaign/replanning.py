@@ -182,7 +182,8 @@ def _phases_done(campaign: Campaign) -> int:
     if now.step == "done":
         return campaign.recipe.phases
     if now.step != "ask" or query_begun(campaign.store, now.phase):
-        remedy = "Ask, to finish the query" if now.step == "ask" else "Train it (--partial, where answers are missing)"
+        train = "Train it" if campaign.hides_asked else "Train it (--partial, where answers are missing)"
+        remedy = "Ask, to finish the query" if now.step == "ask" else train
         raise NotNow("re-planning", f"phase {now.phase} was begun, and is paid for as it was planned", remedy)
     if now.phase == 0:
         raise NotNow("re-planning", "nothing was done yet", "Create a campaign of another name with the new plan")

@@ -28,8 +28,12 @@ class Ran:
 def run(campaign: Campaign, oracle: Oracle, *, partial: bool = False) -> Ran:
     """Go on as far as the oracle's answers go. Call it again when there are more.
 
-    ``partial``: train although questions are open that nobody answers now.
+    ``partial``: train although questions are open that nobody answers now; refused where selection is hidden.
     """
+    if partial:
+        campaign.check_partial()
+    if not getattr(oracle, "by_name", False):
+        campaign.check_lists()
     while True:
         if campaign.standing.step == "done":
             return Ran(standing=campaign.standing, waiting=0)

@@ -1,7 +1,8 @@
 """Answers as people give them, and the labels that follow from them.
 
 A label depends on the answers to its own question and on public things (theory of the promise: a label is a function of
-its record); where several people answer, they vote, and ties are decided by a coin of that question.
+its record); where several people answer, they vote, and ties are decided by a coin of that record's id: not of its
+place among the asked, which others may move.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ def labels_of(questions: Iterable[Question], answers: Iterable[Answer], key: Sec
     """By record: what its annotators say; records nobody labelled are left out. What was imported counts until somebody
     says something else.
     """
-    given = list(answers)
+    given, asked = list(answers), list(questions)
     corrected = {one.question_id for one in given if one.annotator != IMPORTED and one.value is not None}
-    decided = majority((one for one in given if one.annotator != IMPORTED or one.question_id not in corrected), key=key)
-    found = ((question.record, decided.get(question.id)) for question in questions)
+    counted = (one for one in given if one.annotator != IMPORTED or one.question_id not in corrected)
+    decided = majority(counted, key=key, coins={one.id: one.record for one in asked})
+    found = ((question.record, decided.get(question.id)) for question in asked)
     return {record: value for record, value in found if value is not None}
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from discreet.campaign.assignment import Assignment, Rankings
 from discreet.campaign.journal import Journal, unlogged
 from discreet.campaign.recipe import Labels, Recipe, Watch, unwatched
 from discreet.campaign.releases import Releases, public_certificate, releases_of
@@ -78,8 +80,20 @@ class CampaignView:
         self._per_annotator = per_annotator
         self.journal: Journal = unlogged
         self._replanned = len(replannings(store.transitions()))
+        self._rankings: Rankings = {}
+        if per_annotator is not None and self.hides_asked:
+            raise BadInput(
+                f"opening the campaign {store.name} with a cap on questions per annotator",
+                "its selection is hidden, and an annotator who stops leaves other records without a label",
+                "Remove per_annotator from [oracle], or use another selector",
+            )
 
     # -- what is public
+
+    @cached_property
+    def hides_asked(self) -> bool:
+        """Whether selection is hidden: asked sets are not paid for, and never released."""
+        return self.recipe.terms().overflow > 0
 
     @property
     def name(self) -> str:
@@ -153,11 +167,24 @@ class CampaignView:
 
     # -- what the owner sees
 
-    def open(self) -> list[Question]:
-        """Questions that fewer people than wanted have answered. Audience: annotator."""
-        gone = self.withdrawn_questions()
-        found = open_questions(self.store.questions(), self.store.voices(), self._per_question)
+    def open(self, assignment: Assignment | None = None) -> list[Question]:
+        """Questions that fewer people than wanted have answered. Audience: annotator.
+
+        ``assignment``: of a hidden selection, as it was read before.
+        """
+        gone, assignment = self.withdrawn_questions(), assignment or self.assignment()
+        questions, voices = self.store.questions(), self.store.voices()
+        if assignment is None:
+            found = open_questions(questions, voices, self._per_question)
+        else:
+            found = assignment.open(questions, voices)
         return [one for one in found if one.id not in gone]
+
+    def assignment(self) -> Assignment | None:
+        """Who answers which question, where selection is hidden; None: whoever comes next. Audience: owner."""
+        if not self.hides_asked:
+            return None
+        return Assignment.of(self.store, self._votes(), per_question=self._per_question, known=self._rankings)
 
     def withdrawn_questions(self) -> frozenset[str]:
         """Ids of questions whose records were withdrawn, or are about to be. Audience: owner."""
@@ -171,8 +198,12 @@ class CampaignView:
         """Who was shown which record, and when first, oldest first. Audience: owner, and an auditor."""
         return self.store.exposures(audience)
 
-    def _labelled(self) -> Labels:
-        return self.recipe.labels(self.store.questions(), self.store.answers(), key=self._votes())
+    def _labelled(self, assignment: Assignment | None = None) -> Labels:
+        questions, answers = self.store.questions(), self.store.answers()
+        assignment = assignment or self.assignment()
+        if assignment is not None:
+            answers = assignment.counted(questions, answers)
+        return self.recipe.labels(questions, answers, key=self._votes())
 
     def _source(self) -> Source:
         return OperatingSystem() if self._seed is None else Seeded(self._seed)

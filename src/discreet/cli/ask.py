@@ -20,7 +20,9 @@ FORMAT = "discreet.questions/1"
 
 def ask_command(
     config: ConfigArgument,
-    n: Annotated[int | None, typer.Option("--n", help="At most so many.", min=1)] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", help="At most so many; under hidden selection, with --annotator only.", min=1)
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write them into a CSV or JSONL file with a column to fill.")] = None,
     annotator: Annotated[
         str | None, typer.Option(help="Only for this person: what they may see and have not answered.")

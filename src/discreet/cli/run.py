@@ -16,7 +16,10 @@ FORMAT = "discreet.run/1"
 
 def run_command(
     config: ConfigArgument,
-    partial: Annotated[bool, typer.Option(help="Train although questions are open that nobody answers now.")] = False,
+    partial: Annotated[
+        bool,
+        typer.Option(help="Train although questions are open that nobody answers now. Refused under hidden selection."),
+    ] = False,
     log_json: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -15,7 +15,10 @@ FORMAT = "discreet.trained/1"
 
 def train_command(
     config: ConfigArgument,
-    partial: Annotated[bool, typer.Option(help="Train although questions are open; the promise stays.")] = False,
+    partial: Annotated[
+        bool,
+        typer.Option(help="Train although questions are open; the guarantee stays. Refused under hidden selection."),
+    ] = False,
     log_json: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:

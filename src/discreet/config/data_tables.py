@@ -87,7 +87,8 @@ class OracleConfig:
     path            of true labels (``simulated``), or of a folder for questions and answers
     function        ``module:callable``, for ``callable``
     separator       what stands between several labels in a cell of a file
-    per_annotator   the most questions that one named annotator is shown in the whole campaign
+    per_annotator   the most questions that one named annotator is shown in the whole campaign; not with a hidden
+                    selection, where everybody who is asked is labelled
     annotators, label_noise, skip, late     of ``simulated``: how many people; shares of answers that are wrong, that
                     are skips, that come late
     url, project    of ``label-studio``: where the server is; the number of a project, if not one of its own

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from discreet.config.data_tables import InitialConfig, PoolConfig
+from discreet.config.data_tables import InitialConfig, OracleConfig, PoolConfig
 from discreet.config.learning_tables import BudgetConfig, PlanConfig, RecipeConfig, SelectorConfig
 from discreet.config.table_reading import Problem
 from discreet.privacy.exact import exact_sum
+from discreet.privacy.hidden_slots import BINS, HiddenSlots
 
 Problems = Iterator[Problem]
 _NO_CAPS = ("paper", "apart", "hidden")
@@ -88,6 +89,36 @@ def _within_the_budget(plan: PlanConfig, budget: BudgetConfig, initial: InitialC
         yield _at("labels", fact, "Ask fewer in [plan], or raise it", table="budget")
 
 
+def _hides_asked(plan: PlanConfig, selector: SelectorConfig) -> bool:
+    return plan.selection == "hidden" or selector.name == "hidden-threshold"
+
+
+def _hidden_caps(plan: PlanConfig, selector: SelectorConfig, oracle: OracleConfig) -> Problems:
+    if _hides_asked(plan, selector) and oracle.per_annotator is not None:
+        fact = "selection is hidden, and an annotator who stops at a cap leaves other records without a label"
+        yield _at("per_annotator", fact, "Remove it, or use another selector", "oracle")
+
+
+def _hidden_labels(
+    plan: PlanConfig, selector: SelectorConfig, budget: BudgetConfig, initial: InitialConfig | None
+) -> Problems:
+    """Whoever is asked is labelled: the limit must allow for as many as may be asked."""
+    if budget.labels is None or not _hides_asked(plan, selector) or not plan.queries:
+        return
+    if selector.threshold_epsilon is None or selector.threshold_epsilon <= 0 or budget.delta <= 0:
+        return  # refused elsewhere
+    slots = HiddenSlots.of(
+        tuple(plan.queries),
+        threshold_epsilon=selector.threshold_epsilon,
+        delta=budget.delta,
+        bins=selector.bins or BINS,
+    ).slots
+    most = sum(slots) + (0 if initial else plan.initial)
+    if most > budget.labels:
+        fact = f"a hidden selection may ask up to {most} questions, all of which are answered"
+        yield _at("labels", fact, f"Raise it to {most}, or leave it out", table="budget")
+
+
 def _paid_for(plan: PlanConfig, selector: SelectorConfig, recipe: RecipeConfig) -> Problems:
     if recipe.name != "private-pool":
         return
@@ -117,4 +148,6 @@ PLAN_RULES: tuple[tuple[tuple[str, ...], Callable[..., Problems]], ...] = (
     (("plan", "pool", "budget"), _within_the_pool),
     (("plan", "budget", "initial?"), _within_the_budget),
     (("plan", "selector", "recipe"), _paid_for),
+    (("plan", "selector", "oracle"), _hidden_caps),
+    (("plan", "selector", "budget", "initial?"), _hidden_labels),
 )

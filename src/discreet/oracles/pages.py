@@ -14,6 +14,9 @@ from discreet.records import Answer, Question, Shown
 class PageOracle:
     """Published is asked; told is answered."""
 
+    by_name = True
+    """Questions are handed out to one named person at a time."""
+
     def ask(self, questions: Sequence[Question]) -> None:
         """They are on the pages already."""
 

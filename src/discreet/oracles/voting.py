@@ -1,14 +1,15 @@
 """One label a record from several annotators: the majority of that record's own answers.
 
-Guarantee: the label of a question is a function of the answers to this question and of a keyed hash of its id. No other
-record has a say, so that a label depends on its own record and on things that are independent of all records, as every
-claim assumes (docs/proofs/index.md). Ties fall at random, the same way whenever and in whatever order they are counted.
+Guarantee: the label of a question is a function of the answers to this question and of a keyed hash of its id, or of
+its record's id (``coins``). No other record has a say, so that a label depends on its own record and on things that are
+independent of all records, as every claim assumes (docs/proofs/index.md). Ties fall at random, the same way whenever
+and in whatever order they are counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from discreet.errors import BadInput
 from discreet.noise import SecretKey
@@ -27,19 +28,26 @@ def current_answers(answers: Iterable[Answer]) -> dict[str, dict[str, Value]]:
     return found
 
 
-def majority(answers: Iterable[Answer], *, key: SecretKey | None = None, seed: int | None = None) -> dict[str, Value]:
+def majority(
+    answers: Iterable[Answer],
+    *,
+    key: SecretKey | None = None,
+    seed: int | None = None,
+    coins: Mapping[str, str] | None = None,
+) -> dict[str, Value]:
     """The label of every question that was answered; None where all skipped. Skips have no vote.
 
-    Of several labels, each is decided by itself: it holds if more than half of the voters say so.
+    Of several labels, each is decided by itself: it holds if more than half of the voters say so. ``coins``: by
+    question, the id whose coin decides its ties, such as its record's; without it, the question's own.
     """
-    secret = coin_key(key=key, seed=seed, asked="a majority")
+    secret, named = coin_key(key=key, seed=seed, asked="a majority"), coins or {}
     return {
-        question: _one_question(question, list(said.values()), secret)
+        question: _one_question(question, named.get(question, question), list(said.values()), secret)
         for question, said in current_answers(answers).items()
     }
 
 
-def _one_question(question: str, said: list[Value], key: SecretKey) -> Value:
+def _one_question(question: str, coin: str, said: list[Value], key: SecretKey) -> Value:
     votes = [value for value in said if value is not None]
     single = [value for value in votes if isinstance(value, str)]
     several = [value for value in votes if isinstance(value, tuple)]
@@ -48,8 +56,8 @@ def _one_question(question: str, said: list[Value], key: SecretKey) -> Value:
             f"the votes on question {question}", "some are one label, some several", "Check the answers first"
         )
     if several:
-        return _label_by_label(question, several, key)
-    return most_voted(question, Counter(single), key) if single else None
+        return _label_by_label(coin, several, key)
+    return most_voted(coin, Counter(single), key) if single else None
 
 
 def most_voted(question: str, weights: Counter[str], key: SecretKey) -> str:

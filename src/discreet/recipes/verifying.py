@@ -1,7 +1,8 @@
 """Is a campaign's store what it says? Everything is computed again from what is in it; no record is read.
 
 Guarantee: a ledger whose lines do not follow from one another, a plan that is not the one the ledger is committed to, a
-step that nobody paid for, and a file that does not have its hash are failed checks. What cannot be found here: an older
+step that nobody paid for, a file that does not have its hash, and labels that a hidden selection does not allow
+(`discreet.recipes.hidden_verifying`) are failed checks. What cannot be found here: an older
 copy of the whole store. Check a certificate that was kept elsewhere against it (`discreet verify CERTIFICATE --ledger
 CAMPAIGN.toml`).
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from discreet.campaign.releases import Releases, public_ledger
@@ -24,6 +26,7 @@ from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import verify_ledger
 from discreet.privacy.ledger import Entry, Ledger, MemorySink
 from discreet.privacy.plan_forms import plan_from_json
+from discreet.recipes.hidden_verifying import hidden_checks
 from discreet.recipes.opening import FORMAT, differences, newest_plan
 from discreet.recipes.public_plan import FIRST_QUERY, PublicPlan
 from discreet.recipes.wiring import digest_of, is_public
@@ -94,7 +97,7 @@ def _against(store: CampaignStore, config: AnyCampaign, ledger: Ledger) -> Itera
 
         return teacher_checks(store, config, ledger)
     if not isinstance(config, CrowdConfig):
-        return _against_ledger(store, ledger)
+        return chain(_against_ledger(store, ledger), hidden_checks(store, config, ledger))
     from discreet.recipes.crowd_verifying import crowd_checks
 
     return crowd_checks(store, config, ledger)

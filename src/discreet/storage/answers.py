@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from discreet.errors import BadInput
 from discreet.records import Answer
@@ -149,6 +149,17 @@ def voices(scope: Scope) -> dict[str, set[str]]:
     with scope.reading("reading the answers") as connection:
         for question, annotator in connection.execute(wanted):
             found.setdefault(question, set()).add(annotator)
+    return found
+
+
+@steady
+def first_told(scope: Scope) -> dict[str, dict[str, datetime]]:
+    """When each annotator was first heard on each question that has an answer."""
+    wanted = select(table.c.question, table.c.annotator, func.min(table.c.told)).where(scope.rows(table))
+    found: dict[str, dict[str, datetime]] = {}
+    with scope.reading("reading the answers") as connection:
+        for question, annotator, told in connection.execute(wanted.group_by(table.c.question, table.c.annotator)):
+            found.setdefault(question, {})[annotator] = moment(told)
     return found
 
 

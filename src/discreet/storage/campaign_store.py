@@ -230,6 +230,10 @@ class CampaignStore:
         """Who answered each question, by its id: what `answers` would tell, without what they said."""
         return told_answers.voices(self._scope)
 
+    def first_told(self) -> dict[str, dict[str, datetime]]:
+        """When each annotator was first heard on each question, by its id."""
+        return told_answers.first_told(self._scope)
+
     def history(self, question_id: str) -> list[tuple[Answer, datetime]]:
         """Everything that was said to a question and when it was told, oldest first."""
         return told_answers.history(self._scope, question_id)

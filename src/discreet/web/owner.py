@@ -110,6 +110,8 @@ def _confirm(request: Request, found: Visitor, verb: Verb) -> Response:
     if verb not in VERBS[at.step]:
         raise NotNow(f"{verb} in {campaign.name}", _WHY_NOT[at.step], "Look where it stands now")
     left = open_in(campaign, at) if at.step == "answer" else 0
+    if left:
+        campaign.check_partial()
     shown = Confirmation(
         campaign=found.hosted.store.id, by=found.user.name, verb=verb, at=at, price=price, partial=left > 0
     )

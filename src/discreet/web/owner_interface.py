@@ -59,7 +59,7 @@ class Ask(Form):
 
 class Train(Form):
     """Which phase to train, and the price that was shown for it. ``partial``: although some of its questions are open;
-    the promise stays.
+    the guarantee stays. Refused (409) under hidden selection.
     """
 
     phase: Phase

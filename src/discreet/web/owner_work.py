@@ -116,7 +116,10 @@ class Worker:
         """
         with self._guard:
             self.check_idle(verb, at)
-            now = self._hosted.campaign().standing
+            campaign = self._hosted.campaign()
+            if partial:
+                campaign.check_partial()
+            now = campaign.standing
             if now != at or verb not in VERBS[now.step]:
                 raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
             _check_price(self._hosted.store, verb, at, price)
