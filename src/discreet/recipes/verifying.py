@@ -19,7 +19,7 @@ from discreet.campaign.view import MODEL, evaluations_of
 from discreet.config import AnyCampaign, CrowdConfig, TeachersConfig
 from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict
-from discreet.privacy.certificate.verification import verify_ledger
+from discreet.privacy.certificate.verification import verify_lines
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.plan_forms import plan_from_json
 from discreet.recipes.opening import FORMAT, differences, newest_plan
@@ -42,7 +42,7 @@ def verify_campaign(config: AnyCampaign) -> Verdict:
         lines, form = _lines(store), store.config
         if not isinstance(form, dict) or form.get("format") != FORMAT:
             raise InvalidStore(f"verifying the campaign {store.name}", "it is not in its form", "Restore the store")
-        verdict = replace(verify_ledger(b"".join(lines)), what="campaign", simulation=store.simulation)
+        verdict = replace(verify_lines(lines), what="campaign", simulation=store.simulation)
         checks = [*verdict.checks, _file_check(config, form["config"])]
         if verdict.ok:  # else there is no ledger to compare with
             checks += _against(store, config, Ledger.open(MemorySink(lines)))
