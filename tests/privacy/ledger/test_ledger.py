@@ -47,7 +47,6 @@ from discreet.privacy.ledger import (
     committed,
 )
 from discreet.privacy.ledger.entries import Charge, sealed, unsealed
-from discreet.privacy.ledger.file_sink import whole_lines
 from discreet.privacy.ledger.paths import covers
 from discreet.privacy.ledger.receipts import issue
 
@@ -647,12 +646,12 @@ def test_no_byte_of_the_last_line_can_make_it_a_torn_tail(tmp_path, two_entries)
     """A charge that is dropped is a budget that is spent twice: NUL bytes, flipped bits, and the newline itself."""
     place, last = tmp_path / "a", two_entries.rstrip(b"\n").rfind(b"\n") + 1
     holes = two_entries[:-40] + b"\0" * 39 + b"\n"
-    changed = [holes]
-    for index in range(last, len(two_entries)):
-        byte = two_entries[index]
-        for other in {0, *(byte ^ (1 << bit) for bit in range(8))}:
-            changed.append(two_entries[:index] + bytes([other]) + two_entries[index + 1 :])
-    for data in changed:
+    changed = [
+        two_entries[:index] + bytes([other]) + two_entries[index + 1 :]
+        for index in range(last, len(two_entries))
+        for other in {0, *(two_entries[index] ^ (1 << bit) for bit in range(8))}
+    ]
+    for data in [holes, *changed]:
         place.write_bytes(data)
         with pytest.raises(InvalidLedger), Ledger.open(FileSink(place)):
             pass
