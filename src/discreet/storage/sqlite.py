@@ -199,6 +199,8 @@ def refusals(asked: str) -> Iterator[None]:
     """Errors of the database as ours."""
     try:
         yield
+    except UnicodeDecodeError:  # the driver could not decode a message that quotes a damaged schema
+        raise InvalidStore(asked, *_CHANGED) from None
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise _refusal(error, asked) from None
 
