@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,12 +120,13 @@ class _Transaction:
             self._connection.close()
 
 
-def engine_for(path: Path, *, patience: float) -> Engine:
-    """Connections to the database in ``path``; each waits ``patience`` seconds for a lock."""
+def engine_for(path: Path, *, patience: float, creator: Callable[[], sqlite3.Connection] | None = None) -> Engine:
+    """Connections to the database in ``path``; each waits ``patience`` seconds for a lock. ``creator``: makes them."""
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
         connect_args={"timeout": patience},
         hide_parameters=True,  # an error must not carry a row
+        **({} if creator is None else {"creator": creator}),
     )
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)

@@ -5,46 +5,12 @@ What is read is either refused in words or as it was; that nothing old is shown 
 
 import random
 import shutil
-import sqlite3
 
-import numpy as np
 import pytest
+from tiny_campaign import asked, killed
 
 from discreet.cli.app import run
 
-FILE = """format = "discreet.campaign/1"
-name = "tiny"
-[pool]
-path = "pool.npz"
-kind = "npz"
-id = "id"
-array = "x"
-size = 40
-[task]
-kind = "multiclass"
-classes = ["a", "b"]
-[budget]
-epsilon = 8
-delta = "1e-4"
-[recipe]
-name = "private-pool"
-[plan]
-initial = 10
-queries = [10]
-batch = 5
-epochs = 1
-selection_epsilon = "2"
-accountant = "rdp"
-[scorer]
-name = "entropy"
-[selector]
-name = "threshold-response"
-threshold_epsilon = "0.5"
-[oracle]
-name = "files"
-[model]
-name = "linear"
-"""
 PAGE = 4096
 VERBS = (
     ("status",),
@@ -57,19 +23,7 @@ VERBS = (
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
-    """A campaign that asked its first questions; its last steps are in the log beside the database."""
-    place = tmp_path_factory.mktemp("begun")
-    x = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
-    np.savez(place / "pool.npz", x=x, id=np.array([f"r{number}" for number in range(40)]))
-    (place / "c.toml").write_text(FILE)
-    assert run(["init", str(place / "c.toml")]) == 0
-    reader = sqlite3.connect(place / "tiny.db")
-    reader.execute("SELECT count(*) FROM campaigns").fetchone()  # its log stays as long as somebody is connected
-    assert run(["ask", str(place / "c.toml")]) == 0
-    (place / "log").write_bytes((place / "tiny.db-wal").read_bytes())
-    (place / "before").write_bytes((place / "tiny.db").read_bytes())
-    reader.close()
-    return place
+    return asked(tmp_path_factory.mktemp("begun"))
 
 
 def damaged(data, chance):
@@ -100,8 +54,8 @@ def test_no_damage_ends_in_a_traceback(begun, tmp_path, capsys, part):
         if part == "database":
             (here / "tiny.db").write_bytes(damaged((begun / "tiny.db").read_bytes(), chance))
         else:
-            (here / "tiny.db").write_bytes((begun / "before").read_bytes())
-            (here / "tiny.db-wal").write_bytes(damaged((begun / "log").read_bytes(), chance))
+            killed(here)
+            (here / "tiny.db-wal").write_bytes(damaged((here / "tiny.db-wal").read_bytes(), chance))
         verb, *options = VERBS[number % len(VERBS)]
         codes.add(run([verb, str(here / "c.toml"), *options]))
         printed = capsys.readouterr()
