@@ -92,6 +92,8 @@ THOROUGH = (
     "selectors/test_selection_attack.py",
     "storage/test_abandoning.py",
     "storage/test_copying.py",
+    "storage/test_damaged_stores.py",
+    "storage/test_read_only.py",
     "storage/test_storage_contract.py",
     "storage/test_storage_kills.py",
     "stream/test_objective_perturbation.py",

@@ -207,7 +207,7 @@ def test_ctrl_c_in_training_and_train_again(here, capsys, monkeypatch):
     assert "training was begun" in said(capsys, "status", "c.toml").out
     assert form(capsys, "train", "c.toml")["phase"] == 0
     assert charged(here) == lines  # not charged twice
-    assert "nobody was asked" in refused(capsys, "train", "c.toml")
+    assert "was trained before" in said(capsys, "train", "c.toml").out
 
 
 def test_nonsense_is_one_line_and_charges_nothing(after, capsys):
@@ -329,6 +329,13 @@ def test_a_damaged_model_is_found(after, capsys):
     assert "does not hold" in said(capsys, "verify", "c.toml", code=1).out
 
 
+def test_training_again_after_a_kill_that_came_too_late_says_that_the_phase_is_trained(after, capsys):
+    store = (after / "tiny.db").read_bytes()
+    assert "phase 0 was trained before" in said(capsys, "train", "c.toml").out
+    assert form(capsys, "train", "c.toml")["phase"] == 0
+    assert (after / "tiny.db").read_bytes() == store  # nothing is charged, nothing is trained
+
+
 def test_a_simulation_runs_to_its_end_and_says_what_it_is(here, capsys):
     said(capsys, "init", "s.toml")
     ran = form(capsys, "run", "s.toml")
@@ -339,7 +346,7 @@ def test_a_simulation_runs_to_its_end_and_says_what_it_is(here, capsys):
     assert (status["step"], status["labels_asked"]) == ("done", 50)
     assert "SIMULATION" in said(capsys, "status", "s.toml").out
     assert "SIMULATION" in said(capsys, "verify", "s.toml").out
-    assert "it is the last one" in refused(capsys, "train", "s.toml")
+    assert "phase 1 was trained before" in said(capsys, "train", "s.toml").out
     assert "no open questions" in said(capsys, "ask", "s.toml").out
 
 

@@ -122,6 +122,11 @@ def test_a_redo_cannot_make_a_second_release(tmp_path):
     (draws,) = tmp_path.glob("*.draws")
     draws.write_bytes(draws.read_bytes()[:-10])  # torn by a crash: an honest redo goes on
     assert again(lambda receipt: laplace(1.0, sensitivity=1.0, receipt=receipt)) == first
+    whole = draws.read_bytes()
+    draws.write_bytes(b"g" + whole[1:])  # a whole line that was changed is not a torn one
+    with pytest.raises(LedgerUnavailable, match="damaged"):
+        again(lambda receipt: laplace(1.0, sensitivity=1.0, receipt=receipt))
+    assert draws.read_bytes() == b"g" + whole[1:]
 
 
 def test_a_phase_may_be_ended_by_hand(tmp_path):

@@ -51,14 +51,17 @@ def lines_of(path: Path) -> list[bytes]:
 
 
 @contextmanager
-def opened(path: Path, log: Log | None = None) -> Iterator[Campaign]:
-    """The campaign of a file, with progress where somebody watches, and a log for those who keep one."""
+def opened(path: Path, log: Log | None = None, *, read_only: bool = False) -> Iterator[Campaign]:
+    """The campaign of a file, with progress where somebody watches, and a log for those who keep one.
+
+    ``read_only``: for verbs that write nothing to its store.
+    """
     from discreet.config import read_campaign
     from discreet.recipes.opening import load
 
     config = read_campaign(path)
     with watching() as watch:
-        campaign = load(config, watch=watch if log is None else log.beside(watch))
+        campaign = load(config, watch=watch if log is None else log.beside(watch), read_only=read_only)
         if log is not None:
             log.follow(campaign)
         yield campaign

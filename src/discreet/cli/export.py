@@ -33,7 +33,7 @@ def export_command(
     from discreet.cli.progress import working
     from discreet.exports import export_model
 
-    with opened(config) as campaign, working("exporting"):
+    with opened(config, read_only=True) as campaign, working("exporting"):
         made = export_model(campaign, directory, phase=phase, force=force, onnx=onnx, encoder=encoder, sign=sign)
     form = {
         "format": FORMAT,

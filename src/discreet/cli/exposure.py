@@ -24,7 +24,7 @@ def exposure_command(
     """
     from discreet.report.exposure_table import exposure_form
 
-    with opened(config) as campaign:
+    with opened(config, read_only=True) as campaign:
         found = campaign.exposures(annotator)
         form = exposure_form(found, simulation=campaign.simulation, file=None if out is None else out.name)
     if out is not None:

@@ -33,7 +33,7 @@ def gallery_command(
     place = out or (None if as_json else Path(PAGE))
     if place is not None:
         _check_out(place)
-    with opened(config) as campaign:
+    with opened(config, read_only=True) as campaign:
         found = gallery_of(campaign, phase)
     if place is not None:
         write_whole(place, gallery_png(found) if place.suffix == ".png" else gallery_html(found))

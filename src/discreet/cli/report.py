@@ -37,7 +37,7 @@ def report_command(
     place = out or (None if as_json else Path(PAGE))
     if place is not None:
         _check_out(place)
-    with opened(config) as campaign, working("certifying"):
+    with opened(config, read_only=True) as campaign, working("certifying"):
         found = report_of(campaign, audience, scores=scores, certificate=certificate)  # type: ignore[arg-type]
     if place is not None:
         write_whole(place, to_html(found), private=found.audience == "owner")

@@ -27,7 +27,7 @@ def status_command(
     """
     from discreet.campaign.status import status_of
 
-    with opened(config) as campaign:
+    with opened(config, read_only=True) as campaign:
         found = status_of(campaign, audience)  # type: ignore[arg-type]
         log = _log(campaign) if found.audience == "owner" else None
     form, lines = found.to_json(), _lines(found)

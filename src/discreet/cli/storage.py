@@ -40,7 +40,7 @@ def show_command(url: UrlArgument, as_json: JsonOption = False) -> None:
     """
     from discreet.storage import open_storage
 
-    with open_storage(url, directory=_scratch(url), must_exist=True) as storage:
+    with open_storage(url, directory=_scratch(url), read_only=True) as storage:
         found = storage.states()
     form = {
         "format": "discreet.storage/1",

@@ -116,10 +116,18 @@ class DrawnBefore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        text = path.read_text(encoding="ascii", errors="replace") if path.exists() else ""
-        self._known = dict(row.split(" ") for row in text.splitlines() if _ROW.fullmatch(row))
-        if text and not text.endswith("\n"):
-            self._write("")
+        data = path.read_bytes() if path.exists() else b""
+        *rows, torn = data.decode("ascii", errors="replace").split("\n")
+        written = [row for row in rows if row and "\0" not in row]  # what never reached the disk reads as zeros
+        if not all(map(_ROW.fullmatch, written)):
+            raise LedgerUnavailable(
+                f"reading {path.name}",
+                "a line that says what was drawn is damaged",
+                "Restore it; without it the same noise could hide something else",
+            )
+        self._known = dict(row.split(" ") for row in written)
+        if torn:
+            os.truncate(path, data.rfind(b"\n") + 1)
 
     def check(self, call: Call) -> None:
         """Remember this draw, or refuse it if another was made in its place."""

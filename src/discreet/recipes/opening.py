@@ -106,9 +106,13 @@ def _check_releases(config: CampaignConfig) -> None:
         raise config.error("plan.releases", f"{config.plan.releases[0]} is not in the future", "Plan later dates")
 
 
-def load(config: AnyCampaign, *, pool: Pool | None = None, watch: Watch = unwatched) -> Campaign:
-    """The campaign that the configuration names."""
-    storage = open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True)
+def load(
+    config: AnyCampaign, *, pool: Pool | None = None, watch: Watch = unwatched, read_only: bool = False
+) -> Campaign:
+    """The campaign that the configuration names. ``read_only``: to be looked at; nothing is written to its store."""
+    storage = open_storage(
+        config.storage_url(), directory=config.storage_directory(), must_exist=True, read_only=read_only
+    )
     if isinstance(config, CrowdConfig):
         from discreet.recipes.crowd_opening import opened_crowd
 

@@ -23,7 +23,7 @@ from discreet.campaign.view import MODEL, evaluations_of
 from discreet.config import AnyCampaign, CrowdConfig, TeachersConfig
 from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict
-from discreet.privacy.certificate.verification import verify_ledger
+from discreet.privacy.certificate.verification import verify_lines
 from discreet.privacy.ledger import Entry, Ledger, MemorySink
 from discreet.privacy.plan_forms import plan_from_json
 from discreet.recipes.hidden_verifying import hidden_checks
@@ -37,7 +37,7 @@ from discreet.storage.stored import KeptFile
 
 def ledger_lines(config: AnyCampaign) -> list[bytes]:
     """Of the campaign's ledger, as they are in its store. Audience: owner."""
-    with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
+    with open_storage(config.storage_url(), directory=config.storage_directory(), read_only=True) as storage:
         return _lines(storage.load(config.name))
 
 
@@ -51,7 +51,7 @@ def public_ledger_of(config: AnyCampaign) -> tuple[Ledger, Releases | None]:
 
 def verify_campaign(config: AnyCampaign) -> Verdict:
     """Check the store of the campaign that ``config`` names."""
-    with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
+    with open_storage(config.storage_url(), directory=config.storage_directory(), read_only=True) as storage:
         store = storage.load(config.name)
         database, readable = _database(store)
         if not readable:  # nothing in it is to be relied on
@@ -59,7 +59,7 @@ def verify_campaign(config: AnyCampaign) -> Verdict:
         lines, form = _lines(store), store.config
         if not isinstance(form, dict) or form.get("format") != FORMAT:
             raise InvalidStore(f"verifying the campaign {store.name}", "it is not in its form", "Restore the store")
-        verdict = replace(verify_ledger(b"".join(lines)), what="campaign", simulation=store.simulation)
+        verdict = replace(verify_lines(lines), what="campaign", simulation=store.simulation)
         checks = [*verdict.checks, _file_check(config, form["config"])]
         releases: tuple[Entry, ...] = ()
         if verdict.ok:  # else there is no ledger to compare with

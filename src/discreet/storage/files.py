@@ -16,7 +16,7 @@ from discreet.errors import BadInput, InvalidStore, StoreUnavailable
 from discreet.noise.key_files import destroy
 from discreet.storage import pieces, row_macs
 from discreet.storage.disk import disk_refusals
-from discreet.storage.forms import check_number, check_text, moment, now, stamp
+from discreet.storage.forms import changed, check_number, check_text, moment, now, stamp
 from discreet.storage.objects import hash_of, leftovers, write_object
 from discreet.storage.scope import Scope, steady
 from discreet.storage.stored import KeptFile
@@ -76,6 +76,8 @@ def read(scope: Scope, phase: int | None) -> list[KeptFile]:
         wanted = wanted.where(files.c.phase == check_number(phase, "a phase"))
     with scope.reading("reading the files") as connection:
         rows = connection.execute(wanted).all()
+    if not all(isinstance(row.kind, str) and type(row.phase) is int for row in rows):
+        raise changed("the name of a file")
     kept = [
         KeptFile(kind=row.kind, phase=row.phase, sha256=row.sha256, size=row.size, at=moment(row.at)) for row in rows
     ]

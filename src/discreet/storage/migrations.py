@@ -177,7 +177,7 @@ def missing(connection: Connection, name: str) -> tuple[Migration, ...]:
         return MIGRATIONS
     if "migrations" not in there:
         raise InvalidStore(f"opening {name}", "it is a database of something else", "Choose another file")
-    applied = sorted(connection.scalars(select(tables.migrations.c.name)))
+    applied = sorted(map(str, connection.scalars(select(tables.migrations.c.name))))  # a damaged one may be of any type
     known = [step.__name__ for step in MIGRATIONS]
     if applied != known[: len(applied)]:
         raise InvalidStore(

@@ -27,6 +27,7 @@ from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.files import tidy_copies
 from discreet.storage.forms import check_text, moment, now, stamp, to_json
 from discreet.storage.postgres import SCHEMES, PostgresDatabase, database_at
+from discreet.storage.read_only import ReadOnlySqlite
 from discreet.storage.scope import ARRIVING, NOT_HERE, Scope
 from discreet.storage.sqlite import SqliteFile
 from discreet.storage.tables import campaigns, moves
@@ -36,7 +37,12 @@ _CREATE = "Check the path, or create a campaign in it: discreet init FILE"
 
 
 def open_storage(
-    url: str | Path, *, directory: Path | str | None = None, must_exist: bool = False, patience: float = 10.0
+    url: str | Path,
+    *,
+    directory: Path | str | None = None,
+    must_exist: bool = False,
+    read_only: bool = False,
+    patience: float = 10.0,
 ) -> Storage:
     """The store at ``url``: "sqlite:///scan.db", "sqlite:////absolute/scan.db", a path, or
     "postgresql://ROLE@HOST/DATABASE".
@@ -45,14 +51,19 @@ def open_storage(
     process, and a server that does not answer, are waited for ``patience`` seconds, then the verb that wants it raises
     `StoreUnavailable`. ``directory``: of a database's campaigns on this host, for keys, checkpoints and copies of
     files; DATABASE.files where the process runs, if it is not said. Beside a file its place is fixed.
+
+    ``read_only``: the store must exist and be up to date; nothing is written to it or beside it, so that a read-only
+    directory or a full disk will do.
     """
-    database = Database(_dialect_of(url, directory, must_exist=must_exist), patience=patience)
+    must_exist = must_exist or read_only
+    dialect = _dialect_of(url, directory, must_exist=must_exist, read_only=read_only)
+    database = Database(dialect, patience=patience)
     try:
-        _bring_up_to_date(database, must_exist=must_exist)
+        _bring_up_to_date(database, must_exist=must_exist, read_only=read_only)
     except BaseException:
         database.close()
         raise
-    return Storage(database)
+    return Storage(database, read_only=read_only)
 
 
 def upgrade_storage(url: str | Path, *, patience: float = 10.0) -> list[str]:
@@ -74,14 +85,14 @@ def upgrade_storage(url: str | Path, *, patience: float = 10.0) -> list[str]:
         database.close()
 
 
-def _dialect_of(url: str | Path, directory: Path | str | None, *, must_exist: bool) -> Dialect:
+def _dialect_of(url: str | Path, directory: Path | str | None, *, must_exist: bool, read_only: bool = False) -> Dialect:
     if str(url).startswith(SCHEMES):
         return database_at(str(url), directory)
     if directory is not None:
         raise BadInput("opening a store", "a file has its directory beside it", "Leave the directory out")
     path = _path_of(url)
-    _check_place(path, must_exist=must_exist)
-    return SqliteFile(path=path)
+    _check_place(path, must_exist=must_exist, read_only=read_only)
+    return ReadOnlySqlite(path=path) if read_only else SqliteFile(path=path)
 
 
 def _path_of(url: str | Path) -> Path:
@@ -98,7 +109,7 @@ def _path_of(url: str | Path) -> Path:
     return Path(text).resolve()  # one store, one directory of files, whatever links lead to it
 
 
-def _check_place(path: Path, *, must_exist: bool) -> None:
+def _check_place(path: Path, *, must_exist: bool, read_only: bool) -> None:
     asked = f"opening {path.name}"
     with disk_refusals(asked):
         if not path.parent.is_dir():
@@ -110,25 +121,32 @@ def _check_place(path: Path, *, must_exist: bool) -> None:
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             sync_directory(path.parent)
+    if read_only and not os.access(path, os.R_OK):
+        raise StoreUnavailable(asked, "the file may not be read", "Give yourself the right to read it")
+    if read_only:
+        return
     if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK | os.X_OK):
         raise StoreUnavailable(
             asked, "the file or its directory may not be written", "Give yourself the right to write both"
         )
 
 
-def _bring_up_to_date(database: Database, *, must_exist: bool) -> None:
+def _bring_up_to_date(database: Database, *, must_exist: bool, read_only: bool) -> None:
     name, shared = database.dialect.name, database.dialect.shared
     with database.reading(f"opening {name}") as connection:
         steps = migrations.missing(connection, name)
     empty = len(steps) == len(migrations.MIGRATIONS)
     if must_exist and empty:
         raise InvalidStore(f"opening {name}", "it is empty", _CREATE)
-    if steps and shared and not empty:
+    if steps and not empty and (shared or read_only):
         raise InvalidStore(
             f"opening {name}",
             f"its tables are {len(steps)} steps behind this version",
-            "Stop the processes that use it, then run discreet storage upgrade",
+            "Stop the processes that use it, then run discreet storage upgrade"
+            + (" where it may be written" if read_only else ""),
         )
+    if read_only:
+        return
     database.share()
     if steps:
         with database.writing(f"preparing {name}") as connection:
@@ -139,8 +157,8 @@ def _bring_up_to_date(database: Database, *, must_exist: bool) -> None:
 class Storage:
     """Campaigns in one database. Usable by any number of threads and processes at once."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, *, read_only: bool = False) -> None:
+        self._database, self._read_only = database, read_only
 
     @property
     def path(self) -> Path:
@@ -170,7 +188,7 @@ class Storage:
 
         def names() -> list[str]:
             with self._database.reading("listing campaigns") as connection:
-                return sorted(connection.scalars(select(campaigns.c.name)))
+                return sorted(map(str, connection.scalars(select(campaigns.c.name))))
 
         return self._database.steadily(names)
 
@@ -233,8 +251,9 @@ class Storage:
             raise StoreUnavailable(asked, *NOT_HERE[ARRIVING])
         directory = self._directory(row.id)
         if self._database.dialect.shared:  # other hosts made it; keys are brought here by hand
-            with disk_refusals(asked):
-                make_private(directory)
+            if not self._read_only:
+                with disk_refusals(asked):
+                    make_private(directory)
         elif not directory.is_dir():
             raise InvalidStore(
                 asked,
@@ -242,7 +261,7 @@ class Storage:
                 "Move or restore that directory together with the database",
             )
         scope = self._scope(row._mapping)
-        if scope.shared:
+        if scope.shared and not self._read_only:
             tidy_copies(scope)
         return CampaignStore(
             name=row.name,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,12 +126,13 @@ class _Transaction:
             self._connection.close()
 
 
-def engine_for(path: Path, *, patience: float) -> Engine:
-    """Connections to the database in ``path``; each waits ``patience`` seconds for a lock."""
+def engine_for(path: Path, *, patience: float, creator: Callable[[], sqlite3.Connection] | None = None) -> Engine:
+    """Connections to the database in ``path``; each waits ``patience`` seconds for a lock. ``creator``: makes them."""
     engine = create_engine(
         URL.create("sqlite", database=str(path)),
         connect_args={"timeout": patience},
         hide_parameters=True,  # an error must not carry a row
+        **({} if creator is None else {"creator": creator}),
     )
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
@@ -205,6 +206,8 @@ def refusals(asked: str) -> Iterator[None]:
     """Errors of the database as ours."""
     try:
         yield
+    except UnicodeDecodeError:  # the driver could not decode a message that quotes a damaged schema
+        raise InvalidStore(asked, *_CHANGED) from None
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise _refusal(error, asked) from None
 

@@ -25,6 +25,7 @@ from discreet.storage.database import Database
 from discreet.storage.disk import disk_refusals
 from discreet.storage.forms import MOST_BYTES, from_json, to_json
 from discreet.storage.journal_mac import SUMMED, JournalMac, Moves, Tip
+from discreet.storage.read_only import ReadOnlySqlite
 from discreet.storage.scope import CHUNK, chunks
 from discreet.storage.sqlite import TABLE_OPTIONS
 
@@ -125,30 +126,37 @@ class Changes:
 class StreamStore:
     """The journal of one stream. One process writes it at a time; its caller holds the lock."""
 
-    def __init__(self, path: Path, *, patience: float = 10.0) -> None:
+    def __init__(self, path: Path, *, patience: float = 10.0, read_only: bool = False) -> None:
+        """``read_only``: of a journal that is there; nothing is written to it or beside it."""
         self.path = path
         asked = self._asked("opening")
         with disk_refusals(asked):
             if path.exists() and not path.is_file():
                 raise BadInput(asked, "it is not an ordinary file", "Choose another directory")
+            if read_only and not path.exists():
+                raise BadInput(asked, "there is no such journal", "Check the path")
             if not path.exists():
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                 sync_directory(path.parent)
-        self._database = Database(path, patience=patience)
         self._mac: JournalMac | None = None
         self._tip: Tip | None = None
+        self._database = Database(ReadOnlySqlite(path=path.resolve()) if read_only else path, patience=patience)
         try:
-            self._prepare()
+            self._prepare(read_only=read_only)
         except BaseException:
             self._database.close()
             raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, read_only: bool) -> None:
         with self._database.reading(self._asked("opening")) as connection:
             there = set(inspect(connection).get_table_names())
         wanted = {table.name for table in METADATA.sorted_tables}
         if there and there != wanted:
             raise InvalidStore(self._asked("opening"), "it is no journal of a stream", "Check the path")
+        if read_only and not there:
+            raise InvalidStore(self._asked("opening"), "it is empty", "Run discreet stream where it may be written")
+        if read_only:
+            return
         self._database.share()
         with self._database.reading(self._asked("opening")) as connection:
             connection.exec_driver_sql(f"PRAGMA cache_size = {_CACHE}")

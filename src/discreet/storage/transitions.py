@@ -12,8 +12,12 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from discreet.errors import BadInput, InvalidStore
+<<<<<<< HEAD
 from discreet.storage import row_macs
 from discreet.storage.forms import canonical, check_number, check_text, from_json, moment, now, stamp
+=======
+from discreet.storage.forms import canonical, changed, check_number, check_text, from_json, moment, now, stamp
+>>>>>>> robust
 from discreet.storage.scope import Scope, of_campaign, steady
 from discreet.storage.stored import Transition
 from discreet.storage.tables import transitions
@@ -78,4 +82,6 @@ _LOG = select(transitions).where(of_campaign(transitions)).order_by(transitions.
 
 
 def _transition(row: Any) -> Transition:
+    if type(row.number) is not int or type(row.phase) is not int or not isinstance(row.kind, str):
+        raise changed("a step")
     return Transition(number=row.number, kind=row.kind, phase=row.phase, facts=from_json(row.facts), at=moment(row.at))

@@ -74,7 +74,10 @@ def _journal(directory: Path, ledger: str) -> tuple[Check, dict[int, str]]:
     for place, name in ((path, "it"), (key, "the key of its codes")):
         if not place.is_file():
             return Check(name="journal", ok=False, detail=f"{name} is missing"), {}
-    store = StreamStore(path)
+    try:
+        store = StreamStore(path, read_only=True)
+    except DiscreetError as error:
+        return Check(name="journal", ok=False, detail=error.fact), {}
     try:
         wrong = store.differences(read_mac_key(key))
         known = {} if wrong else store.published()

@@ -21,6 +21,7 @@ from discreet.errors import (
 from discreet.noise import OperatingSystem, Seeded, laplace
 from discreet.privacy.accounting.rdp import rdp_epsilon
 from discreet.privacy.budget import Budget
+from discreet.privacy.certificate.verification import verify_ledger
 from discreet.privacy.events import (
     Composed,
     DiscreteLaplace,
@@ -46,7 +47,6 @@ from discreet.privacy.ledger import (
     committed,
 )
 from discreet.privacy.ledger.entries import Charge, sealed, unsealed
-from discreet.privacy.ledger.file_sink import whole_lines
 from discreet.privacy.ledger.paths import covers
 from discreet.privacy.ledger.receipts import issue
 
@@ -628,17 +628,35 @@ def test_every_prefix_of_a_file_is_read_as_its_whole_lines(tmp_path):
                 assert len(ledger) == whole
 
 
-def test_a_tail_with_holes_is_torn_but_a_changed_line_is_not_forgiven(tmp_path):
+@pytest.fixture
+def two_entries(tmp_path):
     with Ledger.create(FileSink(tmp_path / "a"), adaptive(ONE)) as ledger:
         for _ in range(2):
             ledger.charge(event=TENTH, who="pool", why="count")
-    data = (tmp_path / "a").read_bytes()
-    lines = whole_lines(data)
-    holes = data[: len(data) - 40] + b"\0" * 39 + b"\n"
-    assert whole_lines(holes) == lines[:-1]
-    (tmp_path / "a").write_bytes(data.replace(b'"count":1', b'"count":2'))
+    return (tmp_path / "a").read_bytes()
+
+
+def test_a_changed_line_is_not_forgiven(tmp_path, two_entries):
+    (tmp_path / "a").write_bytes(two_entries.replace(b'"count":1', b'"count":2'))
     with pytest.raises(InvalidLedger):
         Ledger.open(FileSink(tmp_path / "a"))
+
+
+def test_no_byte_of_the_last_line_can_make_it_a_torn_tail(tmp_path, two_entries):
+    """A charge that is dropped is a budget that is spent twice: NUL bytes, flipped bits, and the newline itself."""
+    place, last = tmp_path / "a", two_entries.rstrip(b"\n").rfind(b"\n") + 1
+    holes = two_entries[:-40] + b"\0" * 39 + b"\n"
+    changed = [
+        two_entries[:index] + bytes([other]) + two_entries[index + 1 :]
+        for index in range(last, len(two_entries))
+        for other in {0, *(two_entries[index] ^ (1 << bit) for bit in range(8))}
+    ]
+    for data in [holes, *changed]:
+        place.write_bytes(data)
+        with pytest.raises(InvalidLedger), Ledger.open(FileSink(place)):
+            pass
+        assert not verify_ledger(data).ok
+        assert place.read_bytes() == data
 
 
 @pytest.mark.parametrize("content", [b"three years of work without newline", b"line one\nline two", b"{}", b"\n"])

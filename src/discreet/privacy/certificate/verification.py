@@ -147,7 +147,11 @@ def _names(data: bytes) -> Any:
 def verify_ledger(data: bytes) -> Verdict:
     """Check a ledger file: bytes, hashes, order, and that its terms allow every entry and keep the promise."""
     lines = whole_lines(data)
-    torn = max(0, len(data) - sum(map(len, lines)))
+    return verify_lines(lines, torn=max(0, len(data) - sum(map(len, lines))))
+
+
+def verify_lines(lines: list[bytes], *, torn: int = 0) -> Verdict:
+    """Check the lines of a ledger as they are stored. ``torn``: bytes after the last one."""
     try:
         ledger = Ledger.open(MemorySink(lines))
     except InvalidLedger as error:

@@ -12,37 +12,38 @@ certificate) tells.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
 from discreet.errors import InvalidLedger, LedgerUnavailable
-from discreet.privacy.ledger.entries import unsealed
 from discreet.privacy.ledger.sinks import not_the_end
 
 MOST_BYTES = 1 << 32
 
 
 def whole_lines(data: bytes) -> list[bytes]:
-    """The lines of ``data`` without a torn tail: bytes after the last newline, or a last line with holes (a page that
-    never reached the disk reads as zeros). A tail that lacks nothing but its newline is a line.
+    """The lines of ``data`` without a torn tail: the beginning of a line that lacks its end.
+
+    A line that has its end is never dropped, whatever is wrong with it: `unsealed` refuses it. A tail that lacks
+    nothing but its newline, or has another byte in its place, is a line.
     """
     *ended, tail = data.split(b"\n")
     lines = [part + b"\n" for part in ended]
-    if tail and _complete(tail + b"\n"):
+    if _has_its_end(tail):
         lines.append(tail + b"\n")
-    if lines and b"\0" in lines[-1]:
-        lines.pop()
     return lines
 
 
-def _complete(line: bytes) -> bool:
+def _has_its_end(tail: bytes) -> bool:
+    """Whether ``tail`` begins with a whole JSON object, which the beginning of a line never does."""
     try:
-        unsealed(line)
-    except InvalidLedger:
+        form, _ = json.JSONDecoder().raw_decode(tail.decode("ascii", errors="replace"))
+    except (ValueError, RecursionError):
         return False
-    return True
+    return isinstance(form, dict)
 
 
 def read_lines(path: Path) -> list[bytes]:
