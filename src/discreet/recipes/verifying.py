@@ -31,13 +31,17 @@ from discreet.storage.stored import KeptFile
 
 def ledger_lines(config: AnyCampaign) -> list[bytes]:
     """Of the campaign's ledger, as they are in its store. Audience: owner."""
-    with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
+    with open_storage(
+        config.storage_url(), directory=config.storage_directory(), mark=config.storage_mark(), must_exist=True
+    ) as storage:
         return _lines(storage.load(config.name))
 
 
 def verify_campaign(config: AnyCampaign) -> Verdict:
     """Check the store of the campaign that ``config`` names."""
-    with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
+    with open_storage(
+        config.storage_url(), directory=config.storage_directory(), mark=config.storage_mark(), must_exist=True
+    ) as storage:
         store = storage.load(config.name)
         lines, form = _lines(store), store.config
         if not isinstance(form, dict) or form.get("format") != FORMAT:

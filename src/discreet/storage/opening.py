@@ -18,11 +18,10 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign, StoreUnavailable
-from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.files import sync_directory
 from discreet.storage import migrations
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.database import Database
-from discreet.storage.dialect import Dialect
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.files import tidy_copies
 from discreet.storage.forms import check_text, moment, now, stamp, to_json
@@ -31,12 +30,19 @@ from discreet.storage.scope import ARRIVING, NOT_HERE, Scope
 from discreet.storage.sqlite import SqliteFile
 from discreet.storage.tables import campaigns, moves
 
+MARK = "ledger.mark"
+"""The file of a ledger's high-water mark, in the directory of its campaign."""
 _SCHEME = "sqlite:///"
 _CREATE = "Check the path, or create a campaign in it: discreet init FILE"
 
 
 def open_storage(
-    url: str | Path, *, directory: Path | str | None = None, must_exist: bool = False, patience: float = 10.0
+    url: str | Path,
+    *,
+    directory: Path | str | None = None,
+    mark: Path | str | None = None,
+    must_exist: bool = False,
+    patience: float = 10.0,
 ) -> Storage:
     """The store at ``url``: "sqlite:///scan.db", "sqlite:////absolute/scan.db", a path, or
     "postgresql://ROLE@HOST/DATABASE".
@@ -44,9 +50,12 @@ def open_storage(
     It is made, for its owner alone, unless it ``must_exist``; an older file is brought up to date. A lock of another
     process, and a server that does not answer, are waited for ``patience`` seconds, then the verb that wants it raises
     `StoreUnavailable`. ``directory``: of a database's campaigns on this host, for keys, checkpoints and copies of
-    files; DATABASE.files where the process runs, if it is not said. Beside a file its place is fixed.
+    files; DATABASE.files where the process runs, if it is not said. Beside a file its place is fixed. ``mark``: the
+    directory for the high-water marks of ledgers, which exists; hosts that share a store name the same one. Else each
+    is in its campaign's directory.
     """
-    database = Database(_dialect_of(url, directory, must_exist=must_exist), patience=patience)
+    dialect = _dialect_of(url, directory, must_exist=must_exist)
+    database = Database(replace(dialect, marks=_place_of_marks(mark)), patience=patience)
     try:
         _bring_up_to_date(database, must_exist=must_exist)
     except BaseException:
@@ -74,7 +83,17 @@ def upgrade_storage(url: str | Path, *, patience: float = 10.0) -> list[str]:
         database.close()
 
 
-def _dialect_of(url: str | Path, directory: Path | str | None, *, must_exist: bool) -> Dialect:
+def _place_of_marks(mark: Path | str | None) -> Path | None:
+    if mark is not None and not Path(mark).is_dir():
+        raise BadInput(
+            "the directory for the marks of ledgers",
+            f"{Path(mark).name} is not a directory that is there",
+            "Create or mount it; all hosts that share the store use the same one",
+        )
+    return None if mark is None else Path(mark).resolve()
+
+
+def _dialect_of(url: str | Path, directory: Path | str | None, *, must_exist: bool) -> SqliteFile | PostgresDatabase:
     if str(url).startswith(SCHEMES):
         return database_at(str(url), directory)
     if directory is not None:
@@ -161,6 +180,11 @@ class Storage:
         return self._database.dialect.home
 
     @property
+    def marks(self) -> Path | None:
+        """The directory for the high-water marks of ledgers; None: each is in its campaign's directory."""
+        return self._database.dialect.marks
+
+    @property
     def shared(self) -> bool:
         """Whether several hosts use it."""
         return self._database.dialect.shared
@@ -242,6 +266,7 @@ class Storage:
             campaign=row.number,
             name=row.name,
             directory=directory,
+            mark=self._mark(row.id),
             simulation=row.simulation,
         )
         if scope.shared:
@@ -262,6 +287,11 @@ class Storage:
 
     def _directory(self, campaign_id: str) -> Path:
         return self._database.dialect.home / campaign_id
+
+    def _mark(self, campaign_id: str) -> Path:
+        if self.marks is None:
+            return self._directory(campaign_id) / MARK
+        return self.marks / f"{campaign_id}.mark"
 
     def close(self) -> None:
         """Let go of the database."""
