@@ -1,14 +1,14 @@
 """Is a campaign's store what it says? Everything is computed again from what is in it; no record is read.
 
 Guarantee: a ledger whose lines do not follow from one another, a plan that is not the one the ledger is committed to, a
-step that nobody paid for, and a file that does not have its hash are failed checks. What cannot be found here: an older
-copy of the whole store. Check a certificate that was kept elsewhere against it (`discreet verify CERTIFICATE --ledger
-CAMPAIGN.toml`).
+step that nobody paid for, a ledger that does not reach its high-water mark, and a file that does not have its hash are
+failed checks. What cannot be found here: an older copy of the whole store together with an older mark. Check a
+certificate that was kept elsewhere against it (`discreet verify CERTIFICATE --ledger CAMPAIGN.toml`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +34,8 @@ def ledger_lines(config: AnyCampaign) -> list[bytes]:
     with open_storage(
         config.storage_url(), directory=config.storage_directory(), mark=config.storage_mark(), must_exist=True
     ) as storage:
-        return _lines(storage.load(config.name))
+        store = storage.load(config.name)
+        return _checked(store, store.sink().read())
 
 
 def verify_campaign(config: AnyCampaign) -> Verdict:
@@ -43,18 +44,20 @@ def verify_campaign(config: AnyCampaign) -> Verdict:
         config.storage_url(), directory=config.storage_directory(), mark=config.storage_mark(), must_exist=True
     ) as storage:
         store = storage.load(config.name)
-        lines, form = _lines(store), store.config
+        found, form = store.sink().compared(), store.config
+        lines = _checked(store, found.lines)
         if not isinstance(form, dict) or form.get("format") != FORMAT:
             raise InvalidStore(f"verifying the campaign {store.name}", "it is not in its form", "Restore the store")
         verdict = replace(verify_ledger(b"".join(lines)), what="campaign", simulation=store.simulation)
-        checks = [*verdict.checks, _file_check(config, form["config"])]
+        mark = Check(name="mark", ok=found.refused is None, detail=found.note)
+        checks = [*verdict.checks, mark, _file_check(config, form["config"])]
         if verdict.ok:  # else there is no ledger to compare with
             checks += _against(store, config, Ledger.open(MemorySink(lines)))
         return replace(verdict, checks=(*checks, _keys(store, config), *_kept_files(store)))
 
 
-def _lines(store: CampaignStore) -> list[bytes]:
-    lines = [bytes(line) if isinstance(line, bytes) else str(line).encode() for line in store.sink().read()]  # edited?
+def _checked(store: CampaignStore, stored: Sequence[object]) -> list[bytes]:
+    lines = [bytes(line) if isinstance(line, bytes) else str(line).encode() for line in stored]  # edited?
     if not lines:
         raise InvalidStore(
             f"verifying the campaign {store.name}", "its creation was not finished", "Run discreet init again"

@@ -102,7 +102,7 @@ class StoreSink:
         """Make the mark of a ledger that has no lines, or none since marks are kept. Any other has one."""
         if self._mark.path.exists():
             return
-        with self._scope.reading("charging the ledger") as connection:
+        with self._scope.writing("charging the ledger") as connection:
             known, last = self._known(connection), self._last(connection)
         if (known is None and last is not None) or (known is not None and known.mark):
             self._broken = False

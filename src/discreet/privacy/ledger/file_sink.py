@@ -104,6 +104,8 @@ class FileSink:
         self._foreign = bool(data) and not lines  # not ours to cut, not even if it was to be one of ours
 
     def _check_mark(self, lines: list[bytes]) -> None:
+        if lines and not _complete(lines[0]):
+            return  # it is no ledger, and whoever reads it says so
         asked = f"opening {self.path.name}"
         refused = compared(self._mark.read(), lines, asked=asked, path=self._mark.path)
         if refused is not None:
@@ -128,21 +130,24 @@ class FileSink:
             raise not_the_end()
         data = b"".join(lines)
         self._broken = True  # until the disk has said otherwise
-        if not at:
-            self._mark.create()
         if self._torn:
             self._mend()
+        if not at:
+            self._mark.create()
+        with self._mark.held() as mark:
+            self._write(data)
+            self._lines, self._last = at + len(lines), lines[-1] if lines else self._last
+            mark.advance(self._lines, self._last)
+        self._broken = False
+
+    def _write(self, data: bytes) -> None:
         written = 0
         while written < len(data):
             written += os.write(self._file, data[written:])
         os.fsync(self._file)
         if not self._lines:
             sync_directory(self.path.absolute().parent)
-        self._lines, self._size = at + len(lines), self._size + len(data)
-        self._last = lines[-1] if lines else self._last
-        with self._mark.held() as mark:
-            mark.advance(self._lines, self._last)
-        self._broken = False
+        self._size += len(data)
 
     def _mend(self) -> None:
         """Cut a torn tail off, or give a whole one the newline it lacks."""

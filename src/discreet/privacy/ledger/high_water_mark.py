@@ -40,7 +40,6 @@ _PAUSE = 0.01
 """Seconds between two tries to lock; flock itself waits for ever or not at all."""
 _KEYS = {"format", "id", "lines", "head", "moved"}
 _NO_LINE = hashlib.sha256(b"").hexdigest()
-_sync = getattr(os, "fdatasync", os.fsync)  # not on every system
 
 
 def head_of(line: bytes | str | None) -> str:
@@ -214,6 +213,13 @@ def missing(asked: str, path: Path) -> InvalidLedger:
         f"{path.name}, which says how many lines it had, is missing, so that missing charges would not be noticed",
         "Put that file back; it moves with the ledger. A copy without it can be read and verified, not charged",
     )
+
+
+def _sync(file: int) -> None:
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(file)  # its size never changes
+    else:
+        os.fsync(file)
 
 
 def _lock(file: int, name: str, *, until: float) -> None:
