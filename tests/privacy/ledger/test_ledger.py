@@ -714,8 +714,9 @@ def test_nothing_returns_before_fsync_and_nothing_goes_on_after_it_failed(tmp_pa
     write, fsync = os.write, os.fsync
     monkeypatch.setattr(os, "write", lambda *a: order.append("write") or write(*a))
     monkeypatch.setattr(os, "fsync", lambda *a: order.append("fsync") or fsync(*a))
-    for name in ("pwrite", "fdatasync"):
-        monkeypatch.setattr(os, name, lambda *a, name=name, real=getattr(os, name): order.append(name) or real(*a))
+    pwrite, fdatasync = os.pwrite, os.fdatasync
+    monkeypatch.setattr(os, "pwrite", lambda *a: order.append("pwrite") or pwrite(*a))
+    monkeypatch.setattr(os, "fdatasync", lambda *a: order.append("fdatasync") or fdatasync(*a))
     ledger = Ledger.create(FileSink(tmp_path / "a"), adaptive(ONE))
     mark = ["pwrite", "fdatasync"]
     assert order == ["fsync", "fsync", "write", "fsync", "fsync", *mark]  # a mark of no lines; the file; its directory
