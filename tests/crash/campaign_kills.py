@@ -27,6 +27,7 @@ from discreet.campaign.sealed_steps import ledger_of, leftovers
 from discreet.config import config_from_json
 from discreet.noise.sealed import SealedKey
 from discreet.pools import Pool
+from discreet.privacy.ledger.high_water_mark import HighWaterMark
 from discreet.recipes import opening
 from discreet.recipes.verifying import verify_campaign
 from discreet.storage.sqlite import WRITES
@@ -37,7 +38,7 @@ torch.set_num_threads(1)  # threads do not survive a fork
 RECORDS, CLASSES = 60, ("a", "b", "c")
 CHAIN = 9
 """Kills one after the other, before a campaign is let run to its end."""
-WRITERS = ("fsync", "link", "mkdir", "rename", "replace", "unlink")
+WRITERS = ("fdatasync", "fsync", "link", "mkdir", "pwrite", "rename", "replace", "unlink")
 POOL: list[Pool] = []
 NAMING = ("commit", "link", "rename", "replace")
 """Writes by which something comes to be there for others; before and after them the state is another one."""
@@ -186,13 +187,14 @@ def state_of(campaign):
 def kill_before(kill_at, *, every):
     """Kill this process before its durable write number ``kill_at``.
 
-    ``every``: each file synced, made or removed counts; else only `NAMING` writes, and whatever follows a commit: that
-    is when a step is recorded and its key still there.
+    ``every``: each file synced, made or removed counts; else only `NAMING` writes, and whatever follows a commit (a
+    charge is stored and its mark not yet moved; a step is recorded and its key still there) or a mark (its charge is
+    not drawn on yet).
     """
     seen, last = [0], [""]
 
     def hit(kind):
-        counts = every or kind in NAMING or last[0] == "commit"
+        counts = every or kind in NAMING or last[0] in ("commit", "fdatasync")
         last[0] = kind
         seen[0] += counts
         if counts and seen[0] == kill_at:
@@ -219,8 +221,10 @@ def telling_draws(say):
     perform = SealedKey.perform
 
     def performing(self, call, sampler):
-        made = perform(self, call, sampler)
         ticket = call.ticket
+        mark = HighWaterMark(self.path.parents[1] / "ledger.mark").read()
+        assert mark is not None and mark.lines > ticket.entry.sequence, "a draw that the mark does not cover"  # noqa: PT018
+        made = perform(self, call, sampler)
         drawn = made if isinstance(made, bytes) else repr(made).encode()
         if isinstance(made, np.ndarray):
             drawn = np.ascontiguousarray(made).tobytes()

@@ -17,6 +17,9 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.events import Laplace
 from discreet.privacy.ledger import FileSink, Ledger, adaptive
 from discreet.privacy.ledger import file_sink as sink_module
+from discreet.privacy.ledger import high_water_mark as mark_module
+from discreet.privacy.ledger.file_sink import read_lines
+from discreet.privacy.ledger.high_water_mark import HighWaterMark
 
 TERMS = adaptive(Budget(epsilon=10**6, delta="1e-6"))
 COUNT = Laplace(epsilon="0.5")
@@ -112,33 +115,53 @@ def count_instructions(place, only=""):
     return int(told[-1][1])
 
 
-def fresh(place, opening):
-    place.write_bytes(opening)
-    return 0
+def as_created(place):
+    """The ledger and its mark; `put` puts both back, as the tests begin anew."""
+    mark = HighWaterMark.beside(place).path
+    return [(path, path.read_bytes()) for path in (place, mark)]
+
+
+def put(files):
+    for path, data in files:
+        path.write_bytes(data)
+
+
+def every_instruction_of(module, directory):
+    """Exhaustively: each instruction of a module while two entries are appended."""
+    place, name = created(directory), module.__name__.rsplit(".", 1)[-1]
+    opening = as_created(place)
+    total = count_instructions(place, name)
+    assert total > 100
+    unmarked = 0
+    for kill_at in range(1, total + 1):
+        put(opening)
+        told, status = told_by(*in_child(charging(place, kill_at, name)))
+        assert os.WIFSIGNALED(status)
+        lines, mark = len(read_lines(place)), HighWaterMark.beside(place).read().lines
+        returned = {line[1] for line in told if line[0] == "returned"}
+        assert len(returned) < mark <= lines <= mark + 1, "a receipt that the mark does not cover"
+        unmarked += lines > mark
+        check_recovery(place, told, 0)
+    assert unmarked > 5, "no kill between the line and the mark"
 
 
 def every_instruction_of_the_sinks_append(directory):
-    """Exhaustively: each instruction of file_sink.py while two entries are appended."""
-    place = created(directory)
-    opening = place.read_bytes()
-    total = count_instructions(place, sink_module.__name__.rsplit(".", 1)[-1])
-    assert total > 100
-    for kill_at in range(1, total + 1):
-        fresh(place, opening)
-        told, status = told_by(*in_child(charging(place, kill_at, "file_sink")))
-        assert os.WIFSIGNALED(status)
-        check_recovery(place, told, 0)
+    every_instruction_of(sink_module, directory)
+
+
+def every_instruction_of_the_marks_writing(directory):
+    every_instruction_of(mark_module, directory)
 
 
 def random_instructions_of_charging_and_drawing(directory):
     """500 of them."""
     place = created(directory)
-    opening, chance = place.read_bytes(), random.Random(20)
+    opening, chance = as_created(place), random.Random(20)
     total = count_instructions(place)
     assert total > 2000
     kills = 0
     while kills < 500:
-        fresh(place, opening)
+        put(opening)
         told, status = told_by(*in_child(charging(place, chance.randint(1, total))))
         kills += os.WIFSIGNALED(status)  # samplers reject now and then, so the last instructions are not always there
         check_recovery(place, told, 0)
@@ -187,11 +210,11 @@ def a_redo_repeats_every_draw_that_was_seen(directory):
     def run(kill_at):
         return told_by(*in_child(phase_of(kill_at)))
 
-    opening = place.read_bytes()
+    opening = as_created(place)
     total = int(run(0)[0][-1][1])
     repeated, kills = 0, 0
     while kills < 80:
-        place.write_bytes(opening)
+        put(opening)
         for key in directory.glob("*.key"):
             key.unlink()
         seen, status = run(chance.randint(1, total))

@@ -25,7 +25,7 @@ from discreet.noise import OperatingSystem
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import FileSink, Ledger, Line, committed
 
-WRITERS = ("fsync", "link", "mkdir", "replace", "unlink", "ftruncate", "write", "rmdir")
+WRITERS = ("fdatasync", "fsync", "pwrite", "link", "mkdir", "replace", "unlink", "ftruncate", "write", "rmdir")
 GATE = CrowdGate(k=20, beta=0.3, counts=True)
 BUDGET = Budget(epsilon=3, delta="1e-4", unit="person")
 

@@ -36,7 +36,7 @@ RECORDS, CHAIN = 150, 6
 BATCH = [80]
 KIND = ["plain"]
 """Or with a paid preparation, or for persons."""
-WRITERS = ("fsync", "link", "mkdir", "replace", "unlink", "pwrite", "ftruncate", "write")
+WRITERS = ("fdatasync", "fsync", "link", "mkdir", "replace", "unlink", "pwrite", "ftruncate", "write")
 
 
 def lines_in(place):

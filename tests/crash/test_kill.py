@@ -13,6 +13,7 @@ SCENARIOS = Path(__file__).with_name("kill_scenarios.py")
     "scenario",
     [
         "every_instruction_of_the_sinks_append",
+        "every_instruction_of_the_marks_writing",
         "random_instructions_of_charging_and_drawing",
         "from_outside_at_random_times",
         "a_redo_repeats_every_draw_that_was_seen",

@@ -186,14 +186,22 @@ def _check_replaced(out: Path, *sources: Path | None) -> None:
 
 
 def read_only(file: Path) -> Ledger:
-    """The ledger in ``file``, or of the campaign it names, read without a lock; it cannot be charged."""
+    """The ledger in ``file``, or of the campaign it names, read without a lock; it cannot be charged. Refused if
+    charges are missing by its mark; where there is no mark, that is said.
+    """
     from discreet.privacy.ledger import Ledger, MemorySink
-    from discreet.privacy.ledger.file_sink import read_lines
+    from discreet.privacy.ledger.file_sink import read_beside_mark
 
     if is_campaign(file):
         lines = lines_of(file)
     elif file.is_file():
-        lines = read_lines(file)
+        lines, position, refused = read_beside_mark(file)
+        if position is None:
+            typer.echo(
+                f"{file.name}: no {file.name}.mark beside it, so missing charges would not be noticed.", err=True
+            )
+        elif refused is not None:
+            raise refused
     else:
         raise BadInput(f"reading {file.name or file}", "there is no such ledger", "Check the path")
     ledger = Ledger.open(MemorySink(lines))

@@ -30,6 +30,9 @@ CampaignOption = Annotated[
 DirectoryHelp = "Of a database: where this host has its keys, checkpoints and files (DATABASE.files)."
 FromDirectory = Annotated[Path | None, typer.Option("--from-directory", help=DirectoryHelp, show_default=False)]
 ToDirectory = Annotated[Path | None, typer.Option("--to-directory", help=DirectoryHelp, show_default=False)]
+MarkHelp = "The directory for the high-water marks of ledgers, as in [storage] mark (beside the keys)."
+FromMark = Annotated[Path | None, typer.Option("--from-mark", help=MarkHelp, show_default=False)]
+ToMark = Annotated[Path | None, typer.Option("--to-mark", help=MarkHelp, show_default=False)]
 
 
 @storage_app.command("show")
@@ -75,6 +78,8 @@ def copy_command(
     ] = False,
     from_directory: FromDirectory = None,
     to_directory: ToDirectory = None,
+    from_mark: FromMark = None,
+    to_mark: ToMark = None,
     as_json: JsonOption = False,
 ) -> None:
     """Move campaigns to another store, with their files and keys; hashes and the ledger's chain are compared. The old
@@ -87,9 +92,9 @@ def copy_command(
     from discreet.storage.copying import copy_campaign
 
     with ExitStack() as stores:
-        old = stores.enter_context(open_storage(source, directory=from_directory, must_exist=True))
+        old = stores.enter_context(open_storage(source, directory=from_directory, mark=from_mark, must_exist=True))
         names = campaign or old.campaigns()
-        new = stores.enter_context(open_storage(target, directory=to_directory))
+        new = stores.enter_context(open_storage(target, directory=to_directory, mark=to_mark))
         done = [asdict(copy_campaign(old, new, name, backup=backup)) for name in names]
     form = {
         "format": "discreet.storage-copy/1",
@@ -130,6 +135,8 @@ def abandon_command(
     campaign: CampaignOption = None,
     from_directory: FromDirectory = None,
     to_directory: ToDirectory = None,
+    from_mark: FromMark = None,
+    to_mark: ToMark = None,
     as_json: JsonOption = False,
 ) -> None:
     """Take back a move that was cut off: the old store goes on. What was moved to its end stays moved. Audience: owner.
@@ -140,10 +147,10 @@ def abandon_command(
     from discreet.storage.copying import abandon_move
 
     with ExitStack() as stores:
-        old = stores.enter_context(open_storage(source, directory=from_directory, must_exist=True))
+        old = stores.enter_context(open_storage(source, directory=from_directory, mark=from_mark, must_exist=True))
         new: Storage | None = None
         if target is not None:
-            new = stores.enter_context(open_storage(target, directory=to_directory, must_exist=True))
+            new = stores.enter_context(open_storage(target, directory=to_directory, mark=to_mark, must_exist=True))
         back = [name for name in campaign or _moving(old, new) if abandon_move(old, new, name)]
     form = {"format": "discreet.storage-abandon/1", "simulation": False, "audience": "owner", "campaigns": back}
     show(form, f"goes on here: {', '.join(back)}" if back else "no move was under way", as_json=as_json)

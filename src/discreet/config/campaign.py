@@ -57,6 +57,10 @@ class CampaignFile(Declared):
             return None
         return self.resolve(self.storage.directory or f"{urlsplit(url).path.strip('/') or self.name}.files")
 
+    def storage_mark(self) -> pathlib.Path | None:
+        """The directory for the high-water mark of the ledger; None: beside the keys."""
+        return None if self.storage.mark is None else self.resolve(self.storage.mark)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignConfig(CampaignFile):

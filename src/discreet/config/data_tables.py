@@ -142,10 +142,13 @@ class StorageConfig:
 
     url         of a SQLite file or a PostgreSQL database; a password is not part of it
     directory   of a database: where this host has keys, checkpoints and copies of files
+    mark        the directory for the high-water mark of the ledger; None: beside the keys. Hosts that share a database
+                name the same one
     """
 
     url: str | None = key(address, None)
     directory: str | None = key(_PATH, None)
+    mark: str | None = key(_PATH, None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,8 +41,7 @@ from discreet.exports.model_form import (
 )
 from discreet.exports.onnx_files import write_onnx
 from discreet.privacy.certificate.statement import bound, write_certificate
-from discreet.privacy.files import write_whole
-from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.files import sync_directory, write_whole
 from discreet.recipes.crowd import Crowd
 from discreet.recipes.model_records import made_up_rows
 from discreet.recipes.private_pool import PrivatePool

@@ -33,8 +33,8 @@ from discreet.noise.repeating import charge_once
 from discreet.noise.sealed import SealedPhase
 from discreet.noise.sources import Source
 from discreet.privacy.budget import Budget
+from discreet.privacy.files import sync_directory
 from discreet.privacy.ledger import FileSink, Ledger, Line, Receipt, committed
-from discreet.privacy.ledger.file_sink import sync_directory
 from discreet.privacy.ledger.requests import request
 
 WHO, WHY = "queries", "release"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import BadInput
-from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.files import sync_directory
 
 FORMAT = "discreet.key/1"
 

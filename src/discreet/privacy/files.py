@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -22,3 +23,13 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make a new, renamed or removed name durable."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some file systems cannot sync a directory
+            os.fsync(handle)
+    finally:
+        os.close(handle)

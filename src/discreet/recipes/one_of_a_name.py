@@ -26,7 +26,7 @@ class OneOfAName:
     @classmethod
     def of(cls, config: AnyCampaign, *, load_if_exists: bool) -> OneOfAName:
         """In its store, which is opened."""
-        storage = open_storage(config.storage_url(), directory=config.storage_directory())
+        storage = open_storage(config.storage_url(), directory=config.storage_directory(), mark=config.storage_mark())
         return cls(storage=storage, config=config, load_if_exists=load_if_exists)
 
     def there(self) -> CampaignStore | None:

@@ -111,7 +111,11 @@ def load(
 ) -> Campaign:
     """The campaign that the configuration names. ``read_only``: to be looked at; nothing is written to its store."""
     storage = open_storage(
-        config.storage_url(), directory=config.storage_directory(), must_exist=True, read_only=read_only
+        config.storage_url(),
+        directory=config.storage_directory(),
+        mark=config.storage_mark(),
+        must_exist=True,
+        read_only=read_only,
     )
     if isinstance(config, CrowdConfig):
         from discreet.recipes.crowd_opening import opened_crowd
@@ -129,7 +133,12 @@ def stored_config(storage: Storage, name: str, *, directory: Path) -> AnyCampaig
     ``directory``.
     """
     form = dict(form_of(storage.load(name))["config"])
-    form["storage"] = {"url": storage.url, **({"directory": str(storage.home)} if storage.shared else {})}
+    mark = storage.marks or (form.get("storage") or {}).get("mark")
+    form["storage"] = {
+        "url": storage.url,
+        **({"directory": str(storage.home)} if storage.shared else {}),
+        **({"mark": str(mark)} if mark else {}),
+    }
     return campaign_from_json(form, name=f"the campaign {name}", directory=directory)
 
 

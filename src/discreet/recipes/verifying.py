@@ -1,15 +1,15 @@
 """Is a campaign's store what it says? Everything is computed again from what is in it; no record is read.
 
 Guarantee: a ledger whose lines do not follow from one another, a plan that is not the one the ledger is committed to, a
-step that nobody paid for, a file that does not have its hash, and labels that a hidden selection does not allow
-(`discreet.recipes.hidden_verifying`) are failed checks. What cannot be found here: an older
-copy of the whole store. Check a certificate that was kept elsewhere against it (`discreet verify CERTIFICATE --ledger
-CAMPAIGN.toml`).
+step that nobody paid for, a ledger that does not reach its high-water mark, rows that are not what their MACs say, a
+file that does not have its hash, and labels that a hidden selection does not allow (`discreet.recipes.hidden_verifying`)
+are failed checks. What cannot be found here: an older copy of the whole store together with an older mark. Check a
+certificate that was kept elsewhere against it (`discreet verify CERTIFICATE --ledger CAMPAIGN.toml`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -30,37 +30,46 @@ from discreet.recipes.hidden_verifying import hidden_checks
 from discreet.recipes.opening import FORMAT, differences, newest_plan
 from discreet.recipes.public_plan import FIRST_QUERY, PublicPlan
 from discreet.recipes.wiring import digest_of, is_public
-from discreet.storage import CampaignStore, open_storage
+from discreet.storage import CampaignStore, Storage, open_storage
 from discreet.storage.row_macs import KEY, RowAudit
 from discreet.storage.stored import KeptFile
 
 
 def ledger_lines(config: AnyCampaign) -> list[bytes]:
     """Of the campaign's ledger, as they are in its store. Audience: owner."""
-    with open_storage(config.storage_url(), directory=config.storage_directory(), read_only=True) as storage:
-        return _lines(storage.load(config.name))
+    with _opened(config) as storage:
+        store = storage.load(config.name)
+        return _checked(store, store.sink().read())
 
 
 def public_ledger_of(config: AnyCampaign) -> tuple[Ledger, Releases | None]:
     """The campaign's ledger as far as it is public, and of a hidden selection what is released. Audience: public."""
-    with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
+    with _opened(config) as storage:
         store = storage.load(config.name)
-        _lines(store)
+        _checked(store, store.sink().read())
         return public_ledger(store)
+
+
+def _opened(config: AnyCampaign) -> Storage:
+    return open_storage(
+        config.storage_url(), directory=config.storage_directory(), mark=config.storage_mark(), read_only=True
+    )
 
 
 def verify_campaign(config: AnyCampaign) -> Verdict:
     """Check the store of the campaign that ``config`` names."""
-    with open_storage(config.storage_url(), directory=config.storage_directory(), read_only=True) as storage:
+    with _opened(config) as storage:
         store = storage.load(config.name)
         database, readable = _database(store)
         if not readable:  # nothing in it is to be relied on
             return Verdict(what="campaign", simulation=store.simulation, checks=(database,))
-        lines, form = _lines(store), store.config
+        compared, form = store.sink().compared(), store.config
+        lines = _checked(store, compared.lines)
         if not isinstance(form, dict) or form.get("format") != FORMAT:
             raise InvalidStore(f"verifying the campaign {store.name}", "it is not in its form", "Restore the store")
         verdict = replace(verify_lines(lines), what="campaign", simulation=store.simulation)
-        checks = [*verdict.checks, _file_check(config, form["config"])]
+        mark = Check(name="mark", ok=compared.refused is None, detail=compared.note)
+        checks = [*verdict.checks, mark, _file_check(config, form["config"])]
         releases: tuple[Entry, ...] = ()
         if verdict.ok:  # else there is no ledger to compare with
             ledger = Ledger.open(MemorySink(lines))
@@ -74,8 +83,8 @@ def verify_campaign(config: AnyCampaign) -> Verdict:
         return replace(verdict, checks=tuple(checks))
 
 
-def _lines(store: CampaignStore) -> list[bytes]:
-    lines = [bytes(line) if isinstance(line, bytes) else str(line).encode() for line in store.sink().read()]  # edited?
+def _checked(store: CampaignStore, stored: Sequence[object]) -> list[bytes]:
+    lines = [bytes(line) if isinstance(line, bytes) else str(line).encode() for line in stored]  # edited?
     if not lines:
         raise InvalidStore(
             f"verifying the campaign {store.name}", "its creation was not finished", "Run discreet init again"

@@ -51,7 +51,9 @@ def withdraw(
         raise BadInput("withdrawing", "both records and persons are named", "Withdraw them one after the other")
     new = known = 0
     if ids or not persons:
-        with open_storage(config.storage_url(), directory=config.storage_directory(), must_exist=True) as storage:
+        with open_storage(
+            config.storage_url(), directory=config.storage_directory(), mark=config.storage_mark(), must_exist=True
+        ) as storage:
             new, known = mark(storage.load(config.name), ids)
     campaign = load(config, watch=watch)  # erases what is marked, if no step is under way
     found = campaign.withdraw(persons=persons, later=later) if persons else None

@@ -25,14 +25,15 @@ from typing import Any
 from sqlalchemy import Connection, Table, select
 
 from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign
+from discreet.privacy.files import sync_directory
 from discreet.privacy.ledger import Ledger, MemorySink
-from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.ledger.high_water_mark import HighWaterMark
 from discreet.storage import files, moves, pieces, row_macs
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.moves import OF_STEPS, Mark
 from discreet.storage.objects import write_object
-from discreet.storage.opening import Storage
+from discreet.storage.opening import MARK, Storage
 from discreet.storage.scope import ARRIVING, BACKUP, MOVED, MOVING, Scope, chunks
 from discreet.storage.tables import METADATA, campaigns
 
@@ -110,9 +111,11 @@ def copy_campaign(source: Storage, target: Storage, name: str, *, backup: bool =
             if mark.state == MOVING:  # taking it back may have begun, too
                 with disk_refusals(f"copying {name!r}"):
                     _copy_directory(store.directory, arrived.directory, backup=False)
+                    _carry_mark(store, arrived.mark)
         found = _compared(store, arrived, read, backup=False)
         moves.leave(scope, mark.token)
         moves.forget_steps(scope, arrived.directory)
+        _retire_mark(scope, arrived)
         moves.arrive(arrived, mark.token)
     return found
 
@@ -194,6 +197,7 @@ def _scope_in(target: Storage, store: CampaignStore) -> Scope:
         campaign=number,
         name=store.name,
         directory=target._directory(store.id),
+        mark=target._mark(store.id),
         simulation=store.simulation,
     )
 
@@ -204,6 +208,8 @@ def _stored(store: CampaignStore, target: Storage, mark: Mark, *, backup: bool) 
     with disk_refusals(asked):
         make_private(place)
         _copy_directory(store.directory, place, backup=backup)
+        if not backup:
+            _carry_mark(store, target._mark(store.id))
     row = {"id": store.id, "name": store.name, "config": store._config, "simulation": store.simulation}
     names: dict[str, Path] = {}
     with store._scope.reading("copying it") as old, target._database.writing(asked) as new:
@@ -215,7 +221,12 @@ def _stored(store: CampaignStore, target: Storage, mark: Mark, *, backup: bool) 
         if number is None:
             raise InvalidStore(asked, "the database gave the campaign no number", "Report this")
         scope = Scope(
-            database=target._database, campaign=number, name=store.name, directory=place, simulation=store.simulation
+            database=target._database,
+            campaign=number,
+            name=store.name,
+            directory=place,
+            mark=target._mark(store.id),
+            simulation=store.simulation,
         )
         moves.put_mark(new, number, mark)
         for table in _tables():
@@ -229,6 +240,36 @@ def _stored(store: CampaignStore, target: Storage, mark: Mark, *, backup: bool) 
                 pieces.put(new, scope, sha256, place / "objects" / sha256)
         read = _digests(old, store._scope.campaign)
     return scope, read
+
+
+def _carry_mark(store: CampaignStore, place: Path) -> None:
+    """The high-water mark of the ledger goes along: no line that it counts can be missing in the copy unnoticed."""
+    refused = store.sink().compared().refused
+    if refused is not None:
+        raise refused
+    source, target = HighWaterMark(store._scope.mark), HighWaterMark(place)
+    position = source.read()
+    if position is None or _same_place(source.path, target.path):
+        return
+    target.create(position)
+    with target.held() as mark:  # what an abandoned move left may be older
+        if mark.position.id != position.id:
+            raise InvalidStore(
+                f"copying {store.name!r}", f"{place.name} there is the mark of another ledger", "Remove that file"
+            )
+        mark.follow(position)
+
+
+def _retire_mark(scope: Scope, arrived: Scope) -> None:
+    """A backup of the source from before the move must not be charged: its mark says that it was moved."""
+    if scope.mark.exists() and not _same_place(scope.mark, arrived.mark):
+        with disk_refusals(scope.asked("moving it")), HighWaterMark(scope.mark).held() as mark:
+            mark.retire()
+
+
+def _same_place(one: Path, other: Path) -> bool:
+    """Whether two stores have one mark."""
+    return one.resolve() == other.resolve()
 
 
 def _tables() -> list[Table]:
@@ -302,7 +343,7 @@ def _copy_directory(source: Path, target: Path, *, backup: bool) -> None:
         return
     for path in sorted(source.rglob("*")):
         inner = path.relative_to(source)
-        if inner.parts[0] in _OWN or not path.is_file() or (backup and inner.parts[0].startswith(OF_STEPS)):
+        if inner.parts[0] in (*_OWN, MARK) or not path.is_file() or (backup and inner.parts[0].startswith(OF_STEPS)):
             continue
         place = target / inner
         make_private(place.parent)

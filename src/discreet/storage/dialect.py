@@ -50,6 +50,10 @@ class Dialect(Protocol):
         """The directory of this host for campaigns' keys, checkpoints and files."""
 
     @property
+    def marks(self) -> Path | None:
+        """The directory for the high-water marks of ledgers; None: each is in its campaign's directory."""
+
+    @property
     def shared(self) -> bool:
         """Whether several hosts use it, so that files' contents must be in it."""
 

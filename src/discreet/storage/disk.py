@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from discreet.errors import StoreUnavailable
-from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.files import sync_directory
 
 
 def make_private(directory: Path) -> None:

@@ -26,6 +26,7 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
     inspect,
+    literal,
     select,
 )
 from sqlalchemy.schema import SchemaItem
@@ -133,6 +134,18 @@ def m005_commits(connection: Connection) -> None:
     made.create_all(connection)
 
 
+def m007_ledger_marks(connection: Connection) -> None:
+    """Which high-water mark a campaign's ledger has; of ledgers that are there already, none before the next charge."""
+    made = MetaData()
+    Table("campaigns", made, Column("number", Integer, primary_key=True))
+    lines = Table("ledger_lines", made, Column("campaign", Integer, primary_key=True), _key("position", Integer))
+    campaign = Column("campaign", Integer, ForeignKey("campaigns.number"), primary_key=True)
+    marks = Table("ledger_marks", made, campaign, _fact("mark", Text), _fact("lines", Integer), **TABLE_OPTIONS)
+    marks.create(connection)
+    begun = select(lines.c.campaign, literal(""), literal(0)).where(lines.c.position == 0)
+    connection.execute(marks.insert().from_select(["campaign", "mark", "lines"], begun))
+
+
 def m010_row_macs(connection: Connection) -> None:
     """MACs over the rows of campaigns, and the head that covers them."""
     made = MetaData()
@@ -166,6 +179,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m003_users,
     m004_shared_stores,
     m005_commits,
+    m007_ledger_marks,
     m010_row_macs,
 )
 

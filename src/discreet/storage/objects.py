@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from discreet.errors import BadInput
-from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.files import sync_directory
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.locks import try_lock
 

@@ -18,11 +18,10 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign, StoreUnavailable
-from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.files import sync_directory
 from discreet.storage import migrations, row_macs
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.database import Database
-from discreet.storage.dialect import Dialect
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.files import tidy_copies
 from discreet.storage.forms import check_text, moment, now, stamp, to_json
@@ -32,6 +31,8 @@ from discreet.storage.scope import ARRIVING, NOT_HERE, Scope
 from discreet.storage.sqlite import SqliteFile
 from discreet.storage.tables import campaigns, moves
 
+MARK = "ledger.mark"
+"""The file of a ledger's high-water mark, in the directory of its campaign."""
 _SCHEME = "sqlite:///"
 _CREATE = "Check the path, or create a campaign in it: discreet init FILE"
 
@@ -40,6 +41,7 @@ def open_storage(
     url: str | Path,
     *,
     directory: Path | str | None = None,
+    mark: Path | str | None = None,
     must_exist: bool = False,
     read_only: bool = False,
     patience: float = 10.0,
@@ -50,14 +52,16 @@ def open_storage(
     It is made, for its owner alone, unless it ``must_exist``; an older file is brought up to date. A lock of another
     process, and a server that does not answer, are waited for ``patience`` seconds, then the verb that wants it raises
     `StoreUnavailable`. ``directory``: of a database's campaigns on this host, for keys, checkpoints and copies of
-    files; DATABASE.files where the process runs, if it is not said. Beside a file its place is fixed.
+    files; DATABASE.files where the process runs, if it is not said. Beside a file its place is fixed. ``mark``: the
+    directory for the high-water marks of ledgers, which exists; hosts that share a store name the same one. Else each
+    is in its campaign's directory.
 
     ``read_only``: the store must exist and be up to date; nothing is written to it or beside it, so that a read-only
     directory or a full disk will do.
     """
     must_exist = must_exist or read_only
     dialect = _dialect_of(url, directory, must_exist=must_exist, read_only=read_only)
-    database = Database(dialect, patience=patience)
+    database = Database(replace(dialect, marks=_place_of_marks(mark)), patience=patience)
     try:
         _bring_up_to_date(database, must_exist=must_exist, read_only=read_only)
     except BaseException:
@@ -85,7 +89,19 @@ def upgrade_storage(url: str | Path, *, patience: float = 10.0) -> list[str]:
         database.close()
 
 
-def _dialect_of(url: str | Path, directory: Path | str | None, *, must_exist: bool, read_only: bool = False) -> Dialect:
+def _place_of_marks(mark: Path | str | None) -> Path | None:
+    if mark is not None and not Path(mark).is_dir():
+        raise BadInput(
+            "the directory for the marks of ledgers",
+            f"{Path(mark).name} is not a directory that is there",
+            "Create or mount it; all hosts that share the store use the same one",
+        )
+    return None if mark is None else Path(mark).resolve()
+
+
+def _dialect_of(
+    url: str | Path, directory: Path | str | None, *, must_exist: bool, read_only: bool = False
+) -> SqliteFile | PostgresDatabase:
     if str(url).startswith(SCHEMES):
         return database_at(str(url), directory)
     if directory is not None:
@@ -177,6 +193,11 @@ class Storage:
     def home(self) -> Path:
         """The directory of this host for keys, checkpoints and files of its campaigns."""
         return self._database.dialect.home
+
+    @property
+    def marks(self) -> Path | None:
+        """The directory for the high-water marks of ledgers; None: each is in its campaign's directory."""
+        return self._database.dialect.marks
 
     @property
     def shared(self) -> bool:
@@ -283,11 +304,17 @@ class Storage:
             campaign=row["number"],
             name=row["name"],
             directory=self._directory(row["id"]),
+            mark=self._mark(row["id"]),
             simulation=row["simulation"],
         )
 
     def _directory(self, campaign_id: str) -> Path:
         return self._database.dialect.home / campaign_id
+
+    def _mark(self, campaign_id: str) -> Path:
+        if self.marks is None:
+            return self._directory(campaign_id) / MARK
+        return self.marks / f"{campaign_id}.mark"
 
     def close(self) -> None:
         """Let go of the database."""

@@ -80,6 +80,7 @@ class PostgresDatabase:
     name: str
     home: Path
     place: tuple[str, ...]
+    marks: Path | None = None
     upgrading: bool = field(default=False, repr=False)
     shared = True
 

@@ -47,12 +47,13 @@ _MOVED = select(tables.moves.c.state).where(tables.moves.c.campaign == CAMPAIGN)
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What the verbs of a campaign store work on."""
+    """What the verbs of a campaign store work on. ``mark``: the file of the ledger's high-water mark."""
 
     database: Database
     campaign: int
     name: str
     directory: Path
+    mark: Path
     simulation: bool
 
     @property

@@ -36,6 +36,7 @@ class SqliteFile:
     """The dialect of one file, for the processes of one host."""
 
     path: Path
+    marks: Path | None = None
     shared = False
 
     @property

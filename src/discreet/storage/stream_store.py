@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, Table, Text, inspect, select
 
 from discreet.errors import BadInput, InvalidStore
-from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.files import sync_directory
 from discreet.storage.database import Database
 from discreet.storage.disk import disk_refusals
 from discreet.storage.forms import MOST_BYTES, from_json, to_json

@@ -158,6 +158,18 @@ ledger_lines = Table(
     **TABLE_OPTIONS,
 )
 
+ledger_marks = Table(
+    "ledger_marks",
+    METADATA,
+    _campaign(),
+    Column("mark", Text, nullable=False),
+    Column("lines", Integer, nullable=False),
+    **TABLE_OPTIONS,
+)
+"""The high-water mark of a campaign's ledger, which is a file outside of the database: its random id (empty where no
+charge was made since marks are kept), and how many lines it had when the last ones were added.
+"""
+
 file_pieces = Table(
     "file_pieces",
     METADATA,

@@ -12,12 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from discreet.errors import BadInput, InvalidStore
-<<<<<<< HEAD
 from discreet.storage import row_macs
-from discreet.storage.forms import canonical, check_number, check_text, from_json, moment, now, stamp
-=======
 from discreet.storage.forms import canonical, changed, check_number, check_text, from_json, moment, now, stamp
->>>>>>> robust
 from discreet.storage.scope import Scope, of_campaign, steady
 from discreet.storage.stored import Transition
 from discreet.storage.tables import transitions

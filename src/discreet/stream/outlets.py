@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from discreet.errors import BadInput
-from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.files import sync_directory
 from discreet.storage.disk import disk_refusals
 from discreet.storage.stream_store import Decided
 from discreet.stream.lines import MOST_LINE, decision_line

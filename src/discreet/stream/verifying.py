@@ -7,7 +7,7 @@ from pathlib import Path
 
 from discreet.config import StreamConfig
 from discreet.errors import DiscreetError
-from discreet.privacy.certificate.verification import Check, Verdict, verify_ledger
+from discreet.privacy.certificate.verification import Check, Verdict, mark_check, verify_ledger
 from discreet.privacy.events import Gaussian
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import whole_lines
@@ -23,8 +23,11 @@ from discreet.stream.update_noise import GaussianNoise
 
 def verify_stream(config: StreamConfig) -> Verdict:
     """Everything, as the owner can: the journal is compared with its authentication codes."""
-    data = ledger_path(config).read_bytes()
+    path = ledger_path(config)
+    mark = mark_check(path, needed=True)
+    data = path.read_bytes()
     found = verify_ledger(data)
+    found = replace(found, checks=(*found.checks, mark))
     if not found.ok:
         return replace(found, what="stream")
     ledger = Ledger.open(MemorySink(whole_lines(data)))

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from discreet.privacy.certificate.statement import FILTER, FORMAT, Form
 from discreet.privacy.events import ThresholdResponse
 from discreet.privacy.hidden_slots import NOT_RELEASED
 from discreet.privacy.ledger import Ledger, MemorySink
-from discreet.privacy.ledger.file_sink import whole_lines
+from discreet.privacy.ledger.file_sink import read_beside_mark, whole_lines
 from discreet.privacy.ledger.opening import FORMAT as LEDGER_FORMAT
 from discreet.privacy.trajectories import Trajectory
 
@@ -108,17 +108,34 @@ def verify(path: Path, *, ledger: Path | None = None, public_key: Path | None = 
 
             known = read_public(public_key)
         lines = lines_in(ledger) if ledger is not None else None
-        return verify_certificate(data, lines=lines, public_key=known)
+        verdict = verify_certificate(data, lines=lines, public_key=known)
+        return verdict if ledger is None else replace(verdict, checks=(*verdict.checks, mark_check(ledger)))
     if _names(data) == LEDGER_FORMAT:
         if ledger is not None or public_key is not None:
             raise BadInput("verifying a ledger", "--ledger and --public-key go with a certificate", "Leave them out")
-        return verify_ledger(data)
+        verdict = verify_ledger(data)
+        return replace(verdict, checks=(*verdict.checks, mark_check(path)))
     raise InvalidCertificate(f"verifying {path.name}", "it is neither a certificate nor a ledger of ours", "Check it")
 
 
 def lines_in(ledger: Path) -> list[bytes]:
     """The lines of a ledger's file."""
     return whole_lines(_read(ledger))
+
+
+def mark_check(path: Path, *, needed: bool = False) -> Check:
+    """Whether a ledger's file has all lines that the high-water mark beside it counts. A copy that was given to an
+    auditor has no mark, and needs none; then it says that nothing was compared.
+    """
+    try:
+        _, position, refused = read_beside_mark(path)
+    except InvalidLedger as error:
+        return Check(name="mark", ok=False, detail=error.fact)
+    if position is None and not needed:
+        name = f"{path.name}.mark"
+        return Check(name="mark", ok=True, detail=f"not compared: there is no {name}, so missing charges are not seen")
+    detail = f"all {0 if position is None else position.lines} lines that its mark counts are there"
+    return Check(name="mark", ok=refused is None, detail=detail if refused is None else refused.fact)
 
 
 def _read(path: Path) -> bytes:

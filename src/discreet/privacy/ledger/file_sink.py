@@ -5,8 +5,10 @@ process killed at any instruction leaves the lines that returned and at most one
 off: no receipt was ever issued for it. One writer at a time (an advisory lock that ends with the process). After an
 error of the disk the sink takes nothing more: whether the last write landed is unknown until the file is read again.
 
-Assumption: a local file system that honours fsync. A restored old copy looks whole; only a head kept elsewhere (a
-certificate) tells.
+Beside it, in LEDGER.mark, is how many lines there are (`high_water_mark`): a restored old copy, or one whose last lines
+are gone, is refused. A copy without that file can be read and verified, not charged.
+
+Assumption: a local file system that honours fsync.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from discreet.errors import InvalidLedger, LedgerUnavailable
+from discreet.privacy.files import sync_directory
+from discreet.privacy.ledger.high_water_mark import HighWaterMark, Position, compared
 from discreet.privacy.ledger.sinks import not_the_end
 
 MOST_BYTES = 1 << 32
@@ -47,10 +51,23 @@ def _has_its_end(tail: bytes) -> bool:
 
 
 def read_lines(path: Path) -> list[bytes]:
-    """The whole lines of a ledger file, for readers: takes no lock and changes nothing."""
+    """The whole lines of a ledger file, for readers: takes no lock and changes nothing. Lines that do not reach the
+    mark beside the file are refused; where there is no mark, nothing is compared (`read_beside_mark` tells).
+    """
+    lines, position, refused = read_beside_mark(path)
+    if position is not None and refused is not None:
+        raise refused
+    return lines
+
+
+def read_beside_mark(path: Path) -> tuple[list[bytes], Position | None, InvalidLedger | None]:
+    """The whole lines of a ledger file, what the mark beside it says, and why the lines may not go on, if so."""
+    mark = HighWaterMark.beside(path)
+    position = mark.read()  # before the lines: some may be added meanwhile
     if path.stat().st_size > MOST_BYTES:
         raise InvalidLedger("reading a ledger", "the file is larger than any ledger", "Check the path")
-    return whole_lines(path.read_bytes())
+    lines = whole_lines(path.read_bytes())
+    return lines, position, compared(position, lines, asked=f"reading {path.name}", path=mark.path)
 
 
 class FileSink:
@@ -65,6 +82,9 @@ class FileSink:
             raise LedgerUnavailable(f"opening {self.path.name or path}", "it is not an ordinary file", "Name a file")
         if must_exist and not self.path.exists():
             raise LedgerUnavailable(f"opening {self.path.name}", "there is no such ledger", "Check the path")
+        self._mark = HighWaterMark.beside(self.path)
+        if not self.path.exists():
+            self._check_mark([])
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (0 if must_exist else os.O_CREAT)
         self._file = os.open(self.path, flags, 0o600)
         self._closing = weakref.finalize(self, _close, self._file)  # a forgotten sink must not keep its lock
@@ -73,14 +93,24 @@ class FileSink:
         try:
             _lock(self._file, self.path.name)
             data = self._data()
+            lines = whole_lines(data)
+            self._check_mark(lines)
         except BaseException:
             self.close()
             raise
-        lines = whole_lines(data)
         self._lines, self._size = len(lines), len(data)
+        self._last = lines[-1] if lines else None
         self._kept = sum(map(len, lines))
         self._torn = self._kept != len(data)
         self._foreign = bool(data) and not lines  # not ours to cut, not even if it was to be one of ours
+
+    def _check_mark(self, lines: list[bytes]) -> None:
+        if lines and not _complete(lines[0]):
+            return  # it is no ledger, and whoever reads it says so
+        asked = f"opening {self.path.name}"
+        refused = compared(self._mark.read(), lines, asked=asked, path=self._mark.path)
+        if refused is not None:
+            raise refused
 
     def _data(self) -> bytes:
         parts, offset = [], 0
@@ -95,7 +125,7 @@ class FileSink:
         return whole_lines(self._data())
 
     def append(self, at: int, lines: Sequence[bytes]) -> None:
-        """Write and fsync ``lines`` after the first ``at``."""
+        """Write and fsync ``lines`` after the first ``at``, then move the mark."""
         self._check_open()
         if at != self._lines or os.fstat(self._file).st_size != self._size or self._replaced():
             raise not_the_end()
@@ -103,14 +133,22 @@ class FileSink:
         self._broken = True  # until the disk has said otherwise
         if self._torn:
             self._mend()
+        if not at:
+            self._mark.create()
+        with self._mark.held() as mark:
+            self._write(data)
+            self._lines, self._last = at + len(lines), lines[-1] if lines else self._last
+            mark.advance(self._lines, self._last)
+        self._broken = False
+
+    def _write(self, data: bytes) -> None:
         written = 0
         while written < len(data):
             written += os.write(self._file, data[written:])
         os.fsync(self._file)
         if not self._lines:
             sync_directory(self.path.absolute().parent)
-        self._lines, self._size = at + len(lines), self._size + len(data)
-        self._broken = False
+        self._size += len(data)
 
     def _mend(self) -> None:
         """Cut a torn tail off, or give a whole one the newline it lacks."""
@@ -186,13 +224,3 @@ def _lock(file: int, name: str) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise LedgerUnavailable(f"opening {name}", "another process is writing it", "Wait for it, or stop it") from None
-
-
-def sync_directory(directory: Path) -> None:
-    """Make a new, renamed or removed name durable."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some file systems cannot sync a directory
-            os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -44,6 +44,7 @@ class Ledger:
         self._receipts: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._lock, self._process = threading.Lock(), os.getpid()
         self._in_doubt, self._closed = False, False
+        self._settled = False  # until this process has appended: another may have died before it was done with the last
         if source is not None and source.simulation != opening.simulation:
             raise BadInput(
                 "opening this ledger with that source of randomness",
@@ -204,7 +205,7 @@ class Ledger:
             self._sink.append(len(self._entries) + 1, lines)
             for entry, after in zip(entries, weighed, strict=True):
                 self._keep(entry, after)
-            self._in_doubt = False
+            self._in_doubt, self._settled = False, True
             return [self._issue(entry, drawn_from) for entry in entries]
 
     def amend(self, terms: Terms, *, phase: int) -> Entry:
@@ -255,6 +256,10 @@ class Ledger:
                     "the entry was not made with this key",
                     "Charge again: fresh draws are a second release",
                 )
+            if not self._settled:
+                self._in_doubt = True
+                self._sink.append(len(self._entries) + 1, [])
+                self._in_doubt, self._settled = False, True
             self._earlier.discard(entry.sequence)
             return self._issue(entry, source)
 

@@ -21,7 +21,8 @@ class Sink(Protocol):
 
     def append(self, at: int, lines: Sequence[bytes]) -> None:
         """Keep ``lines`` after the first ``at``; durable on return. Raises `LedgerUnavailable` and keeps none, if
-        ``at`` is not the end; after any other error the sink takes no more lines until it is opened again.
+        ``at`` is not the end; after any other error the sink takes no more lines until it is opened again. No lines:
+        those that are there are durable on return, and so is what the sink remembers of them elsewhere.
         """
 
     def close(self) -> None:
