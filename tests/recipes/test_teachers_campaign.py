@@ -205,7 +205,7 @@ def test_keys_of_answers_do_not_outlive_the_training(tmp_path):
         ({"teachers": {"count": 1}}, "not a whole number from 2", "count"),
         ({"teachers": {"count": 901}}, "share fewer units", "count"),
         ({"teachers": {"name": "'oak'"}}, "there is no 'oak'", "oak"),
-        ({"answers": {"aggregator": "'gausian'"}}, "The nearest is gaussian", "gausian"),
+        ({"answers": {"aggregator": "'gausian'"}}, "Did you mean gaussian", "gausian"),
         ({"answers": {"unstable": 3}}, "no unstable answers", "unstable"),
         ({"answers": {"aggregator": "'sparse'"}}, "unstable answers", "[answers]"),
         ({"answers": {"check_share": 0.2}}, "checks nothing", "check_share"),

@@ -135,14 +135,15 @@ class Comparison:
     def _enrolled(self) -> NDArray[np.uint8]:
         """Codes by place; zeros of a record that is not enrolled, which no code is."""
         if self._codes is None:
-            found = np.zeros((len(self._pool), MAC_BYTES), dtype=np.uint8)
-            places = iter(enumerate(self._pool.ids))
+            found, ids, place = bytearray(len(self._pool) * MAC_BYTES), self._pool.ids, 0
             for name, code in self._stored():
-                place = next((place for place, mine in places if mine == name), None)
-                if place is None:
+                while place < len(ids) and ids[place] != name:
+                    place += 1
+                if place == len(ids):
                     break
-                found[place] = np.frombuffer(code, dtype=np.uint8)
-            self._codes = found
+                found[place * MAC_BYTES : (place + 1) * MAC_BYTES] = code
+                place += 1
+            self._codes = np.frombuffer(bytes(found), dtype=np.uint8).reshape(len(ids), MAC_BYTES)
         return self._codes
 
     def numbers(self, span: Span) -> Any:

@@ -29,6 +29,7 @@ from discreet.privacy.plan import Plan
 from discreet.recipes.measuring import pool_like
 from discreet.recipes.one_of_a_name import OneOfAName
 from discreet.recipes.private_pool import PrivatePool, plan_of
+from discreet.recipes.rehearsing import rehearse
 from discreet.recipes.wiring import Wired, kept_recipe, new_recipe
 from discreet.storage import CampaignStore, Storage, open_storage
 
@@ -86,6 +87,7 @@ def create(
     if plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
     if config.recipe.name == "private-pool":
+        rehearse(config, records)
         plan = plan or plan_of(config)
     recipe = new_recipe(config, records, plan)
     recipe.check(records)
