@@ -52,7 +52,7 @@ def test_commented_parts_of_the_example_are_valid_too():
 
 
 def test_an_example_of_another_name_is_refused():
-    with pytest.raises(BadInput, match="Did you mean private-pool"):
+    with pytest.raises(BadInput, match="The nearest is private-pool"):
         example("private_pool")
 
 
