@@ -133,6 +133,8 @@ def release_to_file(
     where.check_free()
     gate.check_engine(engine, memory)
     gate.check_log(log, engine)
+    if engine == "local":
+        log.check_readable()
     options: dict[str, Any] = {"scratch": where.out.absolute().parent} if engine == "local" else {}
     with _ledger(gate, where, budget, source) as ledger, _paid(gate, where, ledger) as receipt:
         found = gate.release(log, receipt=receipt, engine=engine, memory=memory, told=told, **options)

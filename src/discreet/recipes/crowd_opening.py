@@ -133,6 +133,10 @@ def _finish(store: CampaignStore, recipe: Crowd, log: QueryLog | None, seed: int
 def _release(store: CampaignStore, config: CrowdConfig, charges: Any, log: QueryLog | None, watch: Watch) -> None:
     """Charge, then draw, then keep; the step is recorded last."""
     rows, gate = log_of(config) if log is None else log, gate_of(config)
+    gate.check_engine("local")
+    gate.check_log(rows)
+    with config.pointing("log.path"):
+        rows.check_readable()
     wanted = request({LOG: gate.price()}, why=Why(phase=0, purpose="release"))
     (paid,) = charge_once(charges, [wanted])
     found = gate.release(rows, receipt=paid, told=watch)
