@@ -67,12 +67,18 @@ def write(place):
     (place / "public.csv").unlink()  # nobody knows these
 
 
+def looked_at(tallies):
+    """The owner looks at tallies of the private labels and cells before the campaign begins, and decides."""
+    print(tallies.text(), file=sys.stderr)
+    return True
+
+
 def main(place):
     """The campaign, from wherever it stands to its end."""
     if not (place / "digits.db").exists():
         write(place)
     config = teachers_config_from(FILE, directory=place)
-    campaign = create(config)
+    campaign = create(config, confirm=looked_at)
     price = campaign.recipe.plan.price
     print(
         f"{price.teachers} teachers, {price.answers} answers, epsilon {price.epsilon:.2f}, delta {price.budget.delta}"

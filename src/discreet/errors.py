@@ -27,7 +27,17 @@ DiscreetError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
+from difflib import get_close_matches
+
+
+def alternatives(name: object, known: Iterable[str]) -> str:
+    """The remedy for a name that is not known: the nearest one, and all there are."""
+    names = list(known)
+    close = get_close_matches(name, names, n=1, cutoff=0.6) if isinstance(name, str) else []
+    every = f"Choose one of {', '.join(names)}"
+    return f"Did you mean {close[0]}? {every}" if close else every
 
 
 class DiscreetError(Exception):

@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 
+import numpy as np
 import pytest
 from loop_parts import Counting, Stopped, campaign_in, pool_of, truth
 
@@ -120,17 +121,67 @@ def test_a_record_that_changed_is_noticed_before_labels_are_fixed(tmp_path):
     assert campaign_in(tmp_path).train() is not None
 
 
-def test_a_changed_record_is_not_shown_and_restoring_it_is_enough(tmp_path):
-    """The query was drawn with the changed record. It is stored first, or nobody could ever repeat or replace it."""
+@pytest.mark.parametrize("changed", ["r19", "asked", "everybody"])
+def test_a_query_on_a_pool_that_changed_is_refused_before_it_is_charged(tmp_path, seed, changed):
+    """Also where the record that changed was asked before, and no later query would read it."""
+    campaign = campaign_in(tmp_path, seed=seed)
+    asked = campaign.ask()
+    campaign.tell(truth(asked))
+    campaign.train()
+    before = charges(campaign)
+    names = {"r19": ["r19"], "asked": [asked[0].record], "everybody": [f"r{number}" for number in range(20)]}[changed]
+    other = campaign_in(tmp_path, seed=seed, pool=pool_of(changed=names))
+    for _ in range(2):
+        with pytest.raises(PoolChanged, match="some of them") as refused:
+            other.ask()
+        assert not any(name in str(refused.value) for name in names)
+    assert charges(other) == before
+    assert other.recipe.drawn == []
+    assert other.store.questions(1) == []
+    restored = campaign_in(tmp_path, seed=seed)
+    assert [one.phase for one in restored.ask()] == [1, 1]
+    assert charges(restored) == [*before, (1, "choosing")]
+
+
+def test_a_free_query_on_a_pool_that_changed_is_not_published(tmp_path):
+    changed = campaign_in(tmp_path, pool=pool_of())
+    changed = campaign_in(tmp_path, pool=pool_of(changed=["r3"]))
+    with pytest.raises(PoolChanged):
+        changed.ask()
+    assert changed.store.questions() == []
+    assert len(campaign_in(tmp_path).ask()) == 4
+
+
+class Moving:
+    """Rows that change when they were read so often."""
+
+    shape, dtype = (20, 2), np.dtype(np.float32)
+
+    def __init__(self, rows, after):
+        self.rows, self.after, self.reads = rows, after, 0
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, key):
+        self.reads += 1
+        found = np.array(self.rows[key])
+        return found + 100 if self.reads > self.after else found
+
+
+def test_records_that_change_after_the_check_are_charged_once_and_wait(tmp_path):
+    """Read for the query: nothing refuses any more. Their questions are shown when the records are restored."""
     campaign = campaign_in(tmp_path)
     campaign.tell(truth(campaign.ask()))
     campaign.train()
-    everybody = campaign_in(tmp_path, pool=pool_of(changed=[f"r{number}" for number in range(20)]))
-    with pytest.raises(PoolChanged, match="some of them"):
-        everybody.ask()
+    plain = pool_of()
+    moving = Moving(np.asarray(plain.x), after=2)  # the query's own read, and that of the records it does not read
+    racing = campaign_in(tmp_path, pool=ArrayPool(ids=plain.ids, x=moving))
+    assert racing.ask() == []
+    with pytest.raises(PoolChanged):
+        racing.ask()
     restored = campaign_in(tmp_path)
     assert [one.phase for one in restored.ask()] == [1, 1]
-    assert restored.recipe.drawn == []
     assert charges(restored).count((1, "choosing")) == 1
 
 

@@ -249,3 +249,21 @@ def test_releases_that_one_ledger_adds_up_and_simulations_do_not_warn(log, capsy
         assert not (log / REGISTER).exists()
         for out in ("a.csv", "b.csv"):
             assert release("--person", "user", "--ledger", "week.ledger", out=out) == 0
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl.gz"])
+def test_a_log_that_is_damaged_inside_is_refused_before_the_charge(log, capsys, kind):
+    import gzip
+
+    if kind == "parquet":
+        data = bytearray((log / "log.parquet").read_bytes())
+        data[200:1200] = bytes(1000)  # pages of the first column: the end, which says what is there, is whole
+        (log / "bad.parquet").write_bytes(data)
+    else:
+        lines = "".join(json.dumps({"query": f"Secret {n % 60}", "user": f"user{n}"}) + "\n" for n in range(60_000))
+        packed = gzip.compress(lines.encode())
+        (log / "bad.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    assert release("--person", "user", log=f"bad.{kind}") == 2
+    assert "Secret" not in capsys.readouterr().err
+    assert not (log / "to_label.parquet.ledger").exists()
+    assert release("--person", "user") == 0

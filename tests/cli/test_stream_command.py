@@ -241,3 +241,14 @@ def test_what_is_lost_and_comes_no_more_is_forgotten_on_demand(place):
     assert "--forget-lost" in done.stderr
     assert "p5" not in done.stderr
     assert piped(place, written([record(5)]), "--forget-lost").returncode == 0
+
+
+def test_a_new_stream_that_is_refused_is_not_charged(place, capsys):
+    (place / "out.jsonl").write_text('{"id": "other"}\n')
+    assert run(["stream", "pay.toml", "--records", "in.jsonl", "--decisions", "out.jsonl"]) == 2
+    assert "nothing was charged" in capsys.readouterr().err
+    (place / "bad.jsonl").write_text("nonsense\n" + (place / "in.jsonl").read_text())
+    assert run(["stream", "pay.toml", "--records", "bad.jsonl", "--decisions", "new.jsonl"]) == 2
+    assert "line 1" in capsys.readouterr().err
+    assert not (place / "payments.stream" / "ledger").exists()
+    assert run(["stream", "pay.toml", "--records", "in.jsonl", "--decisions", "new.jsonl"]) == 0

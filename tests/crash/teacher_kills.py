@@ -19,7 +19,7 @@ from discreet.recipes import opening, teachers_opening
 from discreet.recipes.verifying import verify_campaign
 
 AGGREGATORS = {
-    "gaussian": {"answers": {"aggregator": "'gaussian'"}},
+    "gaussian": {"answers": {"aggregator": "'gaussian'"}, "budget": {"epsilon": "'20'"}},
     "sparse": {
         "answers": {"aggregator": "'sparse'", "unstable": 2},
         "budget": {"epsilon": "'60'"},
@@ -44,7 +44,7 @@ def config_in(place, seed):
 
 
 def opened(place, seed):
-    return opening.create(config_in(place, seed))
+    return opening.create(config_in(place, seed), confirm=True)
 
 
 def take(campaign, say):

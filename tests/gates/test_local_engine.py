@@ -183,6 +183,9 @@ def test_an_error_in_a_thread_ends_the_release():
             raise BadInput("reading x", "it is broken", "Mend it")
             yield
 
+        def check_readable(self, text, unit):
+            pass
+
         def check_unchanged(self):
             pass
 

@@ -173,7 +173,7 @@ def test_fine_tuning_again_gives_the_same_model(tmp_path):
         desk = Desk(
             phase=1,
             pool=campaign.pool,
-            charges=None,
+            ledger=None,
             source=Seeded(0),
             members=campaign.store.cohort_members(),
             model=None,
@@ -322,7 +322,7 @@ def test_neighbours_through_the_whole_recipe(tmp_path):
             desk = Desk(
                 phase=1,
                 pool=pool,
-                charges=ledger,
+                ledger=ledger,
                 source=Seeded(0),
                 members={},
                 model=model,

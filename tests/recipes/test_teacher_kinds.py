@@ -33,7 +33,7 @@ from discreet.recipes.verifying import verify_campaign
 )
 def test_every_kind_of_student_and_aggregator(tmp_path, change):
     file = make(tmp_path, **change)
-    campaign = opening.create(read_campaign(file))
+    campaign = opening.create(read_campaign(file), confirm=True)
     run(campaign, HouseOracle(campaign))
     assert campaign.done
     assert verify_campaign(read_campaign(file)).ok

@@ -24,7 +24,7 @@ from discreet.storage.campaign_store import CampaignStore
 
 
 def finished(file):
-    campaign = opening.create(read_campaign(file))
+    campaign = opening.create(read_campaign(file), confirm=True)
     run(campaign, HouseOracle(campaign))
     return campaign
 
@@ -71,7 +71,7 @@ def test_votes_are_the_owners_and_teachers_are_gone(ended):
 
 def test_the_private_records_are_not_needed_again(tmp_path):
     file = make(tmp_path)
-    opening.create(read_campaign(file))
+    opening.create(read_campaign(file), confirm=True)
     (tmp_path / "private.npz").unlink()
     (tmp_path / "private.csv").unlink()
     campaign = opening.load(read_campaign(file))
@@ -83,7 +83,7 @@ def test_the_private_records_are_not_needed_again(tmp_path):
 def test_a_verb_at_a_time_by_other_processes_ends_alike(tmp_path, ended):
     file = make(tmp_path)
     for _ in range(20):
-        campaign = opening.create(read_campaign(file))
+        campaign = opening.create(read_campaign(file), confirm=True)
         now = campaign.standing
         if now.step == "done":
             break
@@ -109,7 +109,7 @@ def test_records_without_a_usable_label_teach_nobody(tmp_path):
     file = make(tmp_path)
     lines = (tmp_path / "private.csv").read_text().splitlines()
     (tmp_path / "private.csv").write_text("\n".join([*lines[:500], "private-700,neither"]) + "\n")
-    assert opening.create(read_campaign(file)).standing.step == "ask"
+    assert opening.create(read_campaign(file), confirm=True).standing.step == "ask"
 
 
 # -- a process that dies while they answer
@@ -121,7 +121,7 @@ class Dies(BaseException):
 
 def cut_off(file, monkeypatch, *, at):
     """A campaign whose process died in the first phase: when it told the answers, or when it recorded that it had."""
-    campaign = opening.create(read_campaign(file))
+    campaign = opening.create(read_campaign(file), confirm=True)
     campaign.due()
     real = CampaignStore.record
 
@@ -160,7 +160,7 @@ def test_training_first_ends_an_answering_that_was_cut_off(tmp_path, monkeypatch
 
 
 def test_nothing_is_trained_without_answers(tmp_path):
-    campaign = opening.create(read_campaign(make(tmp_path)))
+    campaign = opening.create(read_campaign(make(tmp_path)), confirm=True)
     campaign.due()
     for partial in (False, True):
         with pytest.raises(NotNow, match="did not answer"):
@@ -170,7 +170,7 @@ def test_nothing_is_trained_without_answers(tmp_path):
 
 def test_a_phase_in_which_nothing_is_asked_is_over_at_once(tmp_path, monkeypatch):
     file = make(tmp_path)
-    campaign = opening.create(read_campaign(file))
+    campaign = opening.create(read_campaign(file), confirm=True)
     campaign.due()
     campaign.answer()
     campaign.train()
@@ -205,7 +205,7 @@ def test_keys_of_answers_do_not_outlive_the_training(tmp_path):
         ({"teachers": {"count": 1}}, "not a whole number from 2", "count"),
         ({"teachers": {"count": 901}}, "share fewer units", "count"),
         ({"teachers": {"name": "'oak'"}}, "there is no 'oak'", "oak"),
-        ({"answers": {"aggregator": "'gausian'"}}, "The nearest is gaussian", "gausian"),
+        ({"answers": {"aggregator": "'gausian'"}}, "Did you mean gaussian", "gausian"),
         ({"answers": {"unstable": 3}}, "no unstable answers", "unstable"),
         ({"answers": {"aggregator": "'sparse'"}}, "unstable answers", "[answers]"),
         ({"answers": {"check_share": 0.2}}, "checks nothing", "check_share"),
@@ -256,7 +256,7 @@ def test_mistakes_are_told_at_their_lines(tmp_path, change, said, line):
 def test_what_cannot_be_is_refused_and_no_store_is_left(tmp_path, change, said):
     file = make(tmp_path, **change)
     with pytest.raises(InvalidConfig) as caught:
-        opening.create(read_campaign(file))
+        opening.create(read_campaign(file), confirm=True)
     assert said in str(caught.value)
     assert "private-" not in str(caught.value)
     assert "wage" not in open_storage(read_campaign(file).storage_url()).campaigns()
@@ -264,13 +264,13 @@ def test_what_cannot_be_is_refused_and_no_store_is_left(tmp_path, change, said):
 
 def test_a_campaign_keeps_its_terms(tmp_path):
     file = make(tmp_path)
-    opening.create(read_campaign(file))
+    opening.create(read_campaign(file), confirm=True)
     file.write_text(toml(budget={"epsilon": "'5'"}))
     with pytest.raises(InvalidConfig, match="created with something else"):
-        opening.create(read_campaign(file))
+        opening.create(read_campaign(file), confirm=True)
     assert not verify_campaign(read_campaign(file)).ok
     file.write_text(toml(teachers={"processes": 2}, private={"path": "'moved.npz'"}))
-    assert opening.create(read_campaign(file)).standing.step == "ask"
+    assert opening.create(read_campaign(file), confirm=True).standing.step == "ask"
 
 
 def test_a_file_says_the_same_after_storing_it():
@@ -288,7 +288,7 @@ def test_people_do_not_answer_here_and_the_house_does_not_elsewhere(tmp_path, en
 
 def test_withdrawing_is_refused_and_the_phase_goes_on(tmp_path):
     file = make(tmp_path)
-    campaign = opening.create(read_campaign(file))
+    campaign = opening.create(read_campaign(file), confirm=True)
     asked = campaign.due()
     for wish in ({"ids": [asked[0].record]}, {"ids": ["private-1"]}, {"persons": ["person-1"]}):
         with pytest.raises(NotNow, match="counted at its creation") as caught:
@@ -306,11 +306,11 @@ def test_verbs_of_private_pools_say_so(tmp_path):
 
 def test_other_votes_are_a_failed_check_and_no_answer(tmp_path):
     file = make(tmp_path)
-    campaign = opening.create(read_campaign(file))
+    campaign = opening.create(read_campaign(file), confirm=True)
     campaign.due()
     other = tmp_path / "other"
     other.mkdir()
-    another = opening.create(read_campaign(make(other, teachers={"count": 44})))
+    another = opening.create(read_campaign(make(other, teachers={"count": 44})), confirm=True)
     content = another.store.file("votes", 0).read_bytes()
     campaign.store.keep_file("votes", phase=0, data=content, replace=True)
     assert [one.name for one in verify_campaign(read_campaign(file)).checks if not one.ok] == ["votes"]
@@ -322,7 +322,7 @@ def test_other_votes_are_a_failed_check_and_no_answer(tmp_path):
 
 def test_answers_that_nobody_paid_for_are_a_failed_check(tmp_path):
     file = make(tmp_path)
-    campaign = opening.create(read_campaign(file))
+    campaign = opening.create(read_campaign(file), confirm=True)
     questions = campaign.due()
     campaign.store.record("answered", phase=0, facts={"asked": len(questions), "answered": 20})
     assert [one.name for one in verify_campaign(read_campaign(file)).checks if not one.ok] == ["answers"]

@@ -56,7 +56,7 @@ def shown(recipe, place):
         desk = Desk(
             phase=1,
             pool=pool,
-            charges=ledger,
+            ledger=ledger,
             source=ledger.source,
             members={"initial": ("r0", "r1")},
             model=Certain(),

@@ -32,6 +32,7 @@ from discreet.campaign.sealed_steps import (
     leftovers,
     naming_checkpoints,
     place_in,
+    query_begun,
     record_release,
     step_begun,
 )
@@ -57,7 +58,7 @@ from discreet.campaign.withdrawing import (
     waiting,
     withdrawn_of,
 )
-from discreet.errors import BadInput, NotNow, StoreUnavailable
+from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
 from discreet.noise import SealedPhase
 from discreet.oracles import check_answers
 from discreet.privacy.ledger import Ledger
@@ -83,8 +84,9 @@ class Campaign(AnnotatedCampaign):
         """The open questions, oldest phase first, in the random order they are shown in; at most ``n`` of them.
 
         Asks the next query first, if it is time for it: it is charged, drawn and published before this returns. The
-        same questions come again until they are answered. Empty: everything asked is answered. A question about a
-        record that changed is not shown (`PoolChanged`) until the record is restored. Audience: annotator.
+        same questions come again until they are answered. Empty: everything asked is answered. A pool with records that
+        changed since they were enrolled is refused before the charge (`PoolChanged`); a question about a record that
+        changed later is not shown until the record is restored. Audience: annotator.
 
         annotator   only what this person may see and has not answered: as many people as answer a question get it
         to          of questions for people who are not known here: what they are handed out as, such as a file's name
@@ -110,20 +112,26 @@ class Campaign(AnnotatedCampaign):
     def due(self, n: int | None = None) -> list[Question]:
         """As `ask`, for whoever says by `show` who sees them, before they do."""
         _check_many(n)
+        fresh = False
         if self.standing.step == "ask":
             with self.store.exclusive(_WORK):
                 self._check_plan()
                 now = self.standing  # of whoever was faster
                 if now.step == "ask":
                     self._erase_marked()
+                    fresh = not step_begun(self.store, now)
                     self._publish(now.phase)
                     self._erase_marked()  # withdrawn meanwhile
         self._follow()
         self._tell_known(self.standing)
         shown = self.open()[:n]
-        # after publishing: refusing a query that was drawn would leave noise that fits neither the changed records
-        # nor the restored ones, and nobody could go on
-        self._check_records(question.record for question in shown)
+        try:
+            self._check_records(question.record for question in shown)
+        except PoolChanged:
+            if not fresh:
+                raise
+            # charged a moment ago: the question of a record that changed since then waits, and the next call refuses
+            shown = [question for question in shown if not self._changed(question)]
         return shown
 
     def show(self, shown: Sequence[Shown]) -> None:
@@ -290,8 +298,20 @@ class Campaign(AnnotatedCampaign):
     def _publish(self, phase: int) -> None:
         forget(self.store)
         self._check_whole()
+        pool, checked = self._verified_pool(), query_begun(self.store, phase)
+
+        def check() -> None:
+            """Once, before the first charge. A query that was charged before is repeated with nulls for changed
+            records: refused, its noise would fit neither those nor the restored ones, and nobody could go on.
+            """
+            nonlocal checked
+            if not checked:
+                self._check_verified(pool)
+            checked = True
+
         with charging(self.store, phase, ASK, self._source()) as charges:
-            found = self.recipe.choose(self._desk(phase, charges))
+            found = self.recipe.choose(replace(self._desk(phase, charges), pool=pool, check=check))
+            check()  # of a query that is free
             self.store.publish(
                 phase,
                 named_questions(phase, found, self.pool.ids),
@@ -363,7 +383,7 @@ class Campaign(AnnotatedCampaign):
         return Desk(
             phase=phase,
             pool=self.pool,
-            charges=charges,
+            ledger=charges,
             source=self._source(),
             members=self.store.cohort_members(),
             model=self.predictor(phase - 1) if phase else None,

@@ -33,18 +33,19 @@ def unwatched(what: str, done: int, whole: int) -> None:
 class Desk:
     """All that a recipe has before it in one phase. Audience: owner.
 
-    charges     where it charges: a sealed phase, or the ledger of a simulation
+    ledger      where it charges: a sealed phase, or the ledger of a simulation
     source      of chance that costs nothing: orders, uniform draws, keys
     members     records asked so far, by the label of their cohort, in the order in which they were asked
     model       of the phase before; None in phase 0
     directory   for keys and checkpoints, for the owner alone
     trust       how far labels are trusted, in [0, 1], by record, where the recipe says so; fixed with the labels
     facts       of earlier queries, by phase: public, as they were recorded
+    check       refuses what must be refused before a charge, such as records that changed
     """
 
     phase: int
     pool: Pool
-    charges: Ledger | SealedPhase
+    ledger: Ledger | SealedPhase
     source: Source
     members: Mapping[str, Sequence[str]]
     model: Predictor | None
@@ -52,6 +53,13 @@ class Desk:
     watch: Watch = unwatched
     trust: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    check: Callable[[], None] = lambda: None
+
+    @property
+    def charges(self) -> Ledger | SealedPhase:
+        """Where it charges, once everything that is refused before a charge was looked at."""
+        self.check()
+        return self.ledger
 
     @property
     def asked(self) -> frozenset[str]:

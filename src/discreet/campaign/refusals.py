@@ -14,7 +14,7 @@ from discreet.campaign.told import HOUSE, IMPORTED
 from discreet.campaign.view import CampaignView
 from discreet.campaign.withdrawing import manifest_key, nulled
 from discreet.errors import NotNow, PoolChanged
-from discreet.pools import macs_at
+from discreet.pools import VerifiedPool, macs_at
 from discreet.records import Answer, Question
 from discreet.storage import WithdrawnRecord
 
@@ -157,6 +157,15 @@ class RefusingCampaign(CampaignView):
                 f"{enrolled} records are enrolled, and this process has {len(self.pool)}",
                 "Load the campaign again",
             )
+
+    def _verified_pool(self) -> VerifiedPool:
+        """The pool, each record compared with its enrolled code when it is read."""
+        marked = [one.id for one in self.store.withdrawn() if not one.erased]  # gone from the file already, perhaps
+        return VerifiedPool(self.pool, manifest_key(self.store), self.store.macs, besides=marked)
+
+    def _check_verified(self, pool: VerifiedPool) -> None:
+        """Refuse to charge for a query if any enrolled record changed, whether it was asked before or not."""
+        pool.check(name=self.name, progress=lambda done, whole: self.watch("checking", done, whole))
 
     def _check_records(self, ids: Iterable[str]) -> None:
         """Refuse records that are not what they were when they were enrolled."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,12 +25,16 @@ def init_command(
         str | None,
         typer.Option(help="Write a commented file of this recipe (private-pool, public-data, crowd, stream) instead."),
     ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Of a campaign of teachers: begin without showing tallies of private records.")
+    ] = False,
     log_json: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan, enrol the pool and open the ledger. Nothing is charged. Doing it again finds the campaign there.
 
-    Of a crowd campaign: the gate is charged and drawn, once, and what it released is the pool.
+    Of a crowd campaign: the gate is charged and drawn, once, and what it released is the pool. Of a campaign of
+    teachers: tallies of the private labels and cells are shown to the owner, on the terminal alone, who confirms.
 
     Example: discreet init scans.toml
     """
@@ -44,8 +49,9 @@ def init_command(
     from discreet.recipes.opening import create
 
     read = read_campaign(config)
+    confirmed = yes or _agreed(read, as_json=as_json)
     with logged(log_json, "init") as log, working("planning"), watching() as watch:
-        campaign = create(read, watch=log.beside(watch))
+        campaign = create(read, watch=log.beside(watch), confirm=confirmed)
         log.follow(campaign)
     gauge = campaign.gauge()
     form = {
@@ -71,6 +77,28 @@ def init_command(
     form |= {} if bound is None else {"checkpoint_bound": bound}
     lines = [text, *(told[1] if told else []), *([UNBOUND] if bound is False else [])]
     show(form, "\n".join(lines), as_json=as_json)
+
+
+def _agreed(config: AnyCampaign, *, as_json: bool) -> bool:
+    """Show the owner, who is there, what only they may see, and let them decide. False: nobody is there."""
+    from discreet.config import TeachersConfig
+
+    if not isinstance(config, TeachersConfig) or as_json or not _attended():
+        return False
+    from discreet.recipes.teachers_opening import begins, private_tallies
+
+    if not begins(config):
+        return False
+    typer.echo(private_tallies(config).text(), err=True)
+    if not typer.confirm("Begin the campaign?", err=True):
+        typer.echo("Nothing was begun or charged.", err=True)
+        raise typer.Exit(0)
+    return True
+
+
+def _attended() -> bool:
+    """Whether somebody sits at a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 UNBOUND = "the certificate names no weights, as earlier versions wrote it: that it is of this checkpoint is your word"

@@ -65,6 +65,11 @@ def price_command(
         f"{answers} answers of {teachers} teachers, {classes} classes, epsilon {budget.epsilon} at delta {budget.delta}"
     )
     lines = [f"{head}, zero-out relation, per {budget.unit}", "", *_table(found)]
+    if not all(price.possible for price in found):
+        lines.append(
+            f"IMPOSSIBLE: the lead is more than all {teachers} votes, so that even a unanimous vote is often answered "
+            "wrongly. discreet init refuses it: train more teachers, ask fewer questions, or allow more epsilon"
+        )
     lines += [f"refused: {problem}" for problem in refused.values()]
     lines += [f"a lead of {lead:.3g} buys {count} answers by {name}" for name, count in bought.items()]
     show(form, "\n".join(lines), as_json=as_json)
@@ -75,6 +80,7 @@ def _table(found: list[VotePrice]) -> list[str]:
     return lines + [
         f"{price.aggregator:15}  {price.epsilon:6.4g}   "
         f"{price.lead():8.1f} ({price.lead() / price.teachers:6.1%})      {_noise(price)}"
+        f"{'' if price.possible else '; IMPOSSIBLE'}"
         for price in found
     ]
 

@@ -76,6 +76,7 @@ def stream_command(
         # what cannot be read or written is refused before anything is charged
         ways = None if redis is not None else _ways(open_files, records, decisions, labels)
         streams = None if redis is None else _connected(open_files, redis, read)
+        _check_new(read, records, decisions)
         log(StreamOpened(stream=read.name, simulation=read.simulation is not None))
         told: Callable[[int, str], None] = lambda version, model: log(Published(version=version, model=model))  # noqa: E731
         with StreamService(read, forget_lost=forget_lost, told=told) as service, _watching(live) as watch:
@@ -122,6 +123,36 @@ def _ways(
     else:
         _handle(sys.stdout, "output")
     return reader, growing
+
+
+def _check_new(config: StreamConfig, records: Path | None, decisions: Path | None) -> None:
+    """Of a stream that is not charged yet: refuse decisions of another one, and a file whose first line is none of
+    ours. What comes by a pipe cannot be looked at beforehand.
+    """
+    from discreet.stream.declaring import line_form, preparation_of
+    from discreet.stream.keeping import JOURNAL
+    from discreet.stream.lines import Malformed
+    from discreet.stream.reading import LineReader
+
+    if (config.directory / JOURNAL).exists():
+        return
+    if decisions is not None and decisions.is_file() and decisions.stat().st_size:
+        raise BadInput(
+            f"writing decisions to {decisions.name}",
+            "it is not empty, and this stream decided nothing yet",
+            "Choose another file; nothing was charged",
+        )
+    if records is None or not records.is_file() or config.service.skip_malformed:
+        return
+    reader = LineReader.of(records)
+    try:
+        (first, *_) = reader.take(1, wait=None) or [b""]
+        if first.strip():
+            line_form(config, preparation_of(config)).read(first)
+    except Malformed as error:
+        raise BadInput(f"{reader.name}, line 1", error.fact, f"{error.remedy}; nothing was charged") from None
+    finally:
+        reader.close()
 
 
 def _handle(stream: TextIO | None, what: str) -> int:

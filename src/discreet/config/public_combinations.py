@@ -8,6 +8,7 @@ from discreet.config.data_tables import InitialConfig
 from discreet.config.learning_tables import BudgetConfig, PlanConfig, RecipeConfig, ScorerConfig, SelectorConfig
 from discreet.config.public_tables import CheckpointConfig, PrivateConfig
 from discreet.config.table_reading import Problem
+from discreet.errors import alternatives
 
 PUBLIC = "public-data"
 PUBLIC_SELECTORS = ("random", "uncertain", "k-means", "greedy-k-centre", "diverse-public", "near-private")
@@ -65,7 +66,9 @@ def _choosing(
     if recipe.name != PUBLIC:
         return
     if selector.name not in PUBLIC_SELECTORS:
-        yield _at("selector.name", f"{PUBLIC} has none called {selector.name}", f"Use {', '.join(PUBLIC_SELECTORS)}")
+        yield _at(
+            "selector.name", f"{PUBLIC} has none called {selector.name}", alternatives(selector.name, PUBLIC_SELECTORS)
+        )
     if scorer.needs == "draws" or scorer.name in ("bald", "predictive-variance", "variation-ratio"):
         yield _at("scorer.name", "it reads draws of the model, and here one prediction is read", "Try 'entropy'")
     if budget.unit != "record":

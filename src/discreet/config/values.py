@@ -12,7 +12,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
-from discreet.errors import BadInput
+from discreet.errors import BadInput, alternatives
 from discreet.privacy.exact import exact_decimal
 from discreet.privacy.release_dates import release_date
 
@@ -103,7 +103,7 @@ def choice(*names: str) -> Check:
         if not isinstance(value, str):
             raise Wrong(f"{shown(value)} is not a word", f"Choose one of {', '.join(names)}")
         if value not in names:
-            raise Wrong(f"there is no {shown(value)}", nearest(value, names))
+            raise Wrong(f"there is no {shown(value)}", alternatives(value, names))
         return value
 
     return check

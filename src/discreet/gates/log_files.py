@@ -117,6 +117,9 @@ class _FilePart:
         """Whether a row may have it."""
         return column in self.columns
 
+    def check_readable(self, text: str, unit: str | None) -> None:
+        """Refuse what cannot be read to its end. CSV was, when it was opened."""
+
     def check_unchanged(self) -> None:
         """Refuse to go on with a file that was written to since it was opened."""
         self.unchanged.check()
@@ -157,6 +160,12 @@ class ParquetPart(_FilePart):
                 coded = [name for name in (text, unit) if name and _is_coded(chunk.column(places[name]))]
                 yield Piece(number, max(1, chunk.num_rows), self._group(about, group, first, text, unit, coded))
                 first += chunk.num_rows
+
+    def check_readable(self, text: str, unit: str | None) -> None:
+        """Every page of the columns that are asked for."""
+        for piece in self.pieces(0, text, unit):
+            for _ in piece.read():
+                pass
 
     def _group(
         self, about: Any, group: int, first: int, text: str, unit: str | None, coded: list[str]
@@ -237,6 +246,12 @@ class LinesPart(_FilePart):
         """Whether a line does: mostly the first."""
         with reading(self.path):
             return any(_names(line, column) for line in _lines(self.path))
+
+    def check_readable(self, text: str, unit: str | None) -> None:
+        """To its end: a compressed file may be cut off. A broken line is none of this."""
+        with reading(self.path):
+            for _ in _whole_lines(self.path):
+                pass
 
     def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
         """Its rows; lines that are no object, or hold something else than a text or a whole number, are left out."""

@@ -64,6 +64,9 @@ class Part(Protocol):
     def pieces(self, number: int, text: str, unit: str | None) -> Iterator[Piece]:
         """Its rows, as pieces of part ``number`` that may be read in any order."""
 
+    def check_readable(self, text: str, unit: str | None) -> None:
+        """Refuse what cannot be read to its end: a file that is cut off or damaged."""
+
     def check_unchanged(self) -> None:
         """Refuse to go on with a file that was written to since it was opened."""
 
@@ -99,6 +102,11 @@ class QueryLog:
         for number, part in enumerate(self.parts):
             yield from part.pieces(number, self.text, self.unit)
 
+    def check_readable(self) -> None:
+        """Read everything once, before anything is charged: a damaged file would be refused after it."""
+        for part in self.parts:
+            part.check_readable(self.text, self.unit)
+
     def check_unchanged(self) -> None:
         """A closed batch: what was read twice must have been the same."""
         for part in self.parts:
@@ -125,6 +133,9 @@ class TablePart:
         for batch in self.table.select(names).to_batches(max_chunksize=MOST_ROWS):
             yield valid_rows(first, batch.column(0), None if unit is None else batch.column(1))
             first += len(batch)
+
+    def check_readable(self, text: str, unit: str | None) -> None:
+        """Tables are in memory."""
 
     def check_unchanged(self) -> None:
         """Tables do not change."""

@@ -134,6 +134,8 @@ def release_to_file(
     where.check_free()
     gate.check_engine(engine, memory)
     gate.check_log(log, engine)
+    if engine == "local":
+        log.check_readable()
     options: dict[str, Any] = {"scratch": where.out.absolute().parent} if engine == "local" else {}
     with _ledger(gate, where, budget, source) as ledger:
         if not ledger.simulation:

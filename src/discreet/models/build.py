@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import BadInput
+from discreet.errors import BadInput, alternatives
 from discreet.models.checks import fraction, record_shape, require, whole
 
 if TYPE_CHECKING:
@@ -100,6 +100,16 @@ def build_model(
     return _seeded(make, seed)
 
 
+def check_model_name(name: str) -> None:
+    """Refuse a name that no built-in model has; one of the user's own is for whoever imports it."""
+    if name not in REGISTRY and (":" not in name or name == "timm:"):
+        raise _unknown(name)
+
+
+def _unknown(name: str) -> BadInput:
+    return BadInput(f"the model {name!r}", "there is no such model", alternatives(name, model_names()))
+
+
 def _maker(name: str, arguments: dict[str, Any], options: dict[str, Any]) -> Callable[[], nn.Module]:
     """What builds the model when called; everything that can be refused before is refused here."""
     asked = f"the model {name!r}"
@@ -115,7 +125,7 @@ def _maker(name: str, arguments: dict[str, Any], options: dict[str, Any]) -> Cal
     if entry is None and timm == "timm" and timm_name:
         entry, arguments = TIMM, {**arguments, "model": timm_name}
     elif entry is None:
-        raise BadInput(asked, "there is no such model", f"Give one of: {', '.join(model_names())}")
+        raise _unknown(name)
     require("torch", extra="torch", asked=asked)
     require(entry.library, extra=entry.extra, asked=asked)
     module, _, attribute = entry.place.partition(":")

@@ -92,8 +92,13 @@ def _check_unnamed(answer: Answer, unnamed: dict[str, Value]) -> None:
         raise NotReadable("this question has another answer above, and neither names its annotator")
 
 
-def rows_of(path: Path) -> Iterator[Row]:
-    """Rows that are not blank, by column, names in lower case."""
+def rows_of(path: Path, *, passed: Callable[[int], None] | None = None) -> Iterator[Row]:
+    """Rows that are not blank, by column, names in lower case.
+
+    ``passed``: called with the line of a row that cannot be taken apart, which is then passed over instead of refused.
+    What is not UTF-8 is kept as lone surrogates then, for whoever reads the cell. A quote that stays open is refused
+    all the same: whose the next lines are is not sure.
+    """
     kind = kind_of(path)
     try:
         data = path.read_bytes()
@@ -101,8 +106,8 @@ def rows_of(path: Path) -> Iterator[Row]:
         raise BadInput(f"reading {path.name}", "there is no such file", "Check the path") from None
     except OSError as problem:
         raise BadInput(f"reading {path.name}", f"it cannot be read ({problem.strerror})", "See to its rights") from None
-    text = _text(path, data)
-    return _csv_rows(path, text) if kind == "csv" else _jsonl_rows(path, text)
+    text = _text(path, data, lenient=passed is not None)
+    return _csv_rows(path, text, passed) if kind == "csv" else _jsonl_rows(path, text, passed)
 
 
 def lines_of_rows(path: Path) -> Iterator[tuple[tuple[int, int | None], dict[str, Any]]]:
@@ -121,17 +126,17 @@ def refused(path: Path, fact: str) -> BadInput:
     return BadInput(f"reading {path.name}", fact, "Correct it and read it again; nothing was taken")
 
 
-def _text(path: Path, data: bytes) -> str:
+def _text(path: Path, data: bytes, *, lenient: bool = False) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise refused(path, "it is UTF-16, not UTF-8")
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig", errors="surrogateescape" if lenient else "strict")
     except UnicodeDecodeError as problem:
         line = data[: problem.start].count(b"\n") + 1
         raise refused(path, f"line {line} is not UTF-8") from None
 
 
-def _csv_rows(path: Path, text: str) -> Iterator[Row]:
+def _csv_rows(path: Path, text: str, passed: Callable[[int], None] | None) -> Iterator[Row]:
     delimiters: tuple[str, ...] = _DELIMITERS
     skipped = 0
     first = text[:6].rstrip("\r\n").lower()
@@ -147,7 +152,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[Row]:
             continue
         names = [unguarded(name.strip()).casefold() for name in header]
         if _complete(names):
-            return _by_column(path, names, rows)
+            return _by_column(path, names, rows, passed)
     raise refused(path, "its first line does not name question_id (or record) and label, each once")
 
 
@@ -164,25 +169,35 @@ def _parsed(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[s
         ) from None
 
 
-def _by_column(path: Path, names: list[str], rows: Iterator[tuple[int, list[str]]]) -> Iterator[Row]:
+def _by_column(
+    path: Path, names: list[str], rows: Iterator[tuple[int, list[str]]], passed: Callable[[int], None] | None
+) -> Iterator[Row]:
     for line, row in rows:
         if not any(cell.strip() for cell in row):
             continue
         if any(cell.strip() for cell in row[len(names) :]):
-            raise refused(path, f"line {line} has more cells than the first line")
+            if passed is None:
+                raise refused(path, f"line {line} has more cells than the first line")
+            passed(line)
+            continue
         yield line, {name: unguarded(cell) for name, cell in zip(names, row, strict=False)}
 
 
-def _jsonl_rows(path: Path, text: str) -> Iterator[Row]:
+def _jsonl_rows(path: Path, text: str, passed: Callable[[int], None] | None) -> Iterator[Row]:
     for line, part in enumerate(text.split("\n"), 1):
         if not part.strip():
             continue
         try:
             form = json.loads(part, object_pairs_hook=_pairs)
-        except (ValueError, RecursionError):
+            if not isinstance(form, dict) or not ({"question_id", "record"} & set(form)):
+                raise refused(path, f"line {line} is no object with question_id (or record) and label")
+        except (ValueError, RecursionError) as problem:
+            if passed is not None:
+                passed(line)
+                continue
+            if isinstance(problem, BadInput):
+                raise
             raise refused(path, f"line {line} is not JSON, or says one thing twice") from None
-        if not isinstance(form, dict) or not ({"question_id", "record"} & set(form)):
-            raise refused(path, f"line {line} is no object with question_id (or record) and label")
         yield line, form
 
 

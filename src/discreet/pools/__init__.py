@@ -5,6 +5,7 @@ from discreet.pools.joined import JoinedPool
 from discreet.pools.manifest import Differences, ManifestKey, compare, macs, macs_at
 from discreet.pools.opening import extended, open_pool
 from discreet.pools.pool import ArrayPool, Pool
+from discreet.pools.verified import VerifiedPool
 from discreet.pools.withdrawn import with_withdrawn
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "JoinedPool",
     "ManifestKey",
     "Pool",
+    "VerifiedPool",
     "compare",
     "extended",
     "macs",

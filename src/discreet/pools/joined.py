@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.pools.pool import Pool
-from discreet.pools.rows import Mask, Places, RecordArray, Span, places_of, span_of
+from discreet.pools.rows import Mask, Places, RecordArray, Span, places_of, readable_rows, span_of
 
 
 class JoinedPool(Pool):
@@ -62,15 +62,21 @@ class JoinedRows(RecordArray):
 
     def take(self, span: Span) -> NDArray[Any]:
         """Rows of the parts that are asked."""
+        return self.readable(span)[0]
+
+    def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
+        """The rows of a span and which of them could be read. Audience: owner."""
         if isinstance(span, slice):
-            pieces = [np.asarray(part[local]) for part, local in _slices(self._parts, self._starts, span)]
+            pieces = [readable_rows(part, local) for part, local in _slices(self._parts, self._starts, span)]
             if pieces:
-                return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+                rows, fine = zip(*pieces, strict=True)
+                return pieces[0] if len(pieces) == 1 else (np.concatenate(rows), np.concatenate(fine))
         places = places_of(span)
         found = np.zeros((len(places), *self.shape[1:]), dtype=self.dtype)
+        readable = np.ones(len(places), dtype=bool)
         for number, chosen, local in shared_out(places, self._starts):
-            found[chosen] = self._parts[number][local]
-        return found
+            found[chosen], readable[chosen] = readable_rows(self._parts[number], local)
+        return found, readable
 
 
 class JoinedTexts(Sequence[str]):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,9 +114,24 @@ def _start(pool: Pool, key: ManifestKey) -> Any:
     return start
 
 
+def codes_of(
+    pool: Pool, key: ManifestKey, places: Iterable[int], numbers: Any, texts: Sequence[str] | None
+) -> Iterator[bytes]:
+    """Codes of the records at ``places`` by what was read of them: their numbers and texts, None where there are
+    none.
+    """
+    return _coded(_start(pool, key), pool, places, _as_bytes(numbers), texts)
+
+
 def _codes(start: Any, pool: Pool, span: slice | Places, places: Iterable[int]) -> Iterator[tuple[str, bytes]]:
-    numbers = _number_bytes(pool, span)
+    numbers = None if pool.x is None else _as_bytes(pool.x[span])
     texts = None if pool.text is None else pool.text[span]
+    names = list(places)
+    for place, code in zip(names, _coded(start, pool, names, numbers, texts), strict=True):
+        yield pool.ids[place], code
+
+
+def _coded(start: Any, pool: Pool, places: Iterable[int], numbers: Any, texts: Sequence[str] | None) -> Iterator[bytes]:
     for row, place in enumerate(places):
         code = start.copy()
         code.update(_framed(pool.ids[place].encode()))
@@ -124,7 +139,7 @@ def _codes(start: Any, pool: Pool, span: slice | Places, places: Iterable[int]) 
         code.update(_optional(None if texts is None else texts[row]))
         if numbers is not None:
             code.update(numbers[row])
-        yield pool.ids[place], code.digest()
+        yield code.digest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,11 +190,11 @@ def _kind(pool: Pool) -> bytes:
     return f"{np.dtype(pool.x.dtype).newbyteorder('<').str}({sizes})".encode()
 
 
-def _number_bytes(pool: Pool, span: slice | Places) -> Any:
+def _as_bytes(numbers: Any) -> Any:
     """The bytes of each record, little-endian."""
-    if pool.x is None:
+    if numbers is None:
         return None
-    values = np.asarray(pool.x[span])
+    values = np.asarray(numbers)
     ordered = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
     return ordered.reshape(len(values), -1).view(np.uint8)
 

@@ -89,6 +89,14 @@ class RecordArray(ABC):
         """The records of a span, broken ones as zeros."""
 
 
+def readable_rows(rows: Any, span: Span) -> tuple[NDArray[Any], Mask]:
+    """The records of a span of any rows, and which of them could be read: all, where the rows do not say."""
+    if hasattr(rows, "readable"):
+        found, fine = rows.readable(span)
+        return np.asarray(found), np.asarray(fine)
+    return np.asarray(rows[span]), np.ones(length_of(span), dtype=bool)
+
+
 class Scaling:
     """``(value - center) / scale``, by declared numbers: one for all, or one a column (channel, for pictures).
 

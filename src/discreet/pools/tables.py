@@ -190,6 +190,8 @@ def _fill(target: NDArray[Any], column: Any) -> Mask:
         there = np.ones(len(column), dtype=bool)
     with np.errstate(all="ignore"):
         target[:] = column.to_numpy(zero_copy_only=False)
+    if target.dtype.kind == "f":
+        target[~there] = np.nan  # so that it is known which cell is missing
     return there
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from discreet.errors import PoolChanged
 from discreet.pools.manifest import ManifestKey
 from discreet.pools.pool import Pool
-from discreet.pools.rows import Mask, Places, RecordArray, Span, places_of, span_of
+from discreet.pools.rows import Mask, Places, RecordArray, Span, places_of, readable_rows, span_of
 
 
 class WithdrawnPool(Pool):
@@ -87,16 +87,21 @@ class WithdrawnRows(RecordArray):
 
     def take(self, span: Span) -> NDArray[Any]:
         """The records of a span."""
+        return self.readable(span)[0]
+
+    def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
+        """The records of a span and which of them could be read: withdrawn ones are not. Audience: owner."""
         sources = self._sources[span]
         if len(sources) and (sources >= 0).all():
             if (np.diff(sources) == 1).all():  # a slice is read faster
-                return np.asarray(self._rows[int(sources[0]) : int(sources[-1]) + 1])
-            return np.asarray(self._rows[sources])
+                return readable_rows(self._rows, slice(int(sources[0]), int(sources[-1]) + 1))
+            return readable_rows(self._rows, sources)
         found = np.zeros((len(sources), *self.shape[1:]), dtype=self.dtype)
         there = sources >= 0
+        fine = there.copy()
         if there.any():
-            found[there] = self._rows[sources[there]]
-        return found
+            found[there], fine[there] = readable_rows(self._rows, sources[there])
+        return found, fine
 
 
 class WithdrawnTexts(Sequence[str]):

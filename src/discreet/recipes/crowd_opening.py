@@ -53,7 +53,7 @@ def create_crowd(
     labelled_texts(config, config.gold.path, "gold.path")
     evaluation_texts(config)
     require_aes()
-    given = log_of(config) if log is None else log
+    given = _whole(config, log_of(config) if log is None else log)
     form = {"format": FORMAT, "config": config.to_json()}
     return opened_crowd(named.created(form), config, log=given, watch=watch)
 
@@ -63,6 +63,14 @@ def log_of(config: CrowdConfig) -> QueryLog:
     table = config.log
     with config.pointing("log"):
         return open_log(config.resolve(table.path), text=table.text, person=table.person, row_id=table.row_id)
+
+
+def _whole(config: CrowdConfig, log: QueryLog) -> QueryLog:
+    """``log``, if the gate can take all of it: what cannot be read is refused before the charge."""
+    gate_of(config).check_log(log)
+    with config.pointing("log.path"):
+        log.check_readable()
+    return log
 
 
 def opened_crowd(
@@ -133,7 +141,7 @@ def _finish(store: CampaignStore, recipe: Crowd, log: QueryLog | None, seed: int
 
 def _release(store: CampaignStore, config: CrowdConfig, charges: Any, log: QueryLog | None, watch: Watch) -> None:
     """Charge, then draw, then keep; the step is recorded last."""
-    rows, gate = log_of(config) if log is None else log, gate_of(config)
+    rows, gate = _whole(config, log_of(config)) if log is None else log, gate_of(config)
     wanted = request({LOG: gate.price()}, why=Why(phase=0, purpose="release"))
     home = store.directory.parent
     if not store.simulation:

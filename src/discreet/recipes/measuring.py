@@ -70,14 +70,24 @@ def _same_file(config: CampaignConfig, path: str) -> bool:
     return config.pool.kind != "arrays" and there.exists() and here.exists() and here.samefile(there)
 
 
-def evaluated(config: CampaignConfig, model: Any, desk: Desk, *, last: bool) -> Evaluation | None:
-    """Of the phases it is asked for, and of the last one."""
-    from discreet.trainers.evaluation import evaluate_paid, evaluate_public
+def held_out(config: CampaignConfig, desk: Desk, *, last: bool) -> CohortRecords | None:
+    """The records to measure on in this phase, or None: of the phases it is asked for, and of the last one.
 
+    Read before the training is charged: where they are may have changed, and what is refused must cost nothing.
+    """
     if config.evaluation.kind == "none" or (not last and desk.phase % config.evaluation.every):
         return None
-    check_apart(config, desk.pool)  # where the records are may have changed
-    records, classes = _records(config), len(config.task.classes)
+    check_apart(config, desk.pool)
+    return _records(config)
+
+
+def evaluated(config: CampaignConfig, model: Any, desk: Desk, records: CohortRecords | None) -> Evaluation | None:
+    """How good the model is on ``records``, those of `held_out`."""
+    from discreet.trainers.evaluation import evaluate_paid, evaluate_public
+
+    if records is None:
+        return None
+    classes = len(config.task.classes)
     if config.evaluation.kind == "public":
         return evaluate_public(model, records.x, records.y, classes=classes)
     event = price_of(config)

@@ -30,6 +30,8 @@ from discreet.privacy.plan import Plan
 from discreet.recipes.measuring import pool_like
 from discreet.recipes.one_of_a_name import OneOfAName
 from discreet.recipes.private_pool import PrivatePool, plan_of
+from discreet.recipes.rehearsing import rehearse
+from discreet.recipes.tallies import Confirm
 from discreet.recipes.wiring import Wired, kept_recipe, new_recipe
 from discreet.storage import CampaignStore, Storage, open_storage
 
@@ -63,9 +65,12 @@ def create(
     plan: Plan | None = None,
     load_if_exists: bool = True,
     watch: Watch = unwatched,
+    confirm: Confirm = False,
 ) -> Campaign:
     """A new campaign, or the one of that name. ``pool``: instead of the file that the configuration names.
 
+    ``confirm``: of a campaign of teachers that is no simulation, who looks at the tallies of the private records before
+    it begins: a function from `discreet.recipes.tallies.Tallies` to a bool, or True, to start whatever they are.
     ``plan``: the one that `plan_of` made of this configuration before, for simulations that repeat one.
     """
     if isinstance(config, CrowdConfig):
@@ -79,7 +84,7 @@ def create(
 
         if plan is not None:
             raise BadInput("a campaign of teachers", "its plan is made of its file", "Leave it out")
-        return create_teachers(config, pool=pool, load_if_exists=load_if_exists, watch=watch)
+        return create_teachers(config, pool=pool, load_if_exists=load_if_exists, watch=watch, confirm=confirm)
     named = OneOfAName.of(config, load_if_exists=load_if_exists)
     if (kept := named.there()) is not None:
         return _opened(kept, config, pool, watch)
@@ -87,6 +92,7 @@ def create(
     if plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
     if config.recipe.name == "private-pool":
+        rehearse(config, records)
         plan = plan or plan_of(config)
     _check_releases(config)
     recipe = new_recipe(config, records, plan)

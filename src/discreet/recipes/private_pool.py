@@ -19,7 +19,7 @@ from discreet.campaign.recipe import Chosen, Desk, Labels, Trained
 from discreet.campaign.replanning import Continuation, Wish
 from discreet.campaign.told import labels_of
 from discreet.config import CampaignConfig
-from discreet.noise import SecretKey
+from discreet.noise import OperatingSystem, SecretKey
 from discreet.planning import make_plan, plan_request
 from discreet.pools import Pool
 from discreet.privacy.ledger import Ledger, Terms, terms_of
@@ -27,7 +27,7 @@ from discreet.privacy.plan import Plan
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.recipes import choosing, learning, measuring, selecting
 from discreet.recipes.known_labels import known_labels
-from discreet.recipes.rehearsing import rehearse
+from discreet.recipes.rehearsing import check_names
 from discreet.recipes.units import Units
 from discreet.records import Answer, Question, Value
 from discreet.roles import Predictor
@@ -36,7 +36,7 @@ from discreet.roles import Predictor
 def plan_of(config: CampaignConfig) -> Plan:
     """The plan that the campaign's file asks for. Touches no data."""
     table = config.plan
-    selecting.check_priced(config)
+    check_names(config)
     units = config.pool.size if config.budget.unit == "record" else config.pool.persons
     with config.pointing("plan"):
         ask = plan_request(
@@ -123,13 +123,9 @@ class PrivatePool:
         return Labels(values=labels_of(questions, answers, key))
 
     def check(self, pool: Pool) -> None:
-        """Everything that could be refused later is refused before a campaign begins."""
-        rehearse(
-            self.config,
-            self.plan,
-            pool,
-            learning.predictor_of(self.config, learning.model_of(self.config, self.inputs)),
-        )
+        """What `discreet.recipes.rehearsing` could not try without a plan: the selector of every query."""
+        for query in range(1, len(self.plan.phases)):
+            selecting.selector_of(self.config, self.plan, query, OperatingSystem())
 
     def choose(self, desk: Desk) -> Chosen:
         """The initial records by lot, or those whose labels are there; later ones by score."""
@@ -161,12 +157,13 @@ class PrivatePool:
             label: learning.cohort_of(self.config, desk.pool, desk.members.get(label, ()), labels)
             for label in phase.labels
         }
+        measured = measuring.held_out(self.config, desk, last=desk.phase == self.phases - 1)
         start: Any = desk.model
         trainer.check(phase=phase, cohorts=learning.in_slots(phase, cohorts, desk.source), start=start)
         paid = charge_training(desk.charges, phase)
         filled = learning.in_slots(phase, cohorts, paid[0])  # places that a redo draws again
         made = trainer.train(phase=phase, cohorts=filled, start=start, receipt=paid)
-        evaluation = measuring.evaluated(self.config, made, desk, last=desk.phase == self.phases - 1)
+        evaluation = measuring.evaluated(self.config, made, desk, measured)
         return Trained(content=learning.to_bytes(made.module), evaluation=evaluation)
 
     def predictor(self, content: bytes) -> Predictor:

@@ -138,6 +138,7 @@ class PublicData:
     def train(self, desk: Desk, labels: Mapping[str, Value]) -> Trained:
         """Phase 0: charge the checkpoint, and take it up. Later: fine-tune it on all labels so far, which is free."""
         start = self._checkpoint()
+        measured = measuring.held_out(self.config, desk, last=desk.phase == self.phases - 1)
         if desk.phase == 0:
             event, count = self.plan.charged
             why = Why(phase=0, purpose="training of the checkpoint")
@@ -153,7 +154,7 @@ class PublicData:
                 progress=lambda done, whole: desk.watch("fine-tuning", done, whole),
             )
             made = learning.predictor_of(self.config, tuned.module)
-        evaluation = measuring.evaluated(self.config, made, desk, last=desk.phase == self.phases - 1)
+        evaluation = measuring.evaluated(self.config, made, desk, measured)
         return Trained(content=learning.to_bytes(made.module), evaluation=evaluation)
 
     def _recalled(self, desk: Desk, asked: set[str]) -> Any:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.config import CampaignConfig
-from discreet.noise import OperatingSystem
+from discreet.models.build import check_model_name
 from discreet.pools import Pool
-from discreet.privacy.plan import Plan
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.events import PoissonSampledGaussian
+from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.recipes import learning, measuring
 from discreet.recipes.known_labels import known_units
 from discreet.recipes.model_records import inputs_of, made_up_rows, rows_among
-from discreet.recipes.selecting import scorer_of, selector_of
+from discreet.recipes.selecting import check_priced, scorer_of
 from discreet.recipes.units import Units
 from discreet.scorers import pool_scores
 
@@ -29,18 +29,28 @@ _ROWS = 20
 """Enough for a way of scoring to be found, as for a pool."""
 
 
-def rehearse(config: CampaignConfig, plan: Plan, pool: Pool, predictor: Predictor) -> None:
-    """Refuse a pool, model, loss, score, selector, evaluation or file of labels that would fail."""
+def check_names(config: CampaignConfig) -> None:
+    """Refuse names of selectors, scores, models and functions that are not there, before minutes of planning."""
+    check_priced(config)
+    scorer_of(config)
+    with config.pointing("model.name"):
+        check_model_name(config.model.name)
+    if config.oracle.function is not None:
+        with config.pointing("oracle.function"):
+            learning.named_function(config.oracle.function)
+
+
+def rehearse(config: CampaignConfig, pool: Pool) -> None:
+    """Refuse a pool, model, loss, score, evaluation or file of labels that would fail; before a plan is made."""
+    check_names(config)
     inputs = inputs_of(config, pool)
     if config.budget.unit == "person" and pool.persons is None:
         raise config.error("pool.person", "nothing says whose records they are", "Declare the column of persons")
     if config.initial is not None:
         known_units(config, pool, Units.of(pool, config.budget.unit, config.budget.records_per_person))
-    _training(config, plan, inputs)
-    for query in range(1, len(plan.phases)):
-        selector_of(config, plan, query, OperatingSystem())
-    if len(plan.phases) > 1 and config.selector.name != "random":
-        _choosing(config, predictor, inputs)
+    _training(config, inputs)
+    if config.plan.queries and config.selector.name != "random":
+        _choosing(config, learning.predictor_of(config, learning.model_of(config, inputs)), inputs)
     measuring.check(config, pool)
 
 
@@ -55,15 +65,23 @@ def _choosing(config: CampaignConfig, predictor: Predictor, inputs: tuple[int, .
             pool_scores(scorer_of(config), predictor, rows)
 
 
-def _training(config: CampaignConfig, plan: Plan, inputs: tuple[int, ...]) -> None:
-    """Phase 0 on made-up records: with the usual loss, which tries the model, then with the one that is named."""
+def _training(config: CampaignConfig, inputs: tuple[int, ...]) -> None:
+    """A step on made-up records: with the usual loss, which tries the model, then with the one that is named."""
     from discreet.trainers.dp_sgd import DPSGD, CohortRecords
+    from discreet.trainers.dp_sgd.losses import loss_named
+    from discreet.trainers.dp_sgd.optimizing import optimizer_named
 
     settings = learning.settings_of(config)
+    with config.pointing("trainer.optimizer"):
+        optimizer_named(settings.optimizer)
+    with config.pointing("trainer.loss"):
+        loss_named(settings.loss)
     rows: Any = made_up_rows(config, inputs, 2)
     labels = learning.targets([None, None], config)
     persons = np.array(["a", "b"]) if config.budget.unit == "person" else None
-    phase = TrainingPhase.of(plan, 0)
+    event = PoissonSampledGaussian(sampling_rate=0.5, noise_multiplier=1.0)
+    stage = TrainingStage(steps=1, cohorts=(("initial", event),))
+    phase = TrainingPhase(number=0, batch=config.plan.batch, unit=config.budget.unit, stages=(stage,))
     cohorts = {label: CohortRecords(x=rows, y=labels, persons=persons) for label in phase.labels}
     own = config.trainer.loss is not None and ":" in config.trainer.loss
     usual = replace(settings, loss=learning.usual_loss(config)) if own else settings

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from discreet.config import CampaignConfig
+from discreet.errors import alternatives
 from discreet.privacy.events import Gaussian, PoissonSampledGaussian
 from discreet.privacy.plan import Plan
 from discreet.recipes.learning import named_function
@@ -46,8 +47,8 @@ def check_priced(config: CampaignConfig) -> None:
     """Refuse a selector that the plan does not pay for."""
     name, kind = config.selector.name, config.plan.selection
     if name not in (*FREE, *PRICED):
-        words = ", ".join((*FREE, *PRICED))
-        raise config.error("selector.name", f"a private pool has none called {name}", f"Choose one of {words}")
+        remedy = alternatives(name, (*FREE, *PRICED))
+        raise config.error("selector.name", f"a private pool has none called {name}", remedy)
     if name == "exact" and config.simulation is None:
         raise config.error("selector.name", "exact selection is not private", "Add [simulation], or choose another")
     if name in FREE and kind in ("hidden", "apart"):

@@ -58,6 +58,7 @@ def teacher_plan(config: TeachersConfig) -> TeacherPlan:
             options=given,
         )
         made.terms().check_claim()
+        _check_lead(made, config)
     except InfeasiblePlan as problem:  # too few teachers for a sparse vector
         key = "teachers.count" if "teachers" in problem.nearest else "answers.aggregator"
         raise config.error(key, problem.fact, problem.remedy) from None
@@ -65,6 +66,19 @@ def teacher_plan(config: TeachersConfig) -> TeacherPlan:
         raise config.error("budget.epsilon", problem.fact, problem.remedy) from None
     config.budget.budget().warn_if_loose(config.private.persons or config.private.size)
     return made
+
+
+def _check_lead(plan: TeacherPlan, config: TeachersConfig) -> None:
+    """Refuse, by public numbers, answers that would be noise: not even a unanimous vote would be heard."""
+    price = plan.price
+    if price.possible:
+        return
+    raise config.error(
+        "teachers.count",
+        f"by {price.aggregator} a class is the answer 95 times of 100 if it leads by {price.lead():.0f} votes, and "
+        f"there are {price.teachers} teachers: even a unanimous vote would often be answered wrongly",
+        "Train more teachers, ask fewer questions in [plan], or allow more epsilon (discreet price compares)",
+    )
 
 
 def no_votes() -> Votes:

@@ -22,16 +22,18 @@ from discreet.campaign.secret_keys import make_keys
 from discreet.campaign.standing import CREATED
 from discreet.campaign.withdrawing import nulled
 from discreet.config import TeachersConfig
-from discreet.errors import InvalidStore, PoolChanged
+from discreet.errors import BadInput, InvalidStore, NotNow, PoolChanged
 from discreet.noise import OperatingSystem, SecretKey, Seeded
 from discreet.noise.key_files import destroy
+from discreet.oracles.label_files import PrivateLabels, read_private_labels
 from discreet.planning.teachers.phases import TeacherPlan
 from discreet.pools import Pool
 from discreet.privacy.ledger import Ledger
 from discreet.recipes.asking_students import public_rows
-from discreet.recipes.known_labels import file_labels
+from discreet.recipes.known_labels import answer_words
 from discreet.recipes.one_of_a_name import OneOfAName
 from discreet.recipes.opening import FORMAT, check_kept, enrol, form_of
+from discreet.recipes.tallies import Confirm, Tallies, private_rows, tallies_of
 from discreet.recipes.teacher_estimators import is_flat, student_of, teacher_of
 from discreet.recipes.teachers import Teachers, evaluation_records, records_like, teacher_plan
 from discreet.records import Votes
@@ -46,15 +48,25 @@ VOTES, VOTED, CACHE = "votes", "voted", "teachers"
 
 
 def create_teachers(
-    config: TeachersConfig, *, pool: Pool | None = None, load_if_exists: bool = True, watch: Watch = unwatched
+    config: TeachersConfig,
+    *,
+    pool: Pool | None = None,
+    load_if_exists: bool = True,
+    watch: Watch = unwatched,
+    confirm: Confirm = False,
 ) -> Campaign:
-    """A new campaign, its teachers trained and their votes counted; or the one of that name."""
+    """A new campaign, its teachers trained and their votes counted; or the one of that name.
+
+    ``confirm``: who looks at the tallies of private records before it begins; True: nobody has to. Without it a
+    campaign that is no simulation is refused, whatever its records are.
+    """
     named = OneOfAName.of(config, load_if_exists=load_if_exists)
     if (kept := named.there()) is not None:
         return opened_teachers(kept, config, pool=pool, watch=watch)
     plan = teacher_plan(config)
     records = public_pool(config) if pool is None else pool
     check(config, records)
+    _check_confirmed(config, confirm)
     form = {"format": FORMAT, "config": config.to_json(), "plan": plan.to_json()}
     return opened_teachers(named.created(form), config, pool=records, watch=watch)
 
@@ -72,6 +84,38 @@ def opened_teachers(
     made = Campaign(store, recipe=recipe, pool=nulled(store, records), seed=seed, watch=watch)
     made.tidy()
     return made
+
+
+def begins(config: TeachersConfig) -> bool:
+    """Whether `create_teachers` would begin a campaign whose owner has to confirm it: a new one, no simulation."""
+    if config.simulation is not None:
+        return False
+    with OneOfAName.of(config, load_if_exists=True).storage as storage:
+        return config.name not in storage.campaigns()
+
+
+def private_tallies(config: TeachersConfig) -> Tallies:
+    """Of the private records, once everything that can be refused was refused. Audience: owner."""
+    teacher_plan(config)
+    check(config, public_pool(config))
+    return tallies_of(private_pool(config), private_labels(config), config.task.classes)
+
+
+def _check_confirmed(config: TeachersConfig, confirm: Confirm) -> None:
+    """Nothing here but the owner's own function depends on what private cells hold."""
+    if config.simulation is not None or confirm is True:
+        return
+    asked = f"beginning the campaign {config.name}"
+    if not callable(confirm):
+        raise BadInput(
+            asked,
+            "its owner did not confirm it",
+            "Run discreet init in a terminal and look at the tallies of the private records, or give --yes "
+            "(confirm=True in Python), which starts whatever they are",
+        )
+    private = tallies_of(private_pool(config), private_labels(config), config.task.classes)
+    if not confirm(private):
+        raise NotNow(asked, "its owner did not confirm it", "Nothing was begun or charged; correct the files first")
 
 
 def public_pool(config: TeachersConfig) -> Pool:
@@ -99,7 +143,7 @@ def check(config: TeachersConfig, pool: Pool) -> None:
     same = here.exists() and there.exists() and here.samefile(there)
     if same or (config.pool.id != "position" and set(private.ids) & set(pool.ids)):
         raise config.error("private.path", "records of the public pool are in it", "Keep them apart")
-    if not set(file_labels(config, config.private.labels, "private.labels")) & set(private.ids):
+    if private_labels(config).records.isdisjoint(private.ids):
         raise config.error("private.labels", "none of them is of a record in private.path", "Check the ids")
 
 
@@ -107,6 +151,16 @@ def private_pool(config: TeachersConfig) -> Pool:
     """The private records, as declared."""
     table = config.private
     return records_like(config, table.path, "private", size=table.size, person=table.person)
+
+
+def private_labels(config: TeachersConfig) -> PrivateLabels:
+    """Their labels; a cell that cannot be read makes its record a null."""
+    place = config.resolve(config.private.labels)
+    if not place.is_file():
+        remedy = "Name a CSV or JSONL file with columns record and label"
+        raise config.error("private.labels", "there is no such file", remedy)
+    with config.pointing("private.labels"):
+        return read_private_labels(place, words=answer_words(config))
 
 
 def _whole_public(config: TeachersConfig, pool: Pool) -> Any:
@@ -163,11 +217,11 @@ def _count(store: CampaignStore, recipe: Teachers, pool: Pool, seed: int | None,
 
 def _lessons(config: TeachersConfig) -> tuple[Any, list[str | None], list[str]]:
     """Private rows, their labels (None: a null), and the unit of each."""
-    pool, labels = private_pool(config), file_labels(config, config.private.labels, "private.labels")
-    rows = np.asarray(pool.rows(slice(None)), dtype=np.float32)
-    nulls = pool.broken(slice(None))
+    pool, labels = private_pool(config), private_labels(config).values
+    stored, readable = private_rows(pool)
+    rows = np.asarray(stored, dtype=np.float32)
     said = [labels.get(name) for name in pool.ids]
-    known = [one if isinstance(one, str) and not null else None for one, null in zip(said, nulls, strict=True)]
+    known = [one if isinstance(one, str) and fine else None for one, fine in zip(said, readable, strict=True)]
     units = pool.ids if config.budget.unit == "record" else pool.persons
     assert units is not None  # a person column is declared, and the pool was read with it
     return (flattened(rows) if is_flat(config, "teachers") else rows), known, list(units)

@@ -2,8 +2,8 @@
 
 Guarantee: a ledger whose lines do not follow from one another, a plan that is not the one the ledger is committed to, a
 step that nobody paid for, a ledger that does not reach its high-water mark, rows that are not what their MACs say, a
-file that does not have its hash, and labels that a hidden selection does not allow (`discreet.recipes.hidden_verifying`)
-are failed checks. What cannot be found here: an older copy of the whole store together with an older mark. Check a
+file that does not have its hash, and labels that a hidden selection does not allow (`hidden_verifying`) are failed
+checks. What cannot be found here: an older copy of the whole store together with an older mark. Check a
 certificate that was kept elsewhere against it (`discreet verify CERTIFICATE --ledger CAMPAIGN.toml`).
 """
 

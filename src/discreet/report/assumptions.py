@@ -31,6 +31,7 @@ _TEACHERS = (
     "The pool and what is measured on are public, as declared; scaling, classes and settings were declared, or come "
     "from public records. Keys stay secret, and what was cut off is repeated with the same draws.",
     "The claim is that of the whole plan: asking less does not lower it.",
+    "The owner saw tallies of the private labels and cells before starting: the decision to start is not covered.",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.errors import BadInput
+from discreet.errors import BadInput, alternatives
 from discreet.scorers.disagreement import BALD, PredictiveVariance, VariationRatio
 from discreet.scorers.own import RandomScore
 from discreet.scorers.score import Score
@@ -30,9 +30,7 @@ def build_scorer(
         return RandomScore()
     known = SEVERAL if several_labels else SCORES
     if name not in known:
-        raise BadInput(
-            f"the score {name}", _why(name, several_labels), f"Choose one of {', '.join([*known, 'random'])}"
-        )
+        raise BadInput(f"the score {name}", _why(name, several_labels), alternatives(name, [*known, "random"]))
     options: dict[str, Any] = {"classes": classes, "clip": clip}
     if draws is not None:
         if known[name].needs != "draws":

@@ -42,6 +42,7 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.events import Gaussian, Laplace
 from discreet.privacy.exact import exact_minus, float_below
 from discreet.privacy.ledger import Ledger, Line, Terms, committed
+from discreet.privacy.ledger.requests import request
 
 Floats = NDArray[np.float64]
 _STEP = 0.25
@@ -145,13 +146,17 @@ def release_cost(
         raise BadInput(f"gamma {gamma}", "it is no chance", "Give one such as 0.05")
     found = smooth_cost(counts, price=price, order=plan.order, beta=plan.beta)  # refuses before anything is charged
     (first, _), (second, _), (mistake, _) = plan.charges
-    ledger.charge(event=mistake, who=who, why="cost of answers (chance of a mistake)")
-    receipt = ledger.charge(event=first, who=who, why="cost of answers (sensitivity)")
+    _, receipt, last = ledger.charge_all(  # all of them or none
+        [
+            request({who: mistake}, why="cost of answers (chance of a mistake)"),
+            request({who: first}, why="cost of answers (sensitivity)"),
+            request({who: second}, why="cost of answers"),
+        ]
+    )
     noisy = float(laplace(math.log(found.bound), sensitivity=plan.beta, receipt=receipt))
     reach = plan.beta / float_below(first.epsilon) * math.log(1 / (2 * plan.mistake))  # type: ignore[attr-defined]
     sensitivity = math.exp(min(noisy + reach, 700.0))
-    receipt = ledger.charge(event=second, who=who, why="cost of answers")
-    told = float(laplace(found.rdp, sensitivity=sensitivity, receipt=receipt))
+    told = float(laplace(found.rdp, sensitivity=sensitivity, receipt=last))
     most = len(np.asarray(counts)) * plan.order / _gaussian(price) ** 2
     above = sensitivity / float_below(second.epsilon) * math.log(1 / (2 * gamma))  # type: ignore[attr-defined]
     rdp = min(max(told + max(above, 0.0), 0.0), most)  # never above what holds whatever the votes are

@@ -83,6 +83,11 @@ class VotePrice:
     def lead(self, confidence: float = 0.95) -> float:
         """By how many votes a class must lead to be the answer with this chance."""
 
+    @property
+    def possible(self) -> bool:
+        """Whether a unanimous vote is the answer 95 times of 100. If not, nothing useful can be bought."""
+        return self.lead(0.95) <= self.teachers
+
     def to_json(self) -> dict[str, Any]:
         """A form for ``--json`` and reports."""
         own = {name: value for name, value in vars(self).items() if isinstance(value, (int, float, str))}
@@ -95,6 +100,7 @@ class VotePrice:
             **own,
             "epsilon": self.epsilon,
             "lead_95": self.lead(0.95),
+            "possible": self.possible,
             "charges": [{"event": to_json(event), "count": count} for event, count in self.charges],
         }
 

@@ -43,6 +43,8 @@ FORMAT = "discreet.certificate/1"
 FILTER = "rdp-filter"
 MOST_BYTES = 1 << 28
 Form = dict[str, Any]
+NOT_COVERED = ("the decision to start: whoever takes it may have looked at the records",)
+"""What no claim of ours is about. Certificates say it since they have the key ``not_covered``."""
 
 
 def certify(ledger: Ledger, *, on_time: bool = False) -> Form:
@@ -69,6 +71,7 @@ def certify(ledger: Ledger, *, on_time: bool = False) -> Form:
         "plan": terms.plan,
         "claim": claim_of(paths, terms.budget, terms.accountant if terms.lines else FILTER),
         "trajectories": [path.to_json() for path in paths],
+        "not_covered": list(NOT_COVERED),
     }
     if terms.overflow:
         form["not_released"] = not_released(terms.overflow, terms.releases, covered=_covers_time(ledger, on_time))

@@ -46,6 +46,7 @@ KEYS = [
     "signature",
 ]
 NOT_RELEASED_KEY = "not_released"
+NOT_COVERED_KEY = "not_covered"
 """Of hidden selections alone, before the digest."""
 REPLANNED_KEY = "replanned"
 """Of ledgers that were re-planned alone, before the digest."""
@@ -245,7 +246,8 @@ def _certificate_checks(form: Form, data: bytes, lines: list[bytes] | None, publ
 def _form_check(form: Form, data: bytes) -> Check:
     try:
         further = [key for key in (NOT_RELEASED_KEY, REPLANNED_KEY) if key in form]
-        wanted = [*KEYS[:-2], *further, *([WEIGHTS_KEY] if WEIGHTS_KEY in form else []), *KEYS[-2:]]
+        uncovered = [NOT_COVERED_KEY] if NOT_COVERED_KEY in form else []  # earlier versions did not say it
+        wanted = [*KEYS[:-2], *uncovered, *further, *([WEIGHTS_KEY] if WEIGHTS_KEY in form else []), *KEYS[-2:]]
         plain = list(form) == wanted and len(further) < 2 and statement.dump_certificate(form).encode("ascii") == data
     except (ValueError, RecursionError):
         plain = False
@@ -257,6 +259,8 @@ def _typed(form: Form) -> bool:
     """Whether the parts that are only shown are plain words and numbers, fit to be shown."""
     versions, ledger = form["versions"], form["ledger"]
     if not re.fullmatch(r"[0-9a-f]{64}", str(form.get(WEIGHTS_KEY, "0" * 64)), re.ASCII):
+        return False
+    if form.get(NOT_COVERED_KEY, list(statement.NOT_COVERED)) != list(statement.NOT_COVERED):
         return False
     if type(form["simulation"]) is not bool or form["audience"] != "world" or not _plain(form["plan"], empty=True):
         return False

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from discreet.errors import InvalidLedger, LedgerUnavailable
 from discreet.privacy.files import sync_directory
+from discreet.privacy.ledger.entries import unsealed
 from discreet.privacy.ledger.high_water_mark import HighWaterMark, Position, compared
 from discreet.privacy.ledger.sinks import not_the_end
 
@@ -48,6 +49,14 @@ def _has_its_end(tail: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(form, dict)
+
+
+def _complete(line: bytes) -> bool:
+    try:
+        unsealed(line)
+    except InvalidLedger:
+        return False
+    return True
 
 
 def read_lines(path: Path) -> list[bytes]:

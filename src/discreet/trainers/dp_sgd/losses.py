@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput
+from discreet.errors import BadInput, alternatives
 
 Loss = Callable[[Any, Any], Any]
 CHEXPERT_POSITIVE = ("Atelectasis", "Edema", "Pleural Effusion")
@@ -89,5 +89,5 @@ def loss_named(name: str | Loss) -> Loss:
         return name
     losses: dict[str, Loss] = {"cross-entropy": cross_entropy, "multilabel-bce": multilabel_bce()}
     if name not in losses:
-        raise BadInput(f"loss {name}", "there is no such loss", f"Choose {', '.join(losses)}, or give a function")
+        raise BadInput(f"loss {name}", "there is no such loss", f"{alternatives(name, losses)}, or give a function")
     return losses[name]

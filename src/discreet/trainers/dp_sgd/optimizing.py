@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from discreet.errors import BadInput
+from discreet.errors import BadInput, alternatives
 
 LEAST_WEIGHT = 1e-3
 """A unit with smaller weights than this is treated as having this length."""
@@ -27,6 +27,14 @@ _SHORT = {
 }
 
 
+def optimizer_named(wanted: Any) -> type[torch.optim.Optimizer]:
+    """A class of torch.optim by its name or its short one, or the class itself."""
+    kind = getattr(torch.optim, _SHORT.get(wanted, wanted), None) if isinstance(wanted, str) else wanted
+    if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)) or kind is torch.optim.Optimizer:
+        raise BadInput(f"optimizer={wanted}", "torch.optim has no such optimizer", alternatives(wanted, _SHORT))
+    return kind
+
+
 def build_optimizer(
     wanted: str | Callable[[Any], Any],
     parameters: Iterable[torch.nn.Parameter],
@@ -37,9 +45,7 @@ def build_optimizer(
     if callable(wanted) and not isinstance(wanted, type):
         made = wanted(list(parameters))
     else:
-        kind = getattr(torch.optim, _SHORT.get(wanted, wanted), None) if isinstance(wanted, str) else wanted
-        if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)) or kind is torch.optim.Optimizer:
-            raise BadInput(f"optimizer={wanted}", "torch.optim has no such optimizer", f"Try {', '.join(_SHORT)}")
+        kind = optimizer_named(wanted)
         try:
             made = kind(list(parameters), lr=learning_rate, **options)  # type: ignore[call-arg]
         except (TypeError, ValueError, RuntimeError):

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from discreet.errors import BadInput
+from discreet.errors import BadInput, alternatives
 from discreet.trainers.dp_sgd.augmentation import Augmentation
 from discreet.trainers.dp_sgd.losses import Loss
 from discreet.trainers.dp_sgd.schedules import SCHEDULES, Schedule
@@ -86,7 +86,7 @@ class Settings:
             raise BadInput(f"person_clip={self.person_clip}", "it is neither each nor joint", "Choose one of the two")
         if isinstance(self.schedule, str) and self.schedule not in SCHEDULES:
             raise BadInput(
-                f"schedule={self.schedule}", "there is no such schedule", f"Choose one of {', '.join(SCHEDULES)}"
+                f"schedule={self.schedule}", "there is no such schedule", alternatives(self.schedule, SCHEDULES)
             )
 
     def _check_functions(self) -> None:
