@@ -20,7 +20,7 @@ from discreet.campaign.sealed_steps import ledger_of
 from discreet.campaign.standing import TRAINED, PublicStep, standing
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger.terms import Terms
-from discreet.privacy.release_dates import COVERED, NOT_COVERED, due_phases
+from discreet.privacy.release_dates import TIME_COVERED, TIME_NOT_COVERED, due_phases
 from discreet.storage import CampaignStore, Transition
 
 
@@ -47,7 +47,7 @@ class Releases:
     @property
     def time(self) -> str:
         """What the certificate says about time."""
-        return COVERED if self.on_time else NOT_COVERED
+        return TIME_COVERED if self.on_time else TIME_NOT_COVERED
 
     @property
     def next(self) -> str:

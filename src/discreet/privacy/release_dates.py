@@ -14,8 +14,8 @@ from itertools import pairwise
 
 from discreet.errors import BadInput
 
-COVERED = "time is covered: phases are released on planned dates"
-NOT_COVERED = "time is not covered"
+TIME_COVERED = "time is covered: phases are released on planned dates"
+TIME_NOT_COVERED = "time is not covered"
 """What a certificate of a hidden selection says about time."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 

@@ -36,7 +36,7 @@ from discreet.privacy.ledger.entries import canonical
 from discreet.privacy.ledger.opening import FORMAT as LEDGER_FORMAT
 from discreet.privacy.ledger.paths import Line, Reading
 from discreet.privacy.ledger.paths import Path as LedgerPath
-from discreet.privacy.release_dates import COVERED, NOT_COVERED, release_dates
+from discreet.privacy.release_dates import TIME_COVERED, TIME_NOT_COVERED, release_dates
 from discreet.privacy.trajectories import Trajectory
 
 FORMAT = "discreet.certificate/1"
@@ -144,7 +144,7 @@ def not_released(overflow: Decimal, releases: tuple[date, ...], *, covered: bool
         "what": NOT_RELEASED,
         "overflow": json_number(overflow),
         "releases": [day.isoformat() for day in releases],
-        "time": COVERED if covered else NOT_COVERED,
+        "time": TIME_COVERED if covered else TIME_NOT_COVERED,
     }
 
 
