@@ -1,8 +1,9 @@
 """Is a campaign's store what it says? Everything is computed again from what is in it; no record is read.
 
 Guarantee: a ledger whose lines do not follow from one another, a plan that is not the one the ledger is committed to, a
-step that nobody paid for, and a file that does not have its hash are failed checks. What cannot be found here: an older
-copy of the whole store. Check a certificate that was kept elsewhere against it (`discreet verify CERTIFICATE --ledger
+step that nobody paid for, a row that is not as it was written, a damaged database, and a file that does not have its
+hash, its own or the one that the ledger names, are failed checks. What cannot be found here: an older copy of the whole
+store and its directory. Check a certificate that was kept elsewhere against it (`discreet verify CERTIFICATE --ledger
 CAMPAIGN.toml`).
 """
 
