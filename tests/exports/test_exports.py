@@ -64,7 +64,7 @@ def test_what_is_in_it(campaign, exported):
         "one record",
         "`unsure`",
         "No accuracy is stated",
-        "verify",
+        "$ discreet verify DIRECTORY",
     ):
         assert fact in card
     assert run(["verify", str(exported / "certificate.json")]) == 0
@@ -315,3 +315,32 @@ def test_memory_does_not_grow_with_the_file(exported, tmp_path):
     data = data_in(tmp_path, raw(50), [str(n) for n in range(50)])
     assert predict_file(model, data, tmp_path / "p.csv", rows=16).records == 50
     assert sizes == [16, 16, 16, 2]
+
+
+def test_weights_that_were_cut_off_beside_their_certificate(campaign, tmp_path, capsys):
+    place = export_model(campaign, tmp_path / "model", onnx=False).directory
+    certificate, weights = place / "certificate.json", place / "weights.safetensors"
+    assert run(["verify", str(certificate)]) == 0
+    assert "ok      weights: weights.safetensors has the hash" in capsys.readouterr().out
+    weights.write_bytes(weights.read_bytes()[:-10])
+    for asked in (certificate, place):
+        assert run(["verify", str(asked)]) == 1
+    assert "FAILED  weights: weights.safetensors is not what the certificate names" in capsys.readouterr().out
+    weights.unlink()
+    assert run(["verify", str(certificate)]) == 0, "a certificate may be kept by itself"
+    assert "weights: NOT CHECKED" in capsys.readouterr().out
+
+
+def test_the_ledger_names_the_weights_of_an_export(campaign, tmp_path, capsys):
+    ledger = tmp_path / "c.ledger"
+    ledger.write_bytes(b"".join(campaign.store.sink().read()))
+    place = export_model(campaign, tmp_path / "model", onnx=False).directory
+    assert run(["verify", str(place), "--ledger", str(ledger)]) == 0
+    assert "ok      released weights" in capsys.readouterr().out
+    form = json.loads((place / "model.json").read_text())
+    weights = place / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes() + b" ")  # all that is unkeyed, written anew
+    form["sha256"] = form["files"]["weights.safetensors"]["sha256"] = hashlib.sha256(weights.read_bytes()).hexdigest()
+    (place / "model.json").write_text(json.dumps(sealed(form)))
+    assert run(["verify", str(place), "--ledger", str(ledger)]) == 1
+    assert "FAILED  released weights" in capsys.readouterr().out

@@ -33,9 +33,11 @@ def verify_command(
 ) -> None:
     """Compute everything again from the events alone. Exit code 0: all checks passed; 1: one failed.
 
-    Of a campaign: the ledger in its store, the plan, what was paid for each step, and the hash of every file. Of a
+    Of a campaign: the ledger in its store, the plan, what was paid for each step, every row (answers, questions,
+    exposures, steps, pool) with its MAC, the database itself, and the hash of every file, released or kept. Of a
     stream: its ledger, that it pays for what the file declares, and the hash of every published model. Of an export:
-    its certificate, the hash of every file, and that it claims what the certificate proves.
+    its certificate, the hash of every file, and that it claims what the certificate proves. Of a certificate alone, no
+    other file but weights beside it.
 
     Example: discreet verify certificate.json --ledger scans.toml --public-key signing.pem.pub
     """

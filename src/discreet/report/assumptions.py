@@ -8,7 +8,7 @@ from typing import Any
 from discreet.privacy.budget import Budget
 from discreet.privacy.hidden_slots import NOT_RELEASED
 from discreet.privacy.plan import Plan
-from discreet.privacy.release_dates import COVERED
+from discreet.privacy.release_dates import TIME_COVERED
 from discreet.report.markup import rounded
 
 PRIVATE_LABELS = "a label depends on its own record, and on public things"
@@ -83,7 +83,7 @@ def assumptions_of(
 def _time_in_words(stated: Mapping[str, Any]) -> str:
     time, dates = str(stated["time"]), stated["releases"]
     first = f"{time[0].upper()}{time[1:]}"
-    if time == COVERED:
+    if time == TIME_COVERED:
         return f"{first}, fixed before any record was touched: {', '.join(dates)}."
     why = "a phase was not trained before its planned date" if dates else "no release dates were planned"
     return f"{first}: {why}, and how long labelling takes depends on how many were asked."

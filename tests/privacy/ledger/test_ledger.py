@@ -807,3 +807,54 @@ def test_a_forged_chain_must_still_keep_the_terms():
 def test_any_line_is_read_or_refused(data):
     with pytest.raises(InvalidLedger):
         unsealed(data + b"\n")
+
+
+# -- what was released
+
+
+def test_a_release_is_named_costs_nothing_and_is_read_back():
+    sink = MemorySink()
+    ledger = Ledger.create(sink, adaptive(ONE))
+    ledger.charge(event=TENTH, who="pool", why="count")
+    before = ledger.totals()
+    named = ledger.record_release({"model": "a" * 64, "texts": "b" * 64}, phase=3)
+    ledger.charge(event=TENTH, who="pool", why="count")
+    again = Ledger.open(MemorySink(sink.read()))
+    (found,) = again.releases
+    assert (found.released, found.why.phase, found.charges) == ({"model": "a" * 64, "texts": "b" * 64}, 3, ())
+    assert found == named
+    assert again.head == ledger.head
+    assert [total.epsilon for total in before] == [Decimal("0.1")]
+    assert again.total("everyone").epsilon == Decimal("0.2")
+
+
+@pytest.mark.parametrize("wrong", [{}, {"model": "a" * 63}, {"model": "A" * 64}, {"a\nb": "a" * 64}, {"model": None}])
+def test_a_release_holds_names_and_hashes_alone(wrong):
+    ledger = new()
+    with pytest.raises(BadInput):
+        ledger.record_release(wrong, phase=0)
+    assert len(ledger) == 0
+    ledger.record_release({"model": "a" * 64}, phase=0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"released": {}},
+        {"released": {"model": "x"}},
+        {"released": ["model"]},
+        {"purpose": "count"},
+        {"phase": -1},
+        {"charges": []},
+        {"key": ""},
+        {"terms": {}},
+        {"previous": 5},
+    ],
+)
+def test_a_line_of_a_release_is_read_strictly(change):
+    sink = MemorySink()
+    Ledger.create(sink, adaptive(ONE)).record_release({"model": "a" * 64}, phase=0)
+    first, last = sink.read()
+    line, _ = sealed({**unsealed(last), **change})
+    with pytest.raises(InvalidLedger):
+        Ledger.open(MemorySink([first, line]))

@@ -154,7 +154,7 @@ def overflow_in(form: Form) -> Decimal:
         return Decimal(0)
     stated = form["not_released"]
     kept, dates = exact_decimal(stated["overflow"], "overflow"), releases_in(form)
-    again = not_released(kept, dates, covered=stated["time"] == COVERED and bool(dates))
+    again = not_released(kept, dates, covered=stated["time"] == TIME_COVERED and bool(dates))
     if stated != again or kept <= 0 or form["mode"] != "committed":
         raise InvalidCertificate(
             "reading a certificate", "what it does not release is not in the one form we write", ""
@@ -170,7 +170,7 @@ def releases_in(form: Form) -> tuple[date, ...]:
 
 def covers_time(form: Form) -> bool:
     """Whether a hidden selection claims that its phases are released on planned dates."""
-    return bool("not_released" in form and form["not_released"]["time"] == COVERED)
+    return bool("not_released" in form and form["not_released"]["time"] == TIME_COVERED)
 
 
 def committed_paths(paths: tuple[Trajectory, ...], budget: Budget) -> tuple[Trajectory, ...]:
