@@ -115,6 +115,7 @@ THOROUGH = (
     "trainers/test_remove_one.py",
     "trainers/test_resume.py",
     "trainers/test_several_processes.py",
+    "trainers/test_step_streams.py",
     "trainers/test_teachers.py",
     "trainers/test_text_training.py",
     "trainers/test_training_neighbours.py",

@@ -327,15 +327,17 @@ def test_a_filled_generator_has_drawn_nothing():
 
 
 @pytest.mark.parametrize("header", [16, 32])
-def test_a_torch_with_another_layout_is_refused(monkeypatch, header):
+def test_a_torch_with_another_layout_is_refused_before_the_charge(monkeypatch, linear, header):
     monkeypatch.setattr(generators, "_HEADER", header)
-    generators._check_layout.cache_clear()
+    generators.check_generators.cache_clear()
     try:
         with pytest.raises(BadInput, match="cannot be filled"):
             seeded_generator(1)
+        with pytest.raises(BadInput, match="cannot be filled"):
+            DPSGD(linear, classes=3).check(phase=phase_of({"a": 0.5}), cohorts={"a": blobs(6)})
     finally:
         monkeypatch.undo()
-        generators._check_layout.cache_clear()
+        generators.check_generators.cache_clear()
     seeded_generator(1)
 
 

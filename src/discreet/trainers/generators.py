@@ -48,7 +48,7 @@ def seed_global(seed: int, device: torch.device) -> None:
 
 
 def _fill(generator: torch.Generator, use: bytes, seed: int) -> None:
-    _check_layout()
+    check_generators()
     content = b"discreet torch " + use + b"\0" + seed.to_bytes(SEED_BYTES, "little", signed=True)
     _put(generator, hashlib.shake_128(content).digest(4 * _WORDS))
 
@@ -66,8 +66,10 @@ def _fresh_state() -> NDArray[Any]:
 
 
 @cache
-def _check_layout() -> None:
-    """Refuse a torch whose generator is not a Mersenne Twister with its words where they are put."""
+def check_generators() -> None:
+    """Refuse a torch whose generator is not a Mersenne Twister with its words where they are put. Call it before a
+    charge.
+    """
     words = hashlib.shake_128(b"a state of known words").digest(4 * _WORDS)
     key = np.frombuffer(words, dtype="<u4").astype(np.uint32)
     expected = np.random.MT19937()

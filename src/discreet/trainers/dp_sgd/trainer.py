@@ -45,7 +45,7 @@ from discreet.trainers.dp_sgd.schedules import factor_at
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.state import State
 from discreet.trainers.dp_sgd.together import Prepared, alike, follow, leading, same_weights, sum_of
-from discreet.trainers.generators import seed_global
+from discreet.trainers.generators import check_generators, seed_global
 from discreet.trainers.torch_predictor import Task, TorchPredictor, device_named
 
 Watch = Callable[[int, int], None]
@@ -168,6 +168,7 @@ class DPSGD:
         if self.task == "multiclass":
             taken = {label: cohort.of_classes() for label, cohort in taken.items()}
         self.settings.digest()  # what cannot be named is found here, not after the charge
+        check_generators()
         device = device_named(self.settings.device)
         module = self._module(start).to(device).train()
         check_layers(module)
