@@ -167,8 +167,10 @@ def test_a_full_disk(at, stage, most):
     assert len(charged(place)) == ENTRIES
 
 
-ENTRIES = 1 + 1 + 2 + 1
-"""The opening, a training, the threshold and the response, a training: whatever went wrong on the way, no more."""
+ENTRIES = 1 + 2 + 2 + 2
+"""The opening, a training and its release, the threshold and the response, a training and its release: whatever went
+wrong on the way, no more.
+"""
 
 
 @pytest.mark.parametrize("stage", ["ask", "tell", "train", "ask again"])

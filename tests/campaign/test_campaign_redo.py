@@ -21,7 +21,7 @@ def seed(request):
 
 def charges(campaign):
     with ledger_of(campaign.store) as ledger:
-        return [(entry.why.phase, entry.why.purpose) for entry in ledger.entries]
+        return [(entry.why.phase, entry.why.purpose) for entry in ledger.entries if entry.charges]
 
 
 def begun(place, *, stops, seed=None, **options):

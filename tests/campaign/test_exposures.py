@@ -31,7 +31,7 @@ def test_nobody_is_shown_what_cannot_be_recorded(tmp_path, monkeypatch):
     def full(*arguments):
         raise StoreUnavailable("storing who is shown what", "the disk is full", "Make room")
 
-    monkeypatch.setattr(exposures, "_insert", full)
+    monkeypatch.setattr(exposures, "insert", full)
     for how in ({}, {"annotator": "ada"}):
         with pytest.raises(StoreUnavailable):
             campaign.ask(**how)

@@ -7,6 +7,7 @@ from small_campaigns import BUDGET, again, finish, opened_ledger, records, table
 from discreet.api import create_campaign
 from discreet.errors import BadInput, InvalidConfig
 from discreet.pools import ArrayPool
+from discreet.recipes.learning import cohort_of
 from discreet.recipes.units import Units
 
 SIZES = (1, 2, 3, 5)
@@ -96,6 +97,12 @@ def test_a_pool_that_does_not_say_whose_records_they_are_is_refused(tmp_path):
     nameless = ArrayPool(ids=pool.ids, x=pool.x)
     with pytest.raises(InvalidConfig, match="whose records"):
         campaign_of(tmp_path, nameless, persons)
+
+
+def test_a_cohort_that_nobody_entered_can_be_trained_on(tmp_path):
+    pool, _, persons = people()
+    config = campaign_of(tmp_path, pool, persons).recipe.config
+    assert len(cohort_of(config, pool, [], {}).persons) == 0
 
 
 def test_k_centre_is_for_records(tmp_path):

@@ -67,7 +67,7 @@ def _named_by(lines: list[bytes], form: dict[str, Any]) -> list[Check]:
         return []  # a failed check of the certificate says so
     named = [one.released.get(STORED) for one in releases if one.released and one.why.phase == form.get("phase")]
     if not releases:
-        return [Check(name="released weights", ok=True, detail="NOT CHECKED: this ledger names no released file")]
+        return [Check(name="released weights", ok=True, detail="NOT CHECKED: this ledger names no released files")]
     ok = form.get("sha256") in named
     detail = "the ledger names them for this phase" if ok else "the ledger names no such weights for this phase"
     return [Check(name="released weights", ok=ok, detail=detail)]
