@@ -93,6 +93,7 @@ class Campaign(AnnotatedCampaign):
         """
         _check_many(n)
         if annotator is not None:
+            self._check_room_of(annotator)
             return self._assigned(annotator, self.due(None), n)
         found = self.due(n)
         self.show([Shown(question_id=one.id, audience=to, kind=HANDED_OUT) for one in found])
