@@ -81,6 +81,10 @@ def answer(file, truth):
     done(file, "tell", str(path))
 
 
+def nonsense(path):
+    path.write_text("x")
+
+
 def asked_rows(file, prefix):
     config = read_campaign(file)
     with open_storage(config.storage_url()) as storage:
@@ -192,7 +196,7 @@ def test_crowd(tmp_path, capsys):
         (log, Path.unlink),
         (log, damaged),
         (gold, Path.unlink),
-        (gold, lambda path: path.write_text("x")),
+        (gold, nonsense),
     ):
         with broken(path, change):
             refused(file, "init")
@@ -202,4 +206,28 @@ def test_crowd(tmp_path, capsys):
     with broken(gold, Path.unlink):
         refused(file, "train")
     done(file, "train")
+    capsys.readouterr()
+
+
+def test_somebody_who_may_be_shown_nothing_more_is_told_before_the_charge(tmp_path, capsys):
+    file = write_private(tmp_path, TOML.replace('name = "files"', 'name = "files"\nper_annotator = 8'))
+    done(file, "init")
+    done(file, "ask", "--annotator", "anna")
+    answer(file, lambda record: "a")
+    done(file, "train")
+    refused(file, "ask", "--annotator", "anna")
+    done(file, "ask", "--annotator", "berta")
+    capsys.readouterr()
+
+
+def test_a_folder_of_questions_that_cannot_be_read_is_refused_before_the_charge(tmp_path, capsys):
+    file = write_private(tmp_path)
+    done(file, "init")
+    done(file, "run")
+    (written,) = (tmp_path / "small.questions").glob("questions-*.csv")
+    answer(file, lambda record: "a")
+    done(file, "train")
+    with broken(written, nonsense):
+        refused(file, "run")
+    done(file, "run")
     capsys.readouterr()

@@ -243,7 +243,7 @@ def test_mistakes_are_told_at_their_lines(tmp_path, change, said, line):
         ({"answers": {"aggregator": "'sparse'", "unstable": 3}}, "Train at least"),
         ({"private": {"path": "'none.npz'"}}, "none.npz"),
         (
-            {"private": {"path": "'public.npz'", "size": PUBLIC}, "teachers": {"count": 20}},
+            {"private": {"path": "'public.npz'", "size": PUBLIC}, "teachers": {"count": 40}},
             "records of the public pool",
         ),
         ({"private": {"labels": "'none.csv'"}}, "no such file"),

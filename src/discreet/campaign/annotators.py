@@ -7,13 +7,14 @@ answered does not enter what somebody is told of their own progress.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from discreet.campaign.refusals import RefusingCampaign
 from discreet.campaign.told import IMPORTED
-from discreet.errors import PoolChanged
-from discreet.records import Question, Shown
+from discreet.errors import NotNow, PoolChanged
+from discreet.records import PERSON, Question, Shown
 
 HOLD = timedelta(hours=24)
 """How long somebody who was shown a question keeps a place among those who answer it."""
@@ -46,6 +47,33 @@ class AnnotatedCampaign(RefusingCampaign):
     def check_record(self, question: Question) -> None:
         """Refuse a question whose record is not what it was when it was enrolled (`PoolChanged`)."""
         self._check_records([question.record])
+
+    def check_room(self) -> None:
+        """Refuse, before a query is charged, one whose questions would all be shown to people who may not be shown so
+        many: for oracles that show everything to everybody.
+        """
+        if self._per_annotator is None or self.standing.step != "ask":
+            return
+        shown = Counter(one.audience for one in self.exposures() if one.kind == PERSON)
+        planned = self.recipe.labels_planned(self.standing.phase)
+        if planned + max(shown.values(), default=0) > self._per_annotator:
+            raise NotNow(
+                f"asking in {self.name}",
+                f"everybody is shown every question, and [oracle] per_annotator = {self._per_annotator} is less",
+                "Allow more, or hand questions out one by one; nothing was charged",
+            )
+
+    def _check_room_of(self, annotator: str) -> None:
+        """The same of one person, who has nothing left to answer."""
+        if self._per_annotator is None or self.standing.step != "ask":
+            return
+        mine = {one.question_id for one in self.exposures(annotator) if one.kind == PERSON}
+        if len(mine) >= self._per_annotator and mine.isdisjoint(one.id for one in self.open()):
+            raise NotNow(
+                f"showing {annotator} more questions",
+                f"they were shown {len(mine)}, and [oracle] per_annotator is {self._per_annotator}",
+                "Let somebody else answer; nothing was charged",
+            )
 
     def _share_of(self, annotator: str, open_now: Sequence[Question]) -> list[Question]:
         """Where selection is hidden: the open questions that somebody is to answer and has not, in their order.

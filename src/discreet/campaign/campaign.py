@@ -97,6 +97,7 @@ class Campaign(AnnotatedCampaign):
         _check_many(n)
         if annotator is not None:
             self._check_annotator(annotator)
+            self._check_room_of(annotator)
             return self._assigned(annotator, self.due(None), n)
         self.check_lists()
         if n is not None and self.hides_asked:

@@ -37,6 +37,7 @@ def run(campaign: Campaign, oracle: Oracle, *, partial: bool = False) -> Ran:
     while True:
         if campaign.standing.step == "done":
             return Ran(standing=campaign.standing, waiting=0)
+        check_oracle(campaign, oracle)
         questions = campaign.due()
         if questions:
             campaign.show(audience_of(oracle, questions))
@@ -49,6 +50,19 @@ def run(campaign: Campaign, oracle: Oracle, *, partial: bool = False) -> Ran:
         if left and not partial:
             return Ran(standing=now, waiting=len(left))
         campaign.train(partial=partial)
+
+
+def check_oracle(campaign: Campaign, oracle: Oracle) -> None:
+    """Let an oracle that can (``check``) refuse a query before it is charged: a server that is down, a folder that
+    cannot be written to. ``shows_everybody``: all who answer see every question.
+    """
+    if campaign.standing.step != "ask":
+        return
+    check = getattr(oracle, "check", None)
+    if check is not None:
+        check()
+    if getattr(oracle, "shows_everybody", False):
+        campaign.check_room()
 
 
 def audience_of(oracle: Oracle, questions: Sequence[Question]) -> list[Shown]:

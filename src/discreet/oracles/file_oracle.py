@@ -10,6 +10,7 @@ refused whole with the line: nothing is given out until it is mended, and nothin
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -59,6 +60,16 @@ class FileOracle:
         self._asked: dict[str, Question] = {}
         self._given: Said = {}
         self.unknown = 0
+
+    def check(self) -> None:
+        """Refuse a folder that cannot be written to, and files of questions in it that cannot be read."""
+        for path in self._question_files():
+            for _ in rows_of(path):
+                pass
+        if self.folder.exists() and not os.access(self.folder, os.W_OK | os.X_OK):
+            raise BadInput(
+                f"writing to {self.folder.name}", "it is no folder of yours to write to", "See to its rights"
+            )
 
     def ask(self, questions: Sequence[Question]) -> None:
         """Write the questions that stand in no file yet into a new one."""

@@ -84,6 +84,7 @@ def push(campaign: Campaign, oracle: LabelStudioOracle) -> PushedQuestions:
     """Give every open question a task; the next query is asked first, if it is time for it."""
     oracle.check()
     campaign.check_lists()  # everybody there can take every task
+    campaign.check_room()
     with campaign.store.exclusive(_PUSHING, wait=60.0):
         removed = oracle.remove(campaign.withdrawn_questions())
         questions = campaign.due()

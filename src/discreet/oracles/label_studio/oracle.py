@@ -82,6 +82,7 @@ class LabelStudioOracle:
     """
 
     simulation = False
+    shows_everybody = True
 
     def __init__(
         self,
