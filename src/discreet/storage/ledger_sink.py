@@ -76,7 +76,7 @@ class StoreSink:
         refused = compared(position, lines, asked=asked, path=self._mark.path) or self._other(asked, position, known)
         if refused is not None and position is None:
             refused = self._elsewhere(asked, refused)
-        note = f"all {0 if position is None else position.lines} lines that {self._mark.path.name} counts are there"
+        note = f"every line that its mark counts is there ({0 if position is None else position.lines})"
         return Compared(lines=lines, note=note if refused is None else refused.fact, refused=refused)
 
     def append(self, at: int, lines: Sequence[bytes]) -> None:
