@@ -111,7 +111,8 @@ def main() -> None:
     cohorts = {"initial": CohortRecords(x=x, y=y)}
     trainer.check(phase=phase, cohorts=cohorts)  # before anything is charged
     book = asked.out / "images.ledger"
-    book.unlink(missing_ok=True)  # an example begins anew; yours is kept, and goes on
+    for left in (book, asked.out / f"{book.name}.mark"):  # an example begins anew; yours is kept, and goes on
+        left.unlink(missing_ok=True)
     shutil.rmtree(asked.out / "checkpoints", ignore_errors=True)
     with create_ledger(book, plan=made) as ledger:
         with SealedPhase(ledger, phase=0, directory=asked.out) as sealed:

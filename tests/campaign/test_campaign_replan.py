@@ -172,7 +172,7 @@ def test_a_query_that_was_begun_is_finished_first(here, monkeypatch):
             "UPDATE transitions SET facts = replace(facts, '\"steps\": ', '\"steps\": 1') WHERE kind = 'replanned-1'",
             None,
         ),
-        ("DELETE FROM ledger_lines WHERE position = 3", ["plan", "replanning"]),
+        ("DELETE FROM ledger_lines WHERE position = 3", ["mark", "plan", "replanning"]),
     ],
 )
 def test_a_store_and_a_ledger_that_differ_are_found(here, statement, found):

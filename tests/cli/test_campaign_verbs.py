@@ -275,6 +275,7 @@ def test_a_campaign_is_verified(after, capsys):
     assert [check["name"] for check in verdict["checks"]] == [
         "lines",
         "promise",
+        "mark",
         "file",
         "plan",
         "steps",
@@ -306,10 +307,10 @@ def change(place, statement):
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
-        ("UPDATE ledger_lines SET line = replace(line, 'training', 'trainins') WHERE position = 1", ["lines"]),
-        ("UPDATE ledger_lines SET line = CAST(replace(line, ',', ', ') AS BLOB) WHERE position = 1", ["lines"]),
-        ("DELETE FROM ledger_lines WHERE position = 1", ["lines"]),
-        ("DELETE FROM ledger_lines WHERE position > 0", ["steps", "released"]),
+        ("UPDATE ledger_lines SET line = replace(line, 'training', 'trainins') WHERE position = 1", ["lines", "mark"]),
+        ("UPDATE ledger_lines SET line = CAST(replace(line, ',', ', ') AS BLOB) WHERE position = 1", ["lines", "mark"]),
+        ("DELETE FROM ledger_lines WHERE position = 1", ["lines", "mark"]),
+        ("DELETE FROM ledger_lines WHERE position > 0", ["mark", "steps", "released"]),
         (
             "UPDATE transitions SET facts = json_set(facts, '$.evaluation', json('{\"kind\": \"paid\"}')) "
             "WHERE kind = 'trained'",

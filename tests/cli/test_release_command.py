@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.cli.app import run
+from discreet.errors import InvalidLedger
 from discreet.gates import CrowdGate
 from discreet.gates.release_register import REGISTER, RepeatedRelease
 from discreet.noise.key_files import write_secret
@@ -59,12 +60,43 @@ def test_persons_json_and_the_file(log, capsys):
         "log.parquet",
         "to_label.parquet",
         "to_label.parquet.ledger",
+        "to_label.parquet.ledger.mark",
     ]
     assert run(["verify", "to_label.parquet.ledger"]) == 0
     with Ledger.open(FileSink("to_label.parquet.ledger", must_exist=True)) as book:
         (entry,) = book.entries
         assert entry.charges[0].event == CrowdGate(k=40, beta=0.2, counts=True).price()
         assert book.terms.budget.unit == "person"
+
+
+def test_a_release_ledger_without_its_charge_is_recognised(log, capsys):
+    assert release("--person", "user") == 0
+    book = log / "to_label.parquet.ledger"
+    book.write_bytes(book.read_bytes().splitlines(keepends=True)[0])  # whole by itself: a ledger before its release
+    capsys.readouterr()
+    assert run(["verify", book.name]) == 1
+    assert (
+        "FAILED  mark: it has 1 lines, and to_label.parquet.ledger.mark says that it had 2" in capsys.readouterr().out
+    )
+    (log / "to_label.parquet").unlink()
+    assert release("--person", "user") == 2
+    assert run(["ledger", "show", book.name]) == 2
+    book.unlink()
+    assert release("--person", "user") == 2
+    assert not book.exists()
+    assert not (log / "to_label.parquet").exists()
+
+
+def test_a_copy_without_its_mark_is_verified_and_not_charged(log, capsys):
+    assert release("--person", "user") == 0
+    (log / "to_label.parquet.ledger").rename(log / "copy.ledger")
+    capsys.readouterr()
+    assert run(["verify", "copy.ledger"]) == 0
+    assert "not compared: there is no copy.ledger.mark" in capsys.readouterr().out
+    assert run(["ledger", "show", "copy.ledger", "--json"]) == 0
+    assert "copy.ledger.mark" in capsys.readouterr().err
+    with pytest.raises(InvalidLedger, match=r"copy\.ledger\.mark"):
+        FileSink("copy.ledger", must_exist=True)
 
 
 def test_rows_and_what_is_not_promised(log, capsys):

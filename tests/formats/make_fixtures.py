@@ -31,6 +31,12 @@ def ledger(path):
         book.charge(event=Laplace(epsilon="0.1"), who="pool", why="count")
 
 
+def mark(path):
+    from discreet.privacy.ledger.high_water_mark import HighWaterMark, Position, head_of
+
+    HighWaterMark(path).create(Position(id="5" * 32, lines=3, head=head_of(b"a line\n")))
+
+
 def certificate(path):
     from discreet.privacy.budget import Budget
     from discreet.privacy.certificate import certify, write_certificate
@@ -159,6 +165,7 @@ MAKES = {
     "plan-1.json": plan,
     "plan-1.toml": plan,
     "ledger-1.jsonl": ledger,
+    "mark-1": mark,
     "certificate-1.json": certificate,
     "key-1": key,
     "votes-1.npz": first_votes,

@@ -29,11 +29,17 @@ def plan(path):
 
 
 def ledger(path):
-    from discreet.noise import Seeded
-    from discreet.privacy.ledger import FileSink, Ledger
+    from discreet.privacy.ledger import Ledger, MemorySink
+    from discreet.privacy.ledger.file_sink import read_lines
 
-    with Ledger.open(FileSink(path), source=Seeded(1)) as book:
+    with Ledger.open(MemorySink(read_lines(path))) as book:
         return len(book) == 1
+
+
+def mark(path):
+    from discreet.privacy.ledger.high_water_mark import HighWaterMark
+
+    return HighWaterMark(path).read().lines == 3
 
 
 def certificate(path):
@@ -119,6 +125,7 @@ def stream_file(path):
 OPENED = {
     "plan": plan,
     "ledger": ledger,
+    "mark": mark,
     "certificate": certificate,
     "key": key,
     "votes": votes,

@@ -134,7 +134,7 @@ def test_a_phase_may_be_ended_by_hand(tmp_path):
         work(phase)
         phase.end()
         phase.end()
-    assert {path.suffix for path in tmp_path.iterdir()} == {".ledger"}
+    assert {path.suffix for path in tmp_path.iterdir()} == {".ledger", ".mark"}
     with opened(tmp_path) as ledger, pytest.raises(BadInput, match="directory"):
         SealedPhase(ledger, phase=2, directory=tmp_path / "missing")
 

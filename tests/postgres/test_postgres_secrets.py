@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.errors import BadInput, DiscreetError, InvalidStore
+from discreet.errors import BadInput, DiscreetError, InvalidLedger, InvalidStore
 from discreet.storage import open_storage, tables
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "campaign"))
@@ -113,8 +113,8 @@ def test_a_role_without_rights_and_names_that_are_not_there(server, url, tmp_pat
 # -- keys and files of several hosts
 
 
-def campaign_on(url, directory, recipe):
-    storage = open_storage(url, directory=directory)
+def campaign_on(url, directory, recipe, mark=None):
+    storage = open_storage(url, directory=directory, mark=mark)
     if "loop" not in storage.campaigns():
         storage.create("loop", config={}, simulation=False)
     store, pool = storage.load("loop"), pool_of()
@@ -153,13 +153,14 @@ def test_no_key_is_ever_in_the_database(server, url, tmp_path):
 
 def test_a_step_that_was_cut_off_is_repeated_on_its_host_and_refused_elsewhere(url, tmp_path):
     recipe = Counting(stops={"choosing"})
-    here = campaign_on(url, tmp_path / "here", recipe)
+    (tmp_path / "marks").mkdir()
+    here = campaign_on(url, tmp_path / "here", recipe, tmp_path / "marks")
     answered(here)
     here.train()
     with pytest.raises(Stopped):
         here.ask()
     lines = len(here.store.sink().read())
-    elsewhere = campaign_on(url, tmp_path / "elsewhere", Counting())
+    elsewhere = campaign_on(url, tmp_path / "elsewhere", Counting(), tmp_path / "marks")
     with pytest.raises(InvalidStore, match="keys that the campaign was created with are not on this host"):
         elsewhere.ask()
     for path in here.store.directory.glob("*.key"):
@@ -183,9 +184,10 @@ def test_a_key_that_paid_for_nothing_does_not_begin_the_step_of_another_host_aga
             if stop:
                 raise Stopped
 
+    (tmp_path / "marks").mkdir()
     with (
-        open_storage(url, directory=tmp_path / "here") as one,
-        open_storage(url, directory=tmp_path / "there") as other,
+        open_storage(url, directory=tmp_path / "here", mark=tmp_path / "marks") as one,
+        open_storage(url, directory=tmp_path / "there", mark=tmp_path / "marks") as other,
     ):
         here = one.create("scans", config={}, simulation=False)
         there = other.load("scans")
@@ -202,6 +204,34 @@ def test_a_key_that_paid_for_nothing_does_not_begin_the_step_of_another_host_aga
         assert len(here.sink().read()) == lines, "nobody pays twice"
         step(there, charge=True, stop=False)
         assert len(here.sink().read()) == lines, "the charge was found again"
+
+
+def test_hosts_that_share_a_store_share_one_mark(url, tmp_path):
+    def charge(store):
+        with Ledger.open(store.sink(), source=OperatingSystem()) as ledger:
+            ledger.charge(event=Laplace(epsilon="0.1"), who="pool", why="count")
+
+    with open_storage(url, directory=tmp_path / "a") as one, open_storage(url, directory=tmp_path / "b") as two:
+        here = one.create("scans", config={}, simulation=False)
+        Ledger.create(here.sink(), adaptive(Budget(epsilon=1, delta="1e-6")), source=OperatingSystem()).close()
+        there = two.load("scans")
+        with pytest.raises(InvalidLedger, match=r"missing.*share one mark.*\[storage\] mark"):
+            charge(there)
+        shutil.copy(here.directory / "ledger.mark", there.directory)  # a second mark, which does not move any more
+        charge(here)
+        charge(here)
+        with pytest.raises(InvalidLedger, match=r"old copy of the mark.*\[storage\] mark"):
+            charge(there)
+        (tmp_path / "marks").mkdir()
+        shutil.copy(here.directory / "ledger.mark", tmp_path / "marks" / f"{here.id}.mark")
+    shared = tmp_path / "marks"
+    with (
+        open_storage(url, directory=tmp_path / "a", mark=shared) as one,
+        open_storage(url, directory=tmp_path / "b", mark=shared) as two,
+    ):
+        for storage in (one, two, one, two):
+            charge(storage.load("scans"))
+        assert len(two.load("scans").sink().read()) == 7
 
 
 def test_files_come_to_other_hosts_and_go_when_they_are_replaced(url, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from small_streams import EVERYTHING, SEEDED, TEXT, config_in, mixed, record, taken
 
-from discreet.errors import InvalidConfig, InvalidStore, LedgerUnavailable, NotNow, StoreUnavailable
+from discreet.errors import InvalidConfig, InvalidLedger, InvalidStore, LedgerUnavailable, NotNow, StoreUnavailable
 from discreet.privacy.ledger import FileSink, Ledger
 from discreet.stream.columns import NumberColumn, Schema
 from discreet.stream.declaring import preparation_of
@@ -15,6 +15,7 @@ from discreet.stream.preparation import Preparation
 from discreet.stream.public_sample import components_of
 from discreet.stream.publishing import load_published
 from discreet.stream.service import StreamService
+from discreet.stream.verifying import verify_stream
 
 
 def stored(place, preparation):
@@ -82,10 +83,29 @@ def test_a_moved_ledger_is_refused(tmp_path):
     (place / "ledger").rename(place / "elsewhere")
     refused(tmp_path, LedgerUnavailable, "ledger is missing")
     begun(tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "payments.stream" / "ledger", place / "ledger")
+    other = tmp_path / "other" / "payments.stream"
+    shutil.copy(other / "ledger", place / "ledger")
+    refused(tmp_path, InvalidLedger, "it is another ledger")
+    shutil.copy(place / "ledger.mark", place / "elsewhere.mark")
+    shutil.copy(other / "ledger.mark", place / "ledger.mark")
     refused(tmp_path, LedgerUnavailable, "another one than its journal names")
     (place / "elsewhere").replace(place / "ledger")
+    (place / "elsewhere.mark").replace(place / "ledger.mark")
     StreamService(config_in(tmp_path, TEXT)).close()
+
+
+def test_a_ledger_that_lost_its_charge_or_its_mark_is_refused(tmp_path):
+    place = begun(tmp_path)
+    whole = (place / "ledger").read_bytes()
+    (place / "ledger").write_bytes(whole.splitlines(keepends=True)[0])
+    refused(tmp_path, InvalidLedger, "charges are missing")
+    assert next(one.name for one in verify_stream(config_in(tmp_path, TEXT)).checks if not one.ok) == "mark"
+    (place / "ledger").write_bytes(whole)
+    (place / "ledger.mark").rename(tmp_path / "mark")
+    refused(tmp_path, InvalidLedger, "ledger.mark, which says how many lines it had, is missing")
+    assert [one.name for one in verify_stream(config_in(tmp_path, TEXT)).checks if not one.ok] == ["mark"]
+    (tmp_path / "mark").rename(place / "ledger.mark")
+    assert verify_stream(config_in(tmp_path, TEXT)).ok
 
 
 def test_a_lost_key_or_journal_is_refused(tmp_path):

@@ -2,7 +2,7 @@
 
 Beside the file (say to_label.parquet), for the owner alone:
 
-    to_label.parquet.ledger         where the promise is kept, unless another ledger is named
+    to_label.parquet.ledger         where the promise is kept, unless another ledger is named; its mark beside it
     to_label.parquet.unfinished/    the sealed key, and the file being written, until the release is done
 
 In this order: everything that can be refused; the ledger; the key; the charge, durable; the release; a keyed digest of

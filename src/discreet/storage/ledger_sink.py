@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, func, select, update
 
 from discreet.errors import InvalidLedger, LedgerUnavailable
 from discreet.privacy.ledger.high_water_mark import HighWaterMark, Position, compared, missing, refusal
@@ -38,6 +38,14 @@ class Compared:
     lines: list[bytes]
     note: str
     refused: InvalidLedger | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What the database remembers of the mark (`tables.ledger_marks`)."""
+
+    mark: str
+    lines: int
 
 
 class StoreSink:
@@ -63,7 +71,7 @@ class StoreSink:
             position = self._mark.read()  # before the lines: some may be added meanwhile
         mine = select(ledger_lines.c.line).where(self._scope.rows(ledger_lines)).order_by(ledger_lines.c.position)
 
-        def read() -> tuple[list[bytes], Row[Any] | None, str | None]:
+        def read() -> tuple[list[bytes], _Known | None, str | None]:
             with self._scope.reading("reading the ledger") as connection:
                 state = connection.scalar(select(moves.c.state).where(self._scope.rows(moves)))
                 return list(connection.scalars(mine)), self._known(connection), state
@@ -76,7 +84,7 @@ class StoreSink:
         refused = compared(position, lines, asked=asked, path=self._mark.path) or self._other(asked, position, known)
         if refused is not None and position is None:
             refused = self._elsewhere(asked, refused)
-        note = f"all {0 if position is None else position.lines} lines that {self._mark.path.name} counts are there"
+        note = f"every line that its mark counts is there ({0 if position is None else position.lines})"
         return Compared(lines=lines, note=note if refused is None else refused.fact, refused=refused)
 
     def append(self, at: int, lines: Sequence[bytes]) -> None:
@@ -141,7 +149,7 @@ class StoreSink:
             self._broken = False
             raise refused
 
-    def _other(self, asked: str, position: Position | None, known: Row[Any] | None) -> InvalidLedger | None:
+    def _other(self, asked: str, position: Position | None, known: _Known | None) -> InvalidLedger | None:
         """Why the mark is not the one of this ledger, or not as it was at the last charge."""
         if position is None or known is None or not known.mark:
             return None
@@ -163,9 +171,10 @@ class StoreSink:
             "move the mark of the host that charged last there",
         )
 
-    def _known(self, connection: Connection) -> Row[Any] | None:
+    def _known(self, connection: Connection) -> _Known | None:
         wanted = select(ledger_marks.c.mark, ledger_marks.c.lines).where(self._scope.rows(ledger_marks))
-        return connection.execute(wanted).first()
+        row = connection.execute(wanted).first()
+        return None if row is None else _Known(mark=row.mark, lines=row.lines)
 
     def _remember(self, connection: Connection, mark: Position) -> None:
         now = {"mark": mark.id, "lines": mark.lines}

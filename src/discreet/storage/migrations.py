@@ -4,7 +4,7 @@ Guarantee: an older database is brought up to date in one transaction, so a cras
 newer one, and one that is somebody else's, are refused before anything is written.
 
 A step is never changed once it was released, so it says its tables itself instead of reading `tables`, which is what
-all steps together come to. The next one: `def m006_...(connection)`, added to `MIGRATIONS`, with `tables` changed
+all steps together come to. The next one: `def m008_...(connection)`, added to `MIGRATIONS`, with `tables` changed
 alike and a fixture of the schema before it (`tests/storage/make_fixture.py`).
 """
 

@@ -2,6 +2,7 @@
 
     payments.stream/
       ledger        one entry, charged before the first decision      discreet verify payments.stream/ledger
+      ledger.mark   how many lines the ledger has, so that a lost one is noticed
       keys/         the sealed key of coins and noise, and the journal's two (mode 0600)
       journal.db    decisions, open questions, the state
       marks         keyed hashes of the records that are being decided

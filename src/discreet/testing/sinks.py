@@ -32,6 +32,8 @@ def check_sink(open_sink: Callable[[], Sink], *, outlives_process: bool = True) 
     for wrong in (0, 2, 4):
         _refused(partial(sink.append, wrong, [b"lost\n"]), "lines for another position than the end are refused")
     _holds(len(sink.read()) == 3, "a refused append keeps nothing")
+    sink.append(3, [])
+    _holds(len(sink.read()) == 3, "an append of no lines adds nothing")
     wide = b"x" * 300_000 + b"\n"
     sink.append(3, [wide])
     sink.close()

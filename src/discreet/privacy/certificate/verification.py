@@ -135,7 +135,7 @@ def mark_check(path: Path, *, needed: bool = False) -> Check:
     if position is None and not needed:
         name = f"{path.name}.mark"
         return Check(name="mark", ok=True, detail=f"not compared: there is no {name}, so missing charges are not seen")
-    detail = f"all {0 if position is None else position.lines} lines that its mark counts are there"
+    detail = f"every line that its mark counts is there ({0 if position is None else position.lines})"
     return Check(name="mark", ok=refused is None, detail=detail if refused is None else refused.fact)
 
 
