@@ -20,6 +20,7 @@ from discreet.config import AnyCampaign, CrowdConfig, TeachersConfig
 from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import verify_lines
+from discreet.privacy.certificate.work import MOST_SECONDS
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.plan_forms import plan_from_json
 from discreet.recipes.opening import FORMAT, differences, newest_plan
@@ -35,14 +36,14 @@ def ledger_lines(config: AnyCampaign) -> list[bytes]:
         return _lines(storage.load(config.name))
 
 
-def verify_campaign(config: AnyCampaign) -> Verdict:
+def verify_campaign(config: AnyCampaign, *, most_seconds: float = MOST_SECONDS) -> Verdict:
     """Check the store of the campaign that ``config`` names."""
     with open_storage(config.storage_url(), directory=config.storage_directory(), read_only=True) as storage:
         store = storage.load(config.name)
         lines, form = _lines(store), store.config
         if not isinstance(form, dict) or form.get("format") != FORMAT:
             raise InvalidStore(f"verifying the campaign {store.name}", "it is not in its form", "Restore the store")
-        verdict = replace(verify_lines(lines), what="campaign", simulation=store.simulation)
+        verdict = replace(verify_lines(lines, most_seconds=most_seconds), what="campaign", simulation=store.simulation)
         checks = [*verdict.checks, _file_check(config, form["config"])]
         if verdict.ok:  # else there is no ledger to compare with
             checks += _against(store, config, Ledger.open(MemorySink(lines)))
