@@ -8,6 +8,7 @@ DiscreetError
 │   ├── InfeasiblePlan                 a plan nobody can make; names the nearest one
 │   ├── InvalidLedger                  a stored ledger that is not one, or was changed
 │   ├── InvalidCertificate             a stored certificate, key or signature that is not one
+│   ├── TooMuchWork                    a certificate or ledger that cannot be checked within the limit of work
 │   ├── InvalidCheckpoint              a stored model or checkpoint that is not one, or belongs to something else
 │   ├── InvalidConfig                  a campaign's file that cannot be taken as it stands; says which line
 │   ├── InvalidStore                   a campaign store that is not one, was changed, or is newer than this program
@@ -86,6 +87,10 @@ class InvalidLedger(BadInput):
 
 class InvalidCertificate(BadInput):
     """A stored certificate, signing key or signature that cannot be read."""
+
+
+class TooMuchWork(BadInput):
+    """A certificate or ledger that cannot be checked within the limit of work. Nothing is said about its claim."""
 
 
 class InvalidCheckpoint(BadInput):

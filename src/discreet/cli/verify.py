@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from discreet.cli.campaign_files import is_campaign, is_stream, lines_of
-from discreet.errors import BadInput
+from discreet.errors import BadInput, TooMuchWork
 
 if TYPE_CHECKING:
     from discreet.privacy.certificate import Verdict
+
+_PATIENCE = 4
+"""How many times the estimated limit a check may compute: the estimate is of an ordinary core."""
 
 
 def verify_command(
@@ -29,22 +36,28 @@ def verify_command(
     public_key: Annotated[
         Path | None, typer.Option(help="Demand a signature by this Ed25519 public key (PEM).")
     ] = None,
+    max_seconds: Annotated[
+        float,
+        typer.Option(min=1, help="Refuse what would compute longer than about this on one core, before it begins."),
+    ] = 120.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Compute everything again from the events alone. Exit code 0: all checks passed; 1: one failed.
 
     Of a campaign: the ledger in its store, the plan, what was paid for each step, every row (answers, questions,
     exposures, steps, pool) with its MAC, the database itself, and the hash of every file, released or kept. Of a
-    stream: its ledger, that it pays for what the file declares, and the hash of every published model. Of an export:
+    stream: its ledger, that it pays for what the file declares, its journal, and every published model. Of an export:
     its certificate, the hash of every file, and that it claims what the certificate proves. Of a certificate alone, no
     other file but weights beside it.
+
+    A file that cannot be checked within --max-seconds is refused with exit code 2; nothing is said about its claim.
 
     Example: discreet verify certificate.json --ledger scans.toml --public-key signing.pem.pub
     """
     from discreet.cli.progress import working
 
-    with working("verifying"):
-        verdict = _verdict(file, ledger, public_key)
+    with working("verifying"), _limited(max_seconds):
+        verdict = _verdict(file, ledger, public_key, max_seconds)
     if as_json:
         print(json.dumps(_form(verdict)))  # noqa: T201
     else:
@@ -53,7 +66,36 @@ def verify_command(
         raise typer.Exit(1)
 
 
-def _verdict(file: Path, ledger: Path | None, public_key: Path | None) -> Verdict:
+class _Expired(BaseException):
+    """No part of a check may take it for a finding."""
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """End what the estimate did not foresee, after some times as much time of the processor."""
+
+    def expire(*_: object) -> None:
+        raise _Expired
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGPROF, expire)
+    signal.setitimer(signal.ITIMER_PROF, _PATIENCE * seconds)
+    try:
+        yield
+    except _Expired:
+        raise TooMuchWork(
+            "verifying",
+            f"it cannot be checked within the limit: {_PATIENCE * seconds:g} seconds of the processor were not enough",
+            "If you trust who sent it, raise the limit: --max-seconds",
+        ) from None
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def _verdict(file: Path, ledger: Path | None, public_key: Path | None, seconds: float) -> Verdict:
     from discreet.privacy.certificate import verify
 
     if is_campaign(file):
@@ -65,22 +107,23 @@ def _verdict(file: Path, ledger: Path | None, public_key: Path | None) -> Verdic
         if is_stream(file):
             from discreet.stream.verifying import verify_stream
 
-            return verify_stream(read_stream_config(file))
-        return verify_campaign(read_campaign(file))
+            return verify_stream(read_stream_config(file), most_seconds=seconds)
+        return verify_campaign(read_campaign(file), most_seconds=seconds)
     if file.is_dir():
         from discreet.exports.verifying import verify_export
 
         lines = None if ledger is None else _lines(ledger)
-        return verify_export(file, lines=lines, public_key=public_key)
+        return verify_export(file, lines=lines, public_key=public_key, most_seconds=seconds)
     if ledger is None or not is_campaign(ledger):
-        return _beside(file, verify(file, ledger=ledger, public_key=public_key))
+        return _beside(file, verify(file, ledger=ledger, public_key=public_key, most_seconds=seconds))
     from discreet.privacy.certificate.signing import read_public
     from discreet.privacy.certificate.verification import verify_certificate
 
     if not file.is_file():
         raise BadInput(f"reading {file.name or file}", "there is no such file", "Check the path")
     known = None if public_key is None else read_public(public_key)
-    return _beside(file, verify_certificate(file.read_bytes(), lines=lines_of(ledger), public_key=known))
+    verdict = verify_certificate(file.read_bytes(), lines=lines_of(ledger), public_key=known, most_seconds=seconds)
+    return _beside(file, verdict)
 
 
 def _beside(file: Path, verdict: Verdict) -> Verdict:

@@ -28,10 +28,17 @@ from discreet.exports.model_form import (
 )
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import signature_checks, verify_certificate
+from discreet.privacy.certificate.work import MOST_SECONDS
 from discreet.privacy.ledger import Ledger, MemorySink
 
 
-def verify_export(directory: Path, *, lines: list[bytes] | None = None, public_key: Path | None = None) -> Verdict:
+def verify_export(
+    directory: Path,
+    *,
+    lines: list[bytes] | None = None,
+    public_key: Path | None = None,
+    most_seconds: float = MOST_SECONDS,
+) -> Verdict:
     """Check the export in ``directory``; its certificate also against the lines of a ledger and a public key."""
     form, known = read_form(directory), None
     if public_key is not None:
@@ -44,7 +51,7 @@ def verify_export(directory: Path, *, lines: list[bytes] | None = None, public_k
         raise InvalidCheckpoint(
             f"verifying {directory.name}", f"there is no {CERTIFICATE} in it", "Export it again"
         ) from None
-    verdict = verify_certificate(data, lines=lines, public_key=known)
+    verdict = verify_certificate(data, lines=lines, public_key=known, most_seconds=most_seconds)
     others = [*changed_files(directory, form), *sorted(set(files_in(directory)) - set(form["files"]))]
     own = {
         "files": (not others, f"missing, changed or added: {', '.join(others[:3])}", "every file has its hash"),

@@ -24,6 +24,7 @@ from discreet.config import AnyCampaign, CrowdConfig, TeachersConfig
 from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import verify_lines
+from discreet.privacy.certificate.work import MOST_SECONDS
 from discreet.privacy.ledger import Entry, Ledger, MemorySink
 from discreet.privacy.plan_forms import plan_from_json
 from discreet.recipes.hidden_verifying import hidden_checks
@@ -56,7 +57,7 @@ def _opened(config: AnyCampaign) -> Storage:
     )
 
 
-def verify_campaign(config: AnyCampaign) -> Verdict:
+def verify_campaign(config: AnyCampaign, *, most_seconds: float = MOST_SECONDS) -> Verdict:
     """Check the store of the campaign that ``config`` names."""
     with _opened(config) as storage:
         store = storage.load(config.name)
@@ -67,7 +68,7 @@ def verify_campaign(config: AnyCampaign) -> Verdict:
         lines = _checked(store, compared.lines)
         if not isinstance(form, dict) or form.get("format") != FORMAT:
             raise InvalidStore(f"verifying the campaign {store.name}", "it is not in its form", "Restore the store")
-        verdict = replace(verify_lines(lines), what="campaign", simulation=store.simulation)
+        verdict = replace(verify_lines(lines, most_seconds=most_seconds), what="campaign", simulation=store.simulation)
         mark = Check(name="mark", ok=compared.refused is None, detail=compared.note)
         checks = [*verdict.checks, mark, _file_check(config, form["config"])]
         releases: tuple[Entry, ...] = ()

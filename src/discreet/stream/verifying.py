@@ -8,6 +8,7 @@ from pathlib import Path
 from discreet.config import StreamConfig
 from discreet.errors import DiscreetError
 from discreet.privacy.certificate.verification import Check, Verdict, mark_check, verify_ledger
+from discreet.privacy.certificate.work import MOST_SECONDS
 from discreet.privacy.events import Gaussian
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.file_sink import whole_lines
@@ -21,12 +22,12 @@ from discreet.stream.terms import ASKED, PREPARATION, STREAM, stream_charges
 from discreet.stream.update_noise import GaussianNoise
 
 
-def verify_stream(config: StreamConfig) -> Verdict:
+def verify_stream(config: StreamConfig, *, most_seconds: float = MOST_SECONDS) -> Verdict:
     """Everything, as the owner can: the journal is compared with its authentication codes."""
     path = ledger_path(config)
     mark = mark_check(path, needed=True)
     data = path.read_bytes()
-    found = verify_ledger(data)
+    found = verify_ledger(data, most_seconds=most_seconds)
     found = replace(found, checks=(*found.checks, mark))
     if not found.ok:
         return replace(found, what="stream")

@@ -4,19 +4,23 @@ import contextlib
 import copy
 import json
 import subprocess
+import time
 
 import pytest
 
 from discreet import plan
-from discreet.errors import BadInput, InvalidCertificate
+from discreet.cli.app import run
+from discreet.errors import BadInput, InvalidCertificate, TooMuchWork
 from discreet.noise import Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import certify, verify, write_certificate
 from discreet.privacy.certificate.signing import make_keys, signed
 from discreet.privacy.certificate.statement import digest_of, dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate, verify_ledger
-from discreet.privacy.events import Laplace, PmfFamily, PoissonSampledGaussian, Pure
+from discreet.privacy.event_forms import to_json
+from discreet.privacy.events import Laplace, PmfFamily, PoissonSampledGaussian, Pure, Repeated
 from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Why, adaptive, committed, terms_of
+from discreet.privacy.ledger.entries import sealed
 
 STEP = PoissonSampledGaussian(sampling_rate=0.05, noise_multiplier=3.0)
 
@@ -358,3 +362,73 @@ def test_a_certificate_that_would_cost_hours_to_price_is_refused_quickly(filtere
 def test_json_is_what_the_reader_sees(campaign):
     _, _, form = campaign
     assert json.loads(dump_certificate(form)) == form
+
+
+def hostile(form, events, *, paths=1):
+    """A certificate in its right form, with so many other events; computing them would take hours."""
+    made = copy.deepcopy(form)
+    path = made["trajectories"][0] | {"selection": [], "forward": 0, "backward": 0, "training": events}
+    made["trajectories"] = [path | {"name": f"path {number}"} for number in range(paths)]
+    made["digest"] = digest_of(made)
+    return made
+
+
+def different(count):
+    return [PoissonSampledGaussian(sampling_rate=0.01 + number * 1e-5, noise_multiplier=3.0) for number in range(count)]
+
+
+def steps(count):
+    return [to_json(Repeated(event=event, count=10)) for event in different(count)]
+
+
+@pytest.mark.parametrize(("events", "paths"), [(350, 1), (30, 300), (900, 3)])
+def test_a_certificate_of_too_much_work_is_refused_before_it_is_computed(campaign, tmp_path, capsys, events, paths):
+    data = text_of(hostile(campaign[2], steps(events), paths=paths))
+    before = time.process_time()
+    with pytest.raises(TooMuchWork, match="within the limit") as refused:
+        verify_certificate(data)
+    assert time.process_time() - before < 20
+    assert "--max-seconds" in refused.value.remedy
+    (tmp_path / "hostile.json").write_bytes(data)
+    assert run(["verify", str(tmp_path / "hostile.json")]) == 2
+    assert "cannot be checked within the limit" in capsys.readouterr().err
+
+
+def test_a_ledger_of_too_much_work_is_refused_before_it_is_computed():
+    lines = [
+        Line(
+            who="pool", event=PoissonSampledGaussian(sampling_rate=0.01 + number * 1e-5, noise_multiplier=0.6), count=9
+        )
+        for number in range(900)
+    ]
+    sink = MemorySink()
+    terms = committed(Budget(epsilon=1000, delta="1e-5"), lines, accountant="rdp")
+    Ledger.create(sink, terms).close()
+    opening = json.loads(sink.read()[0])
+    opening.pop("hash")
+    opening["terms"]["accountant"] = "pld"
+    line, _ = sealed(opening)
+    with pytest.raises(TooMuchWork):
+        verify_ledger(line, most_seconds=100)
+
+
+def test_the_limit_is_an_option_and_the_estimate_is_deterministic(campaign, tmp_path, capsys):
+    data = text_of(campaign[2])
+    said = set()
+    for _ in range(2):
+        with pytest.raises(TooMuchWork) as refused:
+            verify_certificate(data, most_seconds=0.01)
+        said.add(str(refused.value))
+    assert len(said) == 1
+    (tmp_path / "hostile.json").write_bytes(text_of(hostile(campaign[2], steps(30))))
+    assert run(["verify", str(tmp_path / "hostile.json"), "--max-seconds", "1"]) == 2
+    assert run(["verify", str(tmp_path / "hostile.json"), "--max-seconds", "100"]) == 1
+    assert "does not hold" in capsys.readouterr().out
+
+
+def test_what_the_estimate_does_not_foresee_is_ended(campaign, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("discreet.privacy.certificate.verification.path_seconds", lambda *_, **__: 0.0)
+    monkeypatch.setattr("discreet.cli.verify._PATIENCE", 1)
+    (tmp_path / "hostile.json").write_bytes(text_of(hostile(campaign[2], steps(300))))
+    assert run(["verify", str(tmp_path / "hostile.json"), "--max-seconds", "2"]) == 2
+    assert "of the processor were not enough" in capsys.readouterr().err

@@ -175,15 +175,20 @@ def covers_time(form: Form) -> bool:
 
 def committed_paths(paths: tuple[Trajectory, ...], budget: Budget) -> tuple[Trajectory, ...]:
     """Every committed path priced by both accountants, PLD at the certificate's interval or a finer one."""
-    delta, limit = float(budget.delta), float(budget.epsilon)
+    delta = float(budget.delta)
     return tuple(
         replace(
             path,
-            epsilon_pld=path.pld(delta, min(CERTIFICATE_INTERVAL, path.interval(limit))),
+            epsilon_pld=path.pld(delta, finest_interval(path, budget)),
             epsilon_rdp=_finite(path.rdp(delta)),
         )
         for path in paths
     )
+
+
+def finest_interval(path: Trajectory, budget: Budget) -> float:
+    """The discretisation that a path of a certificate is priced at."""
+    return min(CERTIFICATE_INTERVAL, path.interval(float(budget.epsilon)))
 
 
 def _finite(epsilon: float) -> float | None:

@@ -16,11 +16,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from discreet.errors import BadInput, DiscreetError, InvalidCertificate, InvalidLedger
+from discreet.errors import BadInput, DiscreetError, InvalidCertificate, InvalidLedger, TooMuchWork
 from discreet.privacy.accounting.filters import RdpLimit
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import statement
 from discreet.privacy.certificate.statement import FILTER, FORMAT, Form
+from discreet.privacy.certificate.work import MOST_SECONDS, SECONDS_READ, check_work, ledger_seconds, path_seconds
 from discreet.privacy.events import ThresholdResponse
 from discreet.privacy.hidden_slots import NOT_RELEASED
 from discreet.privacy.ledger import Ledger, MemorySink
@@ -99,8 +100,13 @@ class Verdict:
         return all(check.ok for check in self.checks)
 
 
-def verify(path: Path, *, ledger: Path | None = None, public_key: Path | None = None) -> Verdict:
-    """Check the certificate or ledger in ``path``; a certificate also against a ledger or a public key."""
+def verify(
+    path: Path, *, ledger: Path | None = None, public_key: Path | None = None, most_seconds: float = MOST_SECONDS
+) -> Verdict:
+    """Check the certificate or ledger in ``path``; a certificate also against a ledger or a public key.
+
+    ``most_seconds``: refuse, before it is computed, what would take one core longer than about this (`TooMuchWork`).
+    """
     data = _read(path)
     if _names(data) == FORMAT:
         known = None
@@ -109,12 +115,12 @@ def verify(path: Path, *, ledger: Path | None = None, public_key: Path | None = 
 
             known = read_public(public_key)
         lines = lines_in(ledger) if ledger is not None else None
-        verdict = verify_certificate(data, lines=lines, public_key=known)
+        verdict = verify_certificate(data, lines=lines, public_key=known, most_seconds=most_seconds)
         return verdict if ledger is None else replace(verdict, checks=(*verdict.checks, mark_check(ledger)))
     if _names(data) == LEDGER_FORMAT:
         if ledger is not None or public_key is not None:
             raise BadInput("verifying a ledger", "--ledger and --public-key go with a certificate", "Leave them out")
-        verdict = verify_ledger(data)
+        verdict = verify_ledger(data, most_seconds=most_seconds)
         return replace(verdict, checks=(*verdict.checks, mark_check(path)))
     raise InvalidCertificate(f"verifying {path.name}", "it is neither a certificate nor a ledger of ours", "Check it")
 
@@ -162,13 +168,13 @@ def _names(data: bytes) -> Any:
 # -- a ledger
 
 
-def verify_ledger(data: bytes) -> Verdict:
+def verify_ledger(data: bytes, *, most_seconds: float = MOST_SECONDS) -> Verdict:
     """Check a ledger file: bytes, hashes, order, and that its terms allow every entry and keep the promise."""
     lines = whole_lines(data)
-    return verify_lines(lines, torn=max(0, len(data) - sum(map(len, lines))))
+    return verify_lines(lines, torn=max(0, len(data) - sum(map(len, lines))), most_seconds=most_seconds)
 
 
-def verify_lines(lines: list[bytes], *, torn: int = 0) -> Verdict:
+def verify_lines(lines: list[bytes], *, torn: int = 0, most_seconds: float = MOST_SECONDS) -> Verdict:
     """Check the lines of a ledger as they are stored. ``torn``: bytes after the last one."""
     try:
         ledger = Ledger.open(MemorySink(lines))
@@ -176,6 +182,7 @@ def verify_lines(lines: list[bytes], *, torn: int = 0) -> Verdict:
         return Verdict(what="ledger", simulation=False, checks=(Check(name="lines", ok=False, detail=error.fact),))
     detail = f"{len(ledger)} entries, each with its hash and allowed by the terms"
     checks = [Check(name="lines", ok=True, detail=detail + (f"; a torn tail of {torn} bytes ignored" if torn else ""))]
+    check_work(ledger_seconds(ledger), "verifying a ledger", most_seconds)
     checks.append(_terms_check(ledger))
     budget = ledger.terms.budget
     return Verdict(
@@ -206,11 +213,18 @@ def _terms_check(ledger: Ledger) -> Check:
 # -- a certificate
 
 
-def verify_certificate(data: bytes, *, lines: list[bytes] | None = None, public_key: str | None = None) -> Verdict:
-    """Check a certificate; nothing in it is believed."""
+def verify_certificate(
+    data: bytes,
+    *,
+    lines: list[bytes] | None = None,
+    public_key: str | None = None,
+    most_seconds: float = MOST_SECONDS,
+) -> Verdict:
+    """Check a certificate; nothing in it is believed. `TooMuchWork`: it cannot be checked within ``most_seconds``."""
+    check_work(data.count(b'"kind"') * SECONDS_READ, "verifying a certificate", most_seconds)
     form = statement.read_certificate(data)
     checks: list[Check] = []
-    for check in _certificate_checks(form, data, lines, public_key):
+    for check in _certificate_checks(form, data, lines, public_key, most_seconds):
         checks.append(check)
         if not check.ok and check.name in ("form", "digest"):
             break  # what follows would be read from a file that is known to be wrong
@@ -229,14 +243,18 @@ def verify_certificate(data: bytes, *, lines: list[bytes] | None = None, public_
     )
 
 
-def _certificate_checks(form: Form, data: bytes, lines: list[bytes] | None, public_key: str | None) -> Iterator[Check]:
+def _certificate_checks(
+    form: Form, data: bytes, lines: list[bytes] | None, public_key: str | None, most_seconds: float
+) -> Iterator[Check]:
     yield _form_check(form, data)
     yield _digest_check(form)
     yield from signature_checks(form, public_key)
     try:
-        yield from _arithmetic_checks(form)
+        yield from _arithmetic_checks(form, most_seconds)
         if lines is not None:
             yield from _against_ledger(form, lines)
+    except TooMuchWork:
+        raise
     except DiscreetError as error:
         yield Check(name="arithmetic", ok=False, detail=error.fact)
     except _BROKEN:
@@ -311,7 +329,7 @@ def signature_checks(form: Form, public_key: str | None) -> Iterator[Check]:
         )
 
 
-def _arithmetic_checks(form: Form) -> Iterator[Check]:
+def _arithmetic_checks(form: Form, most_seconds: float) -> Iterator[Check]:
     budget = Budget.from_json(form["budget"])
     if budget.relation != "zero-out":
         raise InvalidCertificate("reading a certificate", "certificates are for zero-out", "")
@@ -321,6 +339,8 @@ def _arithmetic_checks(form: Form) -> Iterator[Check]:
     accountant, mode = form["accountant"], form["mode"]
     if (mode, accountant) not in (("committed", "pld"), ("committed", "rdp"), ("adaptive", FILTER)):
         raise InvalidCertificate("reading a certificate", "its mode and accountant do not fit", "")
+    finest = (lambda path: statement.finest_interval(path, budget)) if mode == "committed" else None
+    check_work(path_seconds(stored, finest, orders=len(form["orders"])), "verifying a certificate", most_seconds)
     if mode == "committed":
         again = statement.committed_paths(stored, budget.keeping(statement.overflow_in(form)))
         orders_fit = form["orders"] == []
