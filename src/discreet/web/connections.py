@@ -94,6 +94,7 @@ class Connection(H11Protocol):
         self._awaited: tuple[Awaited, object] | None = None
         self._seconds, self._unsent, self._early = 0.0, 0, b""
         self._securing: asyncio.Task[None] | None = None
+        self._ready = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepted."""
@@ -104,7 +105,7 @@ class Connection(H11Protocol):
             return
         self._await("head")
         if self._tls is None:
-            super().connection_made(transport)
+            self._begin(transport)
         else:
             transport.pause_reading()  # until the handshake begins
             self._securing = self.loop.create_task(self._secure(self._tls))
@@ -119,14 +120,18 @@ class Connection(H11Protocol):
         if secured is None or self._socket.is_closing():
             self.drop()
             return
-        super().connection_made(secured)
+        self._begin(secured)
         early, self._early = self._early, b""
         if early:
             self.data_received(early)
 
+    def _begin(self, transport: asyncio.Transport) -> None:
+        self._ready = True
+        super().connection_made(transport)
+
     def data_received(self, data: bytes) -> None:
         """Some of a request."""
-        if self.transport is None:  # the handshake has just ended
+        if not self._ready:  # the handshake has just ended
             self._early += data
             return
         super().data_received(data)
@@ -140,7 +145,7 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Closed, by whomever."""
         self._end()
-        if self.transport is not None:
+        if self._ready:
             super().connection_lost(exc)
 
     def shutdown(self) -> None:

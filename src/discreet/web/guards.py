@@ -1,10 +1,10 @@
 """What holds for every request, before any route sees it, and for every response, also of an error.
 
-Guarantee: a Host that we are not, a request in the clear where browsers use TLS, one that another site's page sent, and
-a body that is too long are refused unread. Every response forbids scripts and styles but our own files, being framed,
-sniffed, kept or referred to. The log has a line a request with method, route, status and milliseconds: the route as it
-was declared, never the address that was asked for. An error that nobody expected is logged by its type and place,
-without its message, which may quote data.
+Guarantee: a Host that we are not, a request in the clear where browsers use TLS, headers that are malformed, a request
+that another site's page sent, and a body that is too long are refused unread. Every response forbids scripts and styles
+but our own files, being framed, sniffed, kept or referred to. The log has a line a request with method, route, status
+and milliseconds: the route as it was declared, never the address that was asked for. An error that nobody expected is
+logged by its type and place, without its message, which may quote data.
 """
 
 from __future__ import annotations
