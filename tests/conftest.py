@@ -35,6 +35,7 @@ THOROUGH = (
     "campaign/test_campaign_failures.py",
     "campaign/test_campaign_redo.py",
     "campaign/test_campaign_replan.py",
+    "campaign/test_hidden_releases.py",
     "campaign/test_stopping.py",
     "campaign/test_withdrawal.py",
     "campaign/test_withdrawing.py",
