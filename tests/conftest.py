@@ -66,6 +66,7 @@ THOROUGH = (
     "oracles/test_smooth_price.py",
     "oracles/test_teacher_attack.py",
     "oracles/test_teacher_oracle.py",
+    "planning/test_individual_rates.py",
     "planning/test_plan_space.py",
     "planning/test_schedules.py",
     "privacy/certificate/test_verify.py",
