@@ -92,6 +92,7 @@ THOROUGH = (
     "selectors/test_selection_attack.py",
     "storage/test_abandoning.py",
     "storage/test_copying.py",
+    "storage/test_high_water_mark.py",
     "storage/test_storage_contract.py",
     "storage/test_storage_kills.py",
     "stream/test_objective_perturbation.py",
