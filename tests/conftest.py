@@ -101,6 +101,7 @@ THOROUGH = (
     "storage/test_copying.py",
     "storage/test_damaged_stores.py",
     "storage/test_read_only.py",
+    "storage/test_high_water_mark.py",
     "storage/test_storage_contract.py",
     "storage/test_storage_kills.py",
     "stream/test_objective_perturbation.py",

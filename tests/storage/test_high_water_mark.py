@@ -255,6 +255,21 @@ def test_a_charge_without_its_mark_is_found_again_and_marked_before_it_is_drawn(
     assert len(store.sink().read()) == 2, "nobody pays twice"
 
 
+def test_a_mark_that_was_written_and_not_synced_is_synced_before_a_draw(storage, monkeypatch, tmp_path):
+    store = begun(storage)
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    with monkeypatch.context() as patched:
+        interrupted(patched, "fdatasync", KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            phase_in(store, keys)
+    assert mark_of(store).read().lines == 2, "as the system has it in its memory"
+    synced, real = [], os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda file: synced.append(file) or real(file))
+    phase_in(store, keys)
+    assert len(synced) == 1
+
+
 @pytest.mark.parametrize("cut", [0, 1, 100, 4095])
 def test_a_torn_write_of_the_mark_leaves_the_one_before(storage, monkeypatch, cut):
     store = begun(storage)

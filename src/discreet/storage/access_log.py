@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from discreet.errors import DiscreetError
-from discreet.privacy.ledger.file_sink import sync_directory
+from discreet.privacy.files import sync_directory
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.forms import now, stamp
 

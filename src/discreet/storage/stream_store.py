@@ -325,8 +325,9 @@ class StreamStore:
         with self._writing("writing") as (connection, moves):
             known = _found(connection, "published", "version", [version])
             if not known:
-                moves.added = {"published": [(version, sha256)]}
-                _many(connection, "INSERT INTO published (version, sha256) VALUES (?,?)", moves.added["published"])
+                row = (version, sha256)
+                moves.added = {"published": [row]}
+                _many(connection, "INSERT INTO published (version, sha256) VALUES (?,?)", [row])
             elif known != [(version, sha256)]:
                 raise InvalidStore(
                     self._asked("publishing from"),

@@ -170,10 +170,10 @@ def note_failure(request: Request, action: Action, name: str = "") -> None:
     locked = attempts_of(request).failed([came_from(request)])
     for hosted in hosting_of(request).campaigns:
         known = name in [one.name for one in hosted.store.users.everybody()]
-        facts = {"actor": name if known else None, "address": address_of(request)}
-        hosted.store.access_log.write(action, "refused", **facts)
+        actor, address = name if known else None, address_of(request)
+        hosted.store.access_log.write(action, "refused", actor=actor, address=address)
         if locked:
-            hosted.store.access_log.write(action, "locked-out", **facts)
+            hosted.store.access_log.write(action, "locked-out", actor=actor, address=address)
 
 
 def address_of(request: Request) -> str:

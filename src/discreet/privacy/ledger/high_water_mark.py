@@ -107,8 +107,7 @@ class HeldMark:
         self._write(replace(self.position, moved=True))
 
     def _write(self, position: Position) -> None:
-        if position == self.position:
-            return
+        """Also what is there already: whoever wrote it may have died, or failed, before it was synced."""
         data, place = position.to_slot(), SLOT * (1 - self._newest)
         written = 0
         while written < len(data):
