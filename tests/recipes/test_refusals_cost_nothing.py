@@ -12,8 +12,11 @@ from crowd_parts import make as make_crowd
 from small_public import written as write_public
 from teacher_parts import make as make_teachers
 
+from discreet.campaign.running import run as run_loop
 from discreet.cli.app import run
 from discreet.config import read_campaign
+from discreet.errors import NotNow, ServerUnavailable
+from discreet.recipes.opening import load
 from discreet.storage import open_storage
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "campaign"))
@@ -231,3 +234,31 @@ def test_a_folder_of_questions_that_cannot_be_read_is_refused_before_the_charge(
         refused(file, "run")
     done(file, "run")
     capsys.readouterr()
+
+
+class Board:
+    """An oracle that shows every question to everybody, while it is up."""
+
+    simulation, shows_everybody, up = False, True, True
+
+    def check(self):
+        if not self.up:
+            raise ServerUnavailable("asking the board", "it is down", "Start it")
+
+    def ask(self, questions):
+        raise AssertionError("asked too late")
+
+    def collect(self):
+        return []
+
+
+def test_an_oracle_refuses_before_a_query_is_asked(tmp_path):
+    file = write_private(tmp_path, TOML.replace('name = "files"', 'name = "files"\nper_annotator = 4'))
+    done(file, "init")
+    campaign, board = load(read_campaign(file)), Board()
+    with pytest.raises(NotNow, match="per_annotator = 4 is less"):
+        run_loop(campaign, board)
+    board.up = False
+    with pytest.raises(ServerUnavailable):
+        run_loop(campaign, board)
+    assert campaign.store.questions() == []
