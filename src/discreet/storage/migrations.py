@@ -134,7 +134,7 @@ def m005_commits(connection: Connection) -> None:
     made.create_all(connection)
 
 
-def m007_ledger_marks(connection: Connection) -> None:
+def m006_ledger_marks(connection: Connection) -> None:
     """Which high-water mark a campaign's ledger has; of ledgers that are there already, none before the next charge."""
     made = MetaData()
     Table("campaigns", made, Column("number", Integer, primary_key=True))
@@ -146,7 +146,7 @@ def m007_ledger_marks(connection: Connection) -> None:
     connection.execute(marks.insert().from_select(["campaign", "mark", "lines"], begun))
 
 
-def m010_row_macs(connection: Connection) -> None:
+def m007_row_macs(connection: Connection) -> None:
     """MACs over the rows of campaigns, and the head that covers them."""
     made = MetaData()
     Table("campaigns", made, Column("number", Integer, primary_key=True))
@@ -179,8 +179,8 @@ MIGRATIONS: tuple[Migration, ...] = (
     m003_users,
     m004_shared_stores,
     m005_commits,
-    m007_ledger_marks,
-    m010_row_macs,
+    m006_ledger_marks,
+    m007_row_macs,
 )
 
 
