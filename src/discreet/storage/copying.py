@@ -151,7 +151,7 @@ def abandon_move(source: Storage, target: Storage | None, name: str) -> bool:
         arrived, there = None, None if target is None else _there(target, store)
         if target is not None and there is not None and there.state:
             arrived = _scope_in(target, store)
-        place = None if target is None else target._directory(store.id)
+        place = None if target is None else target.directory_of(store.id)
         return moves.abandon(store._scope, arrived, place=place)
 
 
@@ -192,24 +192,17 @@ def _scope_in(target: Storage, store: CampaignStore) -> Scope:
         number = connection.scalar(select(campaigns.c.number).where(campaigns.c.id == store.id))
     if number is None:
         raise NoSuchCampaign(f"copying {store.name!r}", "it is not there", "Begin again")
-    return Scope(
-        database=target._database,
-        campaign=number,
-        name=store.name,
-        directory=target._directory(store.id),
-        mark=target._mark(store.id),
-        simulation=store.simulation,
-    )
+    return target.scope_of({"number": number, "id": store.id, "name": store.name, "simulation": store.simulation})
 
 
 def _stored(store: CampaignStore, target: Storage, mark: Mark, *, backup: bool) -> tuple[Scope, Digests]:
     """Everything, in the directory of the target and in one transaction of it; and what was read, table by table."""
-    asked, place = f"copying {store.name!r}", target._directory(store.id)
+    asked, place = f"copying {store.name!r}", target.directory_of(store.id)
     with disk_refusals(asked):
         make_private(place)
         _copy_directory(store.directory, place, backup=backup)
         if not backup:
-            _carry_mark(store, target._mark(store.id))
+            _carry_mark(store, target.mark_of(store.id))
     row = {"id": store.id, "name": store.name, "config": store._config, "simulation": store.simulation}
     names: dict[str, Path] = {}
     with store._scope.reading("copying it") as old, target._database.writing(asked) as new:
@@ -220,14 +213,7 @@ def _stored(store: CampaignStore, target: Storage, mark: Mark, *, backup: bool) 
         number = made.inserted_primary_key[0] if made.inserted_primary_key else None
         if number is None:
             raise InvalidStore(asked, "the database gave the campaign no number", "Report this")
-        scope = Scope(
-            database=target._database,
-            campaign=number,
-            name=store.name,
-            directory=place,
-            mark=target._mark(store.id),
-            simulation=store.simulation,
-        )
+        scope = target.scope_of({**row, "number": number})
         moves.put_mark(new, number, mark)
         for table in _tables():
             for rows in chunks(_rows(old, table, store._scope.campaign), _ROWS):

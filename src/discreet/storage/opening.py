@@ -238,7 +238,7 @@ class Storage:
             "simulation": bool(simulation),
             "created": stamp(now()),
         }
-        asked, directory = f"creating campaign {name!r}", self._directory(str(row["id"]))
+        asked, directory = f"creating campaign {name!r}", self.directory_of(str(row["id"]))
         with disk_refusals(asked):
             make_private(directory)
         try:
@@ -259,7 +259,7 @@ class Storage:
             number = made.inserted_primary_key[0] if made.inserted_primary_key else None
             if number is None:
                 raise InvalidStore(asked, "the database gave the campaign no number", "Report this")
-            row_macs.begin(connection, self._scope({**row, "number": number}))
+            row_macs.begin(connection, self.scope_of({**row, "number": number}))
 
     def load(self, name: str) -> CampaignStore:
         """A campaign that was created before."""
@@ -270,7 +270,7 @@ class Storage:
             raise NoSuchCampaign(asked, f"this store has {there}", "Check the name, or create it: discreet init FILE")
         if row.state == ARRIVING:
             raise StoreUnavailable(asked, *NOT_HERE[ARRIVING])
-        directory = self._directory(row.id)
+        directory = self.directory_of(row.id)
         if self._database.dialect.shared:  # other hosts made it; keys are brought here by hand
             if not self._read_only:
                 with disk_refusals(asked):
@@ -281,7 +281,7 @@ class Storage:
                 f"its directory in {directory.parent.name} is missing",
                 "Move or restore that directory together with the database",
             )
-        scope = self._scope(row._mapping)
+        scope = self.scope_of(row._mapping)
         if scope.shared and not self._read_only:
             tidy_copies(scope)
         return CampaignStore(
@@ -298,22 +298,25 @@ class Storage:
         with self._database.reading(asked) as connection:
             return connection.execute(wanted.where(campaigns.c.name == name)).first()
 
-    def _scope(self, row: Mapping[str, Any]) -> Scope:
+    def scope_of(self, row: Mapping[str, Any]) -> Scope:
+        """Where the rows and files of a campaign are: ``row`` has its number, id, name and simulation."""
         return Scope(
             database=self._database,
             campaign=row["number"],
             name=row["name"],
-            directory=self._directory(row["id"]),
-            mark=self._mark(row["id"]),
+            directory=self.directory_of(row["id"]),
+            mark=self.mark_of(row["id"]),
             simulation=row["simulation"],
         )
 
-    def _directory(self, campaign_id: str) -> Path:
+    def directory_of(self, campaign_id: str) -> Path:
+        """Of a campaign's files on this host."""
         return self._database.dialect.home / campaign_id
 
-    def _mark(self, campaign_id: str) -> Path:
+    def mark_of(self, campaign_id: str) -> Path:
+        """Of the high-water mark of a campaign's ledger."""
         if self.marks is None:
-            return self._directory(campaign_id) / MARK
+            return self.directory_of(campaign_id) / MARK
         return self.marks / f"{campaign_id}.mark"
 
     def close(self) -> None:
