@@ -64,7 +64,8 @@ def test_persons_json_and_the_file(log, capsys):
     ]
     assert run(["verify", "to_label.parquet.ledger"]) == 0
     with Ledger.open(FileSink("to_label.parquet.ledger", must_exist=True)) as book:
-        (entry,) = book.entries
+        entry, named = book.entries
+        assert list(named.released) == ["to_label.parquet"]
         assert entry.charges[0].event == CrowdGate(k=40, beta=0.2, counts=True).price()
         assert book.terms.budget.unit == "person"
 
@@ -76,7 +77,7 @@ def test_a_release_ledger_without_its_charge_is_recognised(log, capsys):
     capsys.readouterr()
     assert run(["verify", book.name]) == 1
     assert (
-        "FAILED  mark: it has 1 lines, and to_label.parquet.ledger.mark says that it had 2" in capsys.readouterr().out
+        "FAILED  mark: it has 1 lines, and to_label.parquet.ledger.mark says that it had 3" in capsys.readouterr().out
     )
     (log / "to_label.parquet").unlink()
     assert release("--person", "user") == 2
@@ -218,8 +219,8 @@ def test_an_existing_ledger_is_charged(log, capsys):
     assert not (log / "c.csv").exists()
     assert not list(log.glob("*.unfinished"))
     with Ledger.open(FileSink("book", must_exist=True)) as book:
-        assert len(book.entries) == 2
-        assert len({entry.key for entry in book.entries}) == 2
+        assert len({entry.key for entry in book.entries if entry.charges}) == 2
+        assert len(book.releases) == 2
 
 
 def test_a_key_that_a_kill_left_beside_a_finished_file_ends(log):
@@ -299,3 +300,27 @@ def test_a_log_that_is_damaged_inside_is_refused_before_the_charge(log, capsys, 
     assert "Secret" not in capsys.readouterr().err
     assert not (log / "to_label.parquet.ledger").exists()
     assert release("--person", "user") == 0
+
+
+def failed(capsys, *words):
+    capsys.readouterr()
+    code = run(["verify", *words, "--json"])
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    return code, [one["name"] for one in checks if not one["ok"]]
+
+
+def test_verify_compares_the_released_file_with_the_ledger(log, capsys):
+    assert release("--person", "user", out="a.csv") == 0
+    assert failed(capsys, "a.csv.ledger") == (0, [])
+    (log / "a.csv").write_text((log / "a.csv").read_text() + '"another text"\n')
+    assert failed(capsys, "a.csv.ledger") == (1, ["released"])
+
+
+def test_verify_finds_the_only_charge_of_a_release_ledger_removed(log, capsys):
+    assert release("--person", "user", out="é.csv") == 0
+    assert failed(capsys, "é.csv.ledger") == (0, [])
+    ledger = log / "é.csv.ledger"
+    ledger.write_bytes(ledger.read_bytes().splitlines(keepends=True)[0])
+    assert failed(capsys, "é.csv.ledger") == (1, ["mark"])
+    (log / "é.csv.ledger.mark").unlink()
+    assert failed(capsys, "é.csv.ledger") == (1, ["released"])

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -127,7 +128,11 @@ def _verdict(file: Path, ledger: Path | None, public_key: Path | None, seconds: 
 
 
 def _beside(file: Path, verdict: Verdict) -> Verdict:
-    """With the weights that the certificate names, where they are in its directory."""
+    """With what is in the same directory: the weights that a certificate names, the files that a ledger names."""
+    if verdict.what == "ledger" and verdict.ok and not verdict.simulation:
+        from discreet.gates.release_files import released_check
+
+        return replace(verdict, checks=(*verdict.checks, released_check(file)))
     if not verdict.weights:
         return verdict
     from discreet.exports.verifying import weights_beside

@@ -6,7 +6,8 @@ Beside the file (say to_label.parquet), for the owner alone:
     to_label.parquet.unfinished/    the sealed key, and the file being written, until the release is done
 
 In this order: everything that can be refused; the ledger; the key; the charge, durable; the release; a keyed digest of
-what it lets out, bound to the key; the file, whole, under its name; the end of the key.
+what it lets out, bound to the key; a line of the ledger with the file's SHA-256; the file, whole, under its name; the
+end of the key.
 
 Guarantee: killed anywhere, the same command goes on. Before the digest nobody has seen anything, so the coins may meet
 whatever the log is by now; after it the same output is made again, or the command is refused: the coins of one key are
@@ -15,7 +16,9 @@ never seen on two batches. A file that is there is never replaced.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,11 +36,16 @@ from discreet.noise.repeating import charge_once
 from discreet.noise.sealed import SealedPhase
 from discreet.noise.sources import Source
 from discreet.privacy.budget import Budget
+from discreet.privacy.certificate import Check
 from discreet.privacy.files import sync_directory
-from discreet.privacy.ledger import FileSink, Ledger, Line, Receipt, committed
+from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Receipt, committed
+from discreet.privacy.ledger.file_sink import read_lines
 from discreet.privacy.ledger.requests import request
 
 WHO, WHY = "queries", "release"
+RELEASE = "release"
+"""What the ledger calls a file whose own name is not of plain letters."""
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+()-]{0,119}", re.ASCII)
 COUNT, ANNOTATORS = "count", "annotators"
 KINDS = (".parquet", ".csv", ".jsonl")
 MOST_ANNOTATORS = 10**6
@@ -84,11 +92,13 @@ class ReleaseFile:
                 "Choose another name; another release is charged for",
             )
 
-    def write(self, found: Released) -> None:
-        """The whole file or none, under its name when this returns; never over another."""
+    def write(self, found: Released, ledger: Ledger) -> None:
+        """The whole file or none, under its name when this returns; its hash in the ledger before. Never over another."""
         scratch = self.unfinished / f"{_PART}{self.out.suffix.lower()}"
         self.unfinished.mkdir(mode=0o700, exist_ok=True)
         _write_table(scratch, self._table(found))
+        if not ledger.simulation:
+            self._name_in(ledger, _sha256(scratch))
         try:
             os.link(scratch, self.out)  # fails if there is one
         except FileExistsError:
@@ -96,6 +106,11 @@ class ReleaseFile:
                 f"writing {self.out.name}", "somebody wrote such a file meanwhile", "Move it away, and repeat"
             ) from None
         sync_directory(self.out.absolute().parent)
+
+    def _name_in(self, ledger: Ledger, sha256: str) -> None:
+        name = self.out.name if PLAIN_NAME.fullmatch(self.out.name) else RELEASE
+        if not any((entry.released or {}).get(name) == sha256 for entry in ledger.releases):
+            ledger.record_release({name: sha256}, phase=_PHASE)
 
     def _table(self, found: Released) -> Any:
         import pyarrow
@@ -144,9 +159,35 @@ def release_to_file(
             if not ledger.simulation:
                 register_release(log, out=where.out.name, directory=where.out.parent, ledger=ledger.id)
             found = gate.release(log, receipt=receipt, engine=engine, memory=memory, told=told, **options)
-            where.write(found)
+            where.write(found, ledger)
     where._clear()
     return found
+
+
+def released_check(ledger: Path) -> Check:
+    """Whether released files beside a ledger are what it names: those of its lines, and X beside X.ledger."""
+    lines = Ledger.open(MemorySink(read_lines(ledger))).releases
+    names = {name: sha256 for entry in lines for name, sha256 in (entry.released or {}).items()}
+    own = ledger.with_suffix("")
+    wrong, compared = [], 0
+    for name, sha256 in names.items():
+        if (file := ledger.with_name(Path(name).name)).is_file():
+            compared += 1
+            wrong += [name] if _sha256(file) != sha256 else []
+    if ledger.suffix == ".ledger" and own.suffix in KINDS and own.is_file() and own.name not in names:
+        compared += 1
+        wrong += [own.name] if _sha256(own) not in names.values() else []
+    detail = (
+        f"{compared} of its files are here, each with the hash that it names" if compared else "no file of it is here"
+    )
+    if wrong:
+        detail = f"not what the ledger names: {', '.join(wrong[:3])}"
+    return Check(name="released", ok=not wrong, detail=detail)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
