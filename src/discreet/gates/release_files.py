@@ -93,7 +93,7 @@ class ReleaseFile:
             )
 
     def write(self, found: Released, ledger: Ledger) -> None:
-        """The whole file or none, under its name when this returns; never over another. The ledger names its hash first."""
+        """The whole file or none, under its name when this returns; never over another. The ledger names it first."""
         scratch = self.unfinished / f"{_PART}{self.out.suffix.lower()}"
         self.unfinished.mkdir(mode=0o700, exist_ok=True)
         _write_table(scratch, self._table(found))
