@@ -1,6 +1,8 @@
 """`discreet release`: texts out, charged first, once; nonsense costs nothing, and nothing of the log is said."""
 
+import gzip
 import json
+import os
 import shutil
 import stat
 import warnings
@@ -324,3 +326,35 @@ def test_verify_finds_the_only_charge_of_a_release_ledger_removed(log, capsys):
     assert failed(capsys, "é.csv.ledger") == (1, ["mark"])
     (log / "é.csv.ledger.mark").unlink()
     assert failed(capsys, "é.csv.ledger") == (1, ["released"])
+
+
+@pytest.mark.parametrize("name", [b"to_\xfflabel.csv", b"to_label.parquet\xff.csv"])
+def test_names_that_are_not_utf_8_are_refused_before_anything_is_charged(log, capsys, name):
+    strange = os.fsdecode(name)
+    assert release(out=strange) == 2
+    assert release("--ledger", strange) == 2
+    assert release(log=strange) == 2
+    assert release(log="a\0b") == 2
+    assert "not UTF-8" in capsys.readouterr().err
+    assert [path.name for path in log.iterdir()] == ["log.parquet"]
+    (log / "logs").mkdir()
+    (log / "logs" / strange).write_bytes(b"query,user\na,1\n")
+    assert release(log="logs") == 2
+    assert "not UTF-8" in capsys.readouterr().err
+    assert not list(log.glob("*.ledger"))
+
+
+@pytest.mark.parametrize(
+    "content", [b"que\xffry,user\na,1\n", b"\xff\xfe,query\nz,a\n", b"query,user\n\xff,1\n", b'{"que\xff": "a"}\n']
+)
+def test_a_log_that_is_not_utf_8_ends_in_an_exit_code(log, capsys, content):
+    for name in ("strange.csv", "strange.jsonl"):
+        (log / name).write_bytes(content)
+        assert release(log=name, out=f"{name}.csv") in (0, 2)
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_packed_log_of_one_endless_line_is_refused(log, capsys):
+    (log / "endless.jsonl.gz").write_bytes(gzip.compress(bytes(80 << 20)))
+    assert release(log="endless.jsonl.gz") == 2
+    assert "64 MB" in capsys.readouterr().err

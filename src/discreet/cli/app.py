@@ -104,8 +104,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     warnings.simplefilter("ignore", RuntimeWarning)
     warnings.showwarning = _warn
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if any("\0" in one or not _is_text(one) for one in given):
+        return _refuse("an argument has a null byte, or is not UTF-8: nothing was done. Rename the file it names.")
     try:
-        code = app(args=list(arguments) if arguments is not None else None, prog_name="discreet", standalone_mode=False)
+        code = app(args=given, prog_name="discreet", standalone_mode=False)
     except DiscreetError as error:
         return _refuse(str(error))
     except InterruptedAfterCharge:
@@ -128,6 +131,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:  # typer's own word for the same thing
         return _refuse("Interrupted: nothing was charged.", code=INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _is_text(argument: str) -> bool:
+    """Whether it can be printed and stored: bytes that are not UTF-8 arrive as halves of characters."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

@@ -40,7 +40,7 @@ def verify_command(
     max_seconds: Annotated[
         float,
         typer.Option(min=1, help="Refuse what would compute longer than about this on one core, before it begins."),
-    ] = 120.0,
+    ] = 300.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Compute everything again from the events alone. Exit code 0: all checks passed; 1: one failed.

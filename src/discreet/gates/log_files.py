@@ -34,6 +34,8 @@ _LINES = (".jsonl", ".ndjson", ".json")
 UNFINISHED = ".unfinished"
 """Ends the name of a folder in which a release is being written."""
 _BLOCK = 1 << 23
+_MOST_LINE = 1 << 26
+"""A file that unpacks to one endless line would fill the memory."""
 _MARK = b"\xef\xbb\xbf"
 _FIELD = rb'(?:"[^"\r\n]*+(?:""[^"\r\n]*+)*+"[^,\r\n]*+|[^",\r\n][^,\r\n]*+|)'
 _CLOSED = re.compile(_FIELD + rb"(?:[,\r\n]" + _FIELD + rb")*+")
@@ -49,6 +51,9 @@ def open_log(
     if len({(found.st_dev, found.st_ino) for found in map(Path.stat, files)}) != len(files):
         raise BadInput("reading a log", "a file is named twice, and its rows would count twice", "Name each once")
     columns = [name for name in (text, row_id if person is None else person) if name is not None]
+    strange = sum(any("\udc80" <= letter <= "\udcff" for letter in str(file)) for file in files)
+    if strange:
+        raise BadInput("reading a log", f"the names of {strange} files are not UTF-8", "Rename them")
     parts = [_part(file, columns) for file in sorted(files, key=lambda file: str(file).encode())]
     for name in columns:
         if not any(part.has(name) for part in parts):
@@ -287,6 +292,8 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
         while block := file.read(_BLOCK):
             lines, end, rest = (rest + block.removeprefix(mark)).rpartition(b"\n")
             mark = b""
+            if len(rest) > _MOST_LINE:
+                raise BadInput(f"reading {path.name}", "one of its lines passes 64 MB", "Write a row a line")
             if end:
                 yield lines
         if rest:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import zipfile
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.pools.archives import MOST_UNPACKED, member_header, read_header
 from discreet.pools.declared import Declared
 from discreet.pools.naming import POSITION, check_size, ids_of, names_of, positions
 from discreet.pools.pool import ArrayRows, Pool
@@ -55,8 +56,8 @@ def open_npz(path: Path, declared: Declared, first: int = 0) -> Pool:
         )
     existing_file(path)
     file = Unchanged(path)
-    x = MappedRows(array_in(path, declared.array), file=file, declared=declared)
-    check_size(asked, len(x), declared.size)
+    array = array_in(path, declared.array, rows=declared.size, shape=declared.shape)
+    x = MappedRows(array, file=file, declared=declared)
     persons = None
     with reading(path):
         if declared.id == POSITION:
@@ -92,15 +93,31 @@ class MappedRows(ArrayRows):
         return super().stored(span)
 
 
-def array_in(path: Path, name: str) -> NDArray[Any]:
-    """An array of an npz file, memory-mapped unless it is compressed."""
+def array_in(path: Path, name: str, *, rows: int | None = None, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """An array of an npz file, memory-mapped unless it is compressed. Refused, before it is unpacked, if it has not as
+    many ``rows``, or not as many numbers in one as ``shape``.
+    """
     with reading(path, otherwise="it is not an npz file, or not all of it is there"), zipfile.ZipFile(path) as archive:
         try:
             member = archive.getinfo(f"{name}.npy")
         except KeyError:
             raise BadInput(f"reading {path.name}", f"it has no array named {name!r}", "Check the name") from None
         if member.compress_type == zipfile.ZIP_STORED:
-            return mapped(path, _offset(path, member))
+            array = mapped(path, _offset(path, member))
+            check_size(f"opening {path.name}", len(array) if array.ndim else 1, rows)
+            return array
+        found_shape, _, _ = member_header(archive, member)
+        check_size(f"opening {path.name}", found_shape[0] if found_shape else 1, rows)
+        fits = shape is None or prod(shape) == prod(found_shape[1:])
+        if not fits or member.file_size > MOST_UNPACKED:
+            raise BadInput(
+                f"reading {path.name}",
+                f"the array {name!r} would be unpacked to {member.file_size >> 20} MB, "
+                + ("more than we unpack" if fits else f"and shape = {list(shape or ())} is declared"),
+                "Store it without compression (numpy.savez): then it is read piece by piece"
+                if fits
+                else "Declare a shape of as many numbers",
+            )
         with archive.open(member) as file:
             found: NDArray[Any] = npy_format.read_array(file, allow_pickle=False)
             return found
@@ -110,22 +127,11 @@ def mapped(path: Path, offset: int) -> NDArray[Any]:
     """The array that begins at ``offset`` of a file, memory-mapped. Raises ValueError for what is no such array."""
     with path.open("rb") as file:
         file.seek(offset)
-        shape, fortran, dtype = _header(file)
-        if dtype.hasobject:
-            raise ValueError("objects")
+        shape, fortran, dtype = read_header(file)
         if prod(shape) == 0:
             return np.empty(shape, dtype=dtype)
         whole = np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order="F" if fortran else "C")
         return whole.view(np.ndarray)
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = npy_format.read_magic(file)
-    if version == (1, 0):
-        return npy_format.read_array_header_1_0(file)
-    if version == (2, 0):
-        return npy_format.read_array_header_2_0(file)
-    raise ValueError("a version for structured arrays")
 
 
 def _offset(path: Path, member: zipfile.ZipInfo) -> int:

@@ -6,6 +6,7 @@ two zero bytes | type (08 uint8, 09 int8, 0B int16, 0C int32, 0D float32, 0E flo
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from math import prod
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.pools.archives import MOST_UNPACKED
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP = b"\x1f\x8b"
@@ -26,7 +28,10 @@ def read_idx(path: Path | str) -> NDArray[Any]:
     try:
         content = place.read_bytes()
         if content[:2] == _GZIP:
-            content = gzip.decompress(content)
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+                content = packed.read(MOST_UNPACKED + 1)
+            if len(content) > MOST_UNPACKED:
+                raise _broken(place, "it unpacks to more than two gigabytes")
     except FileNotFoundError:
         raise BadInput(f"reading {place}", "there is no such file", "Check the path") from None
     except (OSError, EOFError, zlib.error):

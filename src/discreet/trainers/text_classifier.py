@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
+from discreet.pools.archives import arrays_in
 from discreet.roles import Floats
 
 Order = Literal["least-confident", "shuffled"]
@@ -149,7 +150,7 @@ class TextClassifier:
         from scipy import sparse
 
         try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as held:
+            with arrays_in(io.BytesIO(content)) as held:
                 told = json.loads(str(held["about"]))
                 if told["format"] != FORMAT:
                     raise ValueError(FORMAT)

@@ -381,7 +381,7 @@ def steps(count):
     return [to_json(Repeated(event=event, count=10)) for event in different(count)]
 
 
-@pytest.mark.parametrize(("events", "paths"), [(350, 1), (30, 300), (900, 3)])
+@pytest.mark.parametrize(("events", "paths"), [(400, 1), (30, 400), (900, 3)])
 def test_a_certificate_of_too_much_work_is_refused_before_it_is_computed(campaign, tmp_path, capsys, events, paths):
     data = text_of(hostile(campaign[2], steps(events), paths=paths))
     before = time.process_time()

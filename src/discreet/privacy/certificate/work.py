@@ -14,8 +14,8 @@ from discreet.privacy.events import Event
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.trajectories import Trajectory
 
-MOST_SECONDS = 120.0
-"""Of one core, as estimated. A plan of forty phases at rates of their own takes less."""
+MOST_SECONDS = 300.0
+"""Of one core, as estimated. The certificate of a plan with twenty queries takes 120."""
 SECONDS_READ = 5e-5
 """An event, from its stored form to a value and back."""
 _SECONDS_RDP, _ORDERS = 4e-3, 250

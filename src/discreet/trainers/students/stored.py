@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
+from discreet.pools.archives import arrays_in
 from discreet.trainers.students.asking import Constant, Integers
 from discreet.trainers.students.inferring import probabilities
 from discreet.trainers.teachers.cache import UNREADABLE
@@ -101,7 +102,7 @@ class StudentModel:
 def student_from_bytes(content: bytes, *, estimator: Any | None, seed: int = 0) -> StudentModel:
     """The inverse of `StudentModel.to_bytes`. ``estimator``: of a student that is fitted again."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as held:
+        with arrays_in(io.BytesIO(content)) as held:
             if str(held["format"]) != FORMAT:
                 raise KeyError
             kind, codes = str(held["kind"]), held["codes"].astype(np.int64)

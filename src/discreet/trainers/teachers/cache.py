@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from discreet.noise.keyed import SecretKey
+from discreet.pools.archives import arrays_in
 from discreet.trainers.teachers.fitting import Lesson, Taught
 from discreet.trainers.teachers.linear import LinearVoter
 
@@ -35,7 +36,7 @@ class TeacherCache:
     def find(self, lesson: Lesson) -> Taught | None:
         """The teacher of this lesson, if it was kept; a file that cannot be read is as good as none."""
         try:
-            with self._path(lesson).open("rb") as file, np.load(file, allow_pickle=False) as held:
+            with self._path(lesson).open("rb") as file, arrays_in(file) as held:
                 if "votes" in held:
                     return Taught(place=lesson.place, votes=held["votes"].astype(np.int64))
                 return Taught(place=lesson.place, linear=LinearVoter(weights=held["weights"], offsets=held["offsets"]))

@@ -10,6 +10,7 @@ from typing import IO
 import numpy as np
 
 from discreet.errors import BadInput
+from discreet.pools.archives import arrays_in
 from discreet.records import Votes
 from discreet.trainers.teachers.cache import UNREADABLE
 
@@ -46,7 +47,7 @@ def _save(votes: Votes, file: IO[bytes]) -> None:
 def read_votes(path: Path | str) -> Votes:
     """The votes in a file."""
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as held:
+        with Path(path).open("rb") as file, arrays_in(file) as held:
             if str(held["format"]) not in (_FORMAT, _FIRST):
                 raise KeyError
             return Votes(
