@@ -46,7 +46,8 @@ def serve_command(
     Example: discreet serve scans.toml --port 8765
     """
     _require_extra()
-    from discreet.web.serving import Limits, Listening, hosting_of, listen, serve, server_of
+    from discreet.web.connections import Limits
+    from discreet.web.serving import Listening, hosting_of, listen, serve, server_of
 
     listening = Listening(
         host=host,
