@@ -142,6 +142,7 @@ OPENED = {
 """How each is opened; true, if what was written is there."""
 
 KEPT = {
+    "access": "web/test_access_log.py",
     "campaign-state": "storage/test_migrations.py",
     "teachers-plan": "recipes/test_teachers_campaign.py",
     "public-plan": "recipes/test_public_data.py",
@@ -159,6 +160,7 @@ KEPT = {
 
 PRINTED = {
     *(
+        "access-log",
         "answers",
         "answers-price",
         "answers-prices",

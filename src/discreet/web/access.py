@@ -168,12 +168,11 @@ def note_failure(request: Request, action: Action, name: str = "") -> None:
     is not written.
     """
     locked = attempts_of(request).failed([came_from(request)])
+    outcomes: tuple[Outcome, ...] = ("refused", "locked-out") if locked else ("refused",)
     for hosted in hosting_of(request).campaigns:
         known = name in [one.name for one in hosted.store.users.everybody()]
-        actor, address = name if known else None, address_of(request)
-        hosted.store.access_log.write(action, "refused", actor=actor, address=address)
-        if locked:
-            hosted.store.access_log.write(action, "locked-out", actor=actor, address=address)
+        for outcome in outcomes:
+            hosted.store.access_log.write(action, outcome, actor=name if known else None, address=address_of(request))
 
 
 def address_of(request: Request) -> str:
