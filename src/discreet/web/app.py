@@ -125,8 +125,7 @@ def words_of(error: DiscreetError) -> str:
 
 
 def _for_programs(request: Request) -> bool:
-    path: str = request.scope["path"]  # an address as a whole cannot be read with every Host
-    return path.startswith(API)
+    return request.url.path.startswith(API)
 
 
 def _said(request: Request, status: int, message: str) -> Response:
