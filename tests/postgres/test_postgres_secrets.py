@@ -141,7 +141,9 @@ def test_no_key_is_ever_in_the_database(server, url, tmp_path):
     with pytest.raises(Stopped):
         campaign.ask()  # charged and drawn; the key of the step is there
     keys = sorted(campaign.store.directory.rglob("*.key"))
-    assert {path.name.split("-")[0] for path in keys} == {"manifest.key", "phase", "shards.key", "votes.key"}
+    assert {path.name.split("-")[0] for path in keys} == {
+        *("manifest.key", "phase", "rows.key", "shards.key", "votes.key")
+    }
     text = dumped(server, url)
     assert "COPY public.ledger_lines" in text
     for path in keys:
@@ -261,3 +263,23 @@ def test_a_file_that_was_changed_in_the_database_is_noticed(url, tmp_path):
             connection.execute(pieces.update().values(piece=b"Weights"))
         with pytest.raises(InvalidStore, match="changed"):
             two.load("scans").file("model", 0)
+
+
+def test_a_host_without_the_key_of_rows_stores_nothing_and_with_it_goes_on_with_the_chain(url, tmp_path):
+    with (
+        open_storage(url, directory=tmp_path / "here") as one,
+        open_storage(url, directory=tmp_path / "there") as other,
+    ):
+        here = one.create("scans", config={}, simulation=False)
+        there = other.load("scans")
+        here.record("created", phase=0)
+        with pytest.raises(InvalidStore, match=r"rows\.key"):
+            there.record("trained", phase=0)
+        assert [step.kind for step in here.transitions()] == ["created"]
+        assert there.check_rows().state == "no key"
+        shutil.copy(here.directory / "rows.key", there.directory)
+        there.record("trained", phase=0)
+        here.record("trained", phase=1)
+        for store in (here, there):
+            found = store.check_rows()
+            assert (found.state, found.wrong, found.chain) == ("covered", (), True)

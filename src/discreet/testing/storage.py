@@ -52,7 +52,8 @@ def _campaigns(open_storage: Open) -> None:
         holds(storage.campaigns() == ["a", "b"], "campaigns outlive the store that made them, sorted by name")
         holds(again.config == config and not again.simulation, "a configuration is kept as it was given")
         holds(again.id == first.id and again.created == first.created, "a campaign keeps its id and date")
-        holds(again.directory.is_dir() and not any(again.directory.iterdir()), "a campaign has a directory of its own")
+        own = again.directory.is_dir() and all(path.suffix == ".key" for path in again.directory.iterdir())
+        holds(own, "a campaign has a directory of its own, with nothing but keys")
         holds(storage.load("a").simulation, "a simulation stays one")
 
 
