@@ -37,9 +37,9 @@ def test_labels_of_a_record_that_is_withdrawn_meanwhile_are_not_fixed(house, mon
     campaign.tell([Answer(question_id=one.id, value="a", annotator="ada") for one in questions])
     fixing, fixed = verbs.Campaign._fix_labels, {}
 
-    def overtaken(one, phase):
+    def overtaken(one, phase, assignment):
         house.campaign.withdraw([questions[0].record])  # marked: another process is at work
-        fixing(one, phase)
+        fixing(one, phase, assignment)
         fixed.update(json.loads(one.store.file("labels", phase).read_bytes()))  # it is erased there in the end, too
 
     monkeypatch.setattr(verbs.Campaign, "_fix_labels", overtaken)
