@@ -150,12 +150,13 @@ def create_campaign(
 
 def load_campaign(name: str, *, storage: str | Path, pool: Any | None = None, watch: Watch | None = None) -> Campaign:
     """A campaign that exists, with what it was created with. ``pool``: where that was given in Python."""
+    from discreet.campaign.recipe import unwatched
     from discreet.recipes.opening import load, stored_config
     from discreet.storage import open_storage
 
     with open_storage(storage, must_exist=True) as opened:
         config = stored_config(opened, name, directory=Path())
-    return load(config, pool=pool, **({} if watch is None else {"watch": watch}))
+    return load(config, pool=pool, watch=watch or unwatched)
 
 
 def export_model(campaign: Campaign, directory: Path | str, *, phase: int | None = None, force: bool = False) -> Path:
