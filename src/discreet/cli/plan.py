@@ -127,7 +127,7 @@ def plan_command(
         unit=unit,
         accountant=accountant,
         whole_batches=whole_batches,
-        releases=() if releases is None else tuple(day.strip() for day in releases.split(",")),
+        releases=None if releases is None else tuple(day.strip() for day in releases.split(",")),
     )
     if compare:
         _print_comparison(ask, as_json=as_json)

@@ -53,7 +53,7 @@ class PlanRequest:
     mechanism: Mechanism = "laplace"
     subsample: float | None = None
     selection_delta: Number | None = None
-    releases: tuple[str | date, ...] = ()
+    releases: tuple[str | date, ...] | None = None
     terms: SelectionTerms = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class PlanRequest:
             subsample=self.subsample,
             selection_delta=self.selection_delta,
             accountant=self.accountant,
-            releases=self.releases,
+            releases=self.releases or (),
         )
 
     def naive_rate(self, phase: int) -> float:

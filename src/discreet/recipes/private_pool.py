@@ -60,7 +60,7 @@ def plan_of(config: CampaignConfig) -> Plan:
             reads_training_data=table.reads_training_data or config.selector.name == "k-centre",
             whole_batches=table.whole_batches,
             pool_size=units,
-            releases=table.releases or (),
+            releases=table.releases,
             **({} if config.selector.bins is None else {"bins": config.selector.bins}),
             **selecting.mechanism_of(config),
         )
