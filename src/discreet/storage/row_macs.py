@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
-from threading import get_ident
 from typing import Any, Literal
 
 from sqlalchemy import Column, Connection, Select, Table, bindparam, select, update
@@ -295,9 +294,11 @@ def _write_mark(place: Path, head: bytes) -> None:
     less; what it names was committed, so a store that never had this head was put back.
     """
     with suppress(OSError):
-        part = place.with_name(f".{place.name}.{os.getpid()}.{get_ident()}.part")
-        part.write_text(head.hex(), encoding="ascii")
-        part.replace(place)
+        file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(file, head.hex().encode("ascii"), 0)  # one write of one length: another process's, or this one
+        finally:
+            os.close(file)
 
 
 def _mark(scope: Scope) -> set[str]:
