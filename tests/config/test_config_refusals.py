@@ -296,7 +296,7 @@ def test_defaults_of_training_and_planning_are_those_of_the_parts():
     from discreet.planning.request import PlanRequest
     from discreet.trainers.dp_sgd.settings import Settings
 
-    other = ("loss", "class_weights", "optimizer_options", "releases")
+    other = ("loss", "class_weights", "optimizer_options")
     for table, part in (("plan", PlanRequest), ("trainer", Settings)):
         theirs = {field.name: field.default for field in fields(part) if field.init}
         for field in fields(SCHEMA[table]):
