@@ -107,7 +107,7 @@ def proxied(server, url, store, tmp_path_factory):
     place = tmp_path_factory.mktemp("proxy")
     proxy = CuttingProxy(server.place, place)
     address = url.replace(f"host={server.place}", f"host={place}")
-    with open_storage(address, directory=tmp_path_factory.mktemp("home"), patience=5.0) as storage:
+    with open_storage(address, directory=store.directory.parent, patience=5.0) as storage:
         yield proxy, storage.load("scans")
     proxy.close()
 
@@ -188,7 +188,7 @@ def test_rows_of_connections_that_are_long_gone_are_removed(url, store, tmp_path
     before = rows()
     told(store)
     assert "old" in rows() == before, "a connection has one row"
-    with open_storage(url, directory=tmp_path) as another:
+    with open_storage(url, directory=store.directory.parent) as another:
         told(another.load("scans"), "b")
     assert before - rows() == {"old"}
 
