@@ -65,7 +65,7 @@ def test_a_wrong_name_is_refused_before_planning(tmp_path, what):
     assert not (tmp_path / "c.db.files").exists() or not list((tmp_path / "c.db.files").iterdir())
 
 
-def test_the_line_of_the_file_is_named():
+def test_the_line_of_the_file_is_named(tmp_path):
     form = {
         "format": "discreet.campaign/1",
         "name": "small",
@@ -74,7 +74,7 @@ def test_the_line_of_the_file_is_named():
         **tables(**PAID, scorer="entropi"),
     }
     with pytest.raises(InvalidConfig, match=r"\[scorer\]"):
-        create(config_from_json(form), pool=POOL)
+        create(config_from_json(form, directory=tmp_path), pool=POOL)
 
 
 def test_a_plan_alone_checks_names_too():
