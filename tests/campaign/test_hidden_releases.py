@@ -91,14 +91,14 @@ def clock(monkeypatch):
     return state
 
 
-def campaign_in(place, *, dates=PLANNED, changed=None):
+def campaign_in(place, *, dates=PLANNED, changed=None, text=TOML):
     place.mkdir()
     x = np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32)
     if changed is not None:
         x[changed] = 50.0
     np.savez(place / "pool.npz", id=np.array([f"r{number}" for number in range(60)]), x=x)
     file = place / "visits.toml"
-    file.write_text(TOML.format(dates=dates))
+    file.write_text(text.format(dates=dates))
     create(read_campaign(file))
     return file
 
@@ -197,13 +197,18 @@ def test_without_dates_the_public_sees_the_plan_until_the_end(tmp_path, clock, c
     assert "no release dates were planned" in last["file report.html"]
 
 
-def test_ledger_lines_carry_no_time_and_still_verify(tmp_path, clock):
-    file = campaign_in(tmp_path / "lines")
+PRODUCTION = TOML.replace("[simulation]\nseed = 3\n", "")
+
+
+@pytest.mark.parametrize(("text", "named"), [(TOML, 0), (PRODUCTION, 1)], ids=["simulation", "production"])
+def test_ledger_lines_carry_no_time_and_still_verify(tmp_path, clock, text, named):
+    file = campaign_in(tmp_path / "lines", text=text)
     for step in ("ask", "answer", "train"):
         work(file, step)
     lines = [json.loads(line) for line in ledger_lines(read_campaign(file))]
     assert len(lines) > 1
     assert [line["at"] for line in lines[1:]] == [""] * len(lines[1:])
+    assert sum("released" in line for line in lines) == named
     assert verify_campaign(read_campaign(file)).ok
     owner = report_of(load(read_campaign(file)), "owner")
     assert owner.owned.phases[0].trained_at == "2027-01-01 09:00"

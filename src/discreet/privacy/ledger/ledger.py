@@ -192,7 +192,7 @@ class Ledger:
             for one in requests:
                 line, entry = write_entry(
                     sequence=len(self._entries) + len(entries) + 1,
-                    at="" if self._terms.overflow else _now(),
+                    at=self._time(),
                     why=one.why,
                     charges=one.charges,
                     key=drawn_from.fingerprint if drawn_from else "",
@@ -226,6 +226,10 @@ class Ledger:
             self._in_doubt = False
             return entry
 
+    def _time(self) -> str:
+        """Of an entry. None where selection is hidden: times would tell how long labelling took."""
+        return "" if self._terms.overflow else _now()
+
     def record_release(self, released: Mapping[str, str], *, phase: int) -> Entry:
         """Name what was released, by SHA-256, after it was drawn and stored; costs nothing, durable when it returns.
 
@@ -234,7 +238,7 @@ class Ledger:
         with self._lock:
             self._check_usable()
             line, entry = write_release(
-                released, sequence=len(self._entries) + 1, at=_now(), phase=phase, previous=self.head
+                released, sequence=len(self._entries) + 1, at=self._time(), phase=phase, previous=self.head
             )
             self._in_doubt = True
             self._sink.append(len(self._entries) + 1, [line])

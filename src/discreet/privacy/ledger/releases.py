@@ -60,7 +60,7 @@ def read_release(line: bytes) -> Entry | None:
     _, digest = sealed(form)
     return Entry(
         sequence=sequence,
-        at=checked_time(form["at"]),
+        at="" if form["at"] == "" else checked_time(form["at"]),
         why=why,
         charges=(),
         key="",
