@@ -189,7 +189,7 @@ def cohort_of(config: CampaignConfig, pool: Pool, ids: Sequence[str], labels: Ma
     persons = None
     if config.budget.unit == "person":
         assert pool.persons is not None
-        persons = [pool.persons[place] for place in places.tolist()]  # no array: an empty one would be of numbers
+        persons = np.array([pool.persons[place] for place in places.tolist()], dtype=object)  # also of nobody
     return CohortRecords(
         x=training_rows(config, pool, places), y=targets([known[one] for one in ids], config), persons=persons
     )
