@@ -98,7 +98,7 @@ def grown(data):
     place.mkdir()
 
     def dying(say):
-        crowd_opening.CampaignStore.record = lambda *a, **o: kills.os.kill(kills.os.getpid(), kills.signal.SIGKILL)
+        crowd_opening.record_release = lambda *a, **o: kills.os.kill(kills.os.getpid(), kills.signal.SIGKILL)
         opened(place, None)
 
     assert kills.in_child(dying)[1]

@@ -54,7 +54,8 @@ def charges(place, seed):
         kills.all_verbs(campaign, lambda *words: None)
         verdict = verify_campaign(config_in(place, seed))
         with kills.ledger_of(campaign.store) as ledger:
-            say("end", len(ledger.entries), [one.name for one in verdict.checks if not one.ok])
+            charged = sum(bool(entry.charges) for entry in ledger.entries)
+            say("end", charged, [one.name for one in verdict.checks if not one.ok])
 
     said, _ = kills.in_child(work)
     return said[0][1:]
