@@ -195,7 +195,7 @@ def test_who_can_see_a_question_is_recorded_before_it_is_pushed(place, people, c
 
 def test_nobody_is_shown_more_than_they_may_be(place, people, capsys):
     edit(place, 'name = "label-studio"\n', 'name = "label-studio"\nper_annotator = 5\n')
-    assert "per_annotator allows" in told(capsys, "labelstudio", "push", "c.toml")
+    assert "per_annotator = 5 is less" in told(capsys, "labelstudio", "push", "c.toml")
     found = form(capsys, "labelstudio", "status", "c.toml")
     assert (found["tasks"], found["open_there"]) == (0, 0)
 

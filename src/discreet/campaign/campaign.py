@@ -299,7 +299,7 @@ class Campaign(AnnotatedCampaign):
     def _publish(self, phase: int) -> None:
         forget(self.store)
         self._check_whole()
-        pool, checked = self._verified_pool(), query_begun(self.store, phase)
+        checked = query_begun(self.store, phase)
 
         def check() -> None:
             """Once, before the first charge. A query that was charged before is repeated with nulls for changed
@@ -311,6 +311,7 @@ class Campaign(AnnotatedCampaign):
             checked = True
 
         with charging(self.store, phase, ASK, self._source()) as charges:
+            pool = self._verified_pool()
             found = self.recipe.choose(replace(self._desk(phase, charges), pool=pool, check=check))
             check()  # of a query that is free
             self.store.publish(

@@ -110,8 +110,12 @@ class StoreSink:
         """Make the mark of a ledger that has no lines, or none since marks are kept. Any other has one."""
         if self._mark.path.exists():
             return
-        with self._scope.writing("charging the ledger") as connection:
-            known, last = self._known(connection), self._last(connection)
+
+        def read() -> tuple[_Known | None, int | None]:
+            with self._scope.reading("charging the ledger") as connection:
+                return self._known(connection), self._last(connection)
+
+        known, last = self._scope.database.steadily(read)
         if (known is None and last is not None) or (known is not None and known.mark):
             self._broken = False
             raise self._elsewhere(asked, missing(asked, self._mark.path))
