@@ -7,6 +7,7 @@ created: whatever is killed there, the same coins fall again, and a process that
 import hashlib
 import shutil
 import sys
+import warnings
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,11 +17,13 @@ import crowd_parts
 from discreet.config import crowd_config_from
 from discreet.errors import LedgerUnavailable
 from discreet.gates import gate
+from discreet.gates.release_register import RepeatedRelease
 from discreet.recipes import crowd_opening, opening
 from discreet.recipes.verifying import verify_campaign
 from discreet.records import Answer
 
 PEOPLE = ("ada", "bo")
+warnings.simplefilter("ignore", RepeatedRelease)  # of one log there are many campaigns here
 
 
 def config_in(place, seed):

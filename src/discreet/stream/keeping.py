@@ -85,7 +85,7 @@ def opened(config: StreamConfig) -> Iterator[Opened]:
             make_private(place)
             make_private(place / KEYS)
         open_parts.enter_context(locked(place / LOCK, asked=asked, doing="running this stream"))
-        _tidy(place / KEYS)
+        _tidy(place)
         store = StreamStore(place / JOURNAL)
         open_parts.callback(store.close)
         settings = new or settings_of(config, declared, found=_found(store.facts()))
@@ -117,9 +117,11 @@ def _found(facts: dict[str, Any] | None) -> GaussianNoise | None:
     return noise if isinstance(noise, GaussianNoise) else None
 
 
-def _tidy(keys: Path) -> None:
-    """Remove what a process that was killed left of writing a key: it may hold one."""
-    for half in keys.glob(".*"):
+def _tidy(place: Path) -> None:
+    """Remove what a process that was killed left of writing a mark or a key: it may hold one."""
+    for half in place.glob(f".{LEDGER}.mark.*"):
+        half.unlink(missing_ok=True)
+    for half in (place / KEYS).glob(".*"):
         if half.stat().st_nlink == 1:
             destroy(half)
         half.unlink(missing_ok=True)  # a second name of the key itself, which stays
