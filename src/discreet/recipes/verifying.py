@@ -2,7 +2,7 @@
 
 Guarantee: a ledger whose lines do not follow from one another, a plan that is not the one the ledger is committed to, a
 step that nobody paid for, a ledger that does not reach its high-water mark, rows that are not what their MACs say, a
-file that does not have its hash, and labels that a hidden selection does not allow (`hidden_verifying`) are failed
+file that does not have its hash, and labels that a hidden selection does not allow (`hidden_checks`) are failed
 checks. What cannot be found here: an older copy of the whole store together with an older mark. Check a
 certificate that was kept elsewhere against it (`discreet verify CERTIFICATE --ledger CAMPAIGN.toml`).
 """
@@ -27,7 +27,7 @@ from discreet.privacy.certificate.verification import verify_lines
 from discreet.privacy.certificate.work import MOST_SECONDS
 from discreet.privacy.ledger import Entry, Ledger, MemorySink
 from discreet.privacy.plan_forms import plan_from_json
-from discreet.recipes.hidden_verifying import hidden_checks
+from discreet.recipes.hidden_checks import hidden_checks
 from discreet.recipes.opening import FORMAT, differences, newest_plan
 from discreet.recipes.public_plan import FIRST_QUERY, PublicPlan
 from discreet.recipes.wiring import digest_of, is_public
