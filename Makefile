@@ -23,7 +23,7 @@ test: $(STAMP)  ## everything quick; under five minutes on two cores
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not integration and not thorough"
 
 thorough: $(STAMP)  ## attacks, kills, fuzzing and statistics: some minutes more
-	$(BIN)/pytest -n 2 --dist worksteal -m "thorough and not integration"
+	$(BIN)/pytest -n 2 --dist worksteal -m "thorough and not integration and not long"
 
 SPARK := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[spark]"
 

@@ -16,6 +16,8 @@ from discreet.pools import ArrayPool
 from discreet.recipes import private_pool
 from discreet.report.audit_figure import audit_bars, draw_audit
 
+pytestmark = pytest.mark.thorough
+
 
 def created(tmp_path, name, **changes):
     """A campaign in a store."""

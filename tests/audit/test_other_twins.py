@@ -12,6 +12,8 @@ from discreet.audit.reaches import Reach
 from discreet.audit.variances import agreement, geometric_variance, length_variance
 from discreet.errors import BadInput
 
+pytestmark = pytest.mark.thorough
+
 CAUGHT_IN = {
     ("stream", "no-noise"): ("updates", 1000),
     ("stream", "uncharged-asking"): ("asking", 1000),

@@ -14,6 +14,8 @@ from discreet.cli.app import run
 from discreet.errors import BadInput
 from discreet.report.audit_figure import audit_bars, draw_audit
 
+pytestmark = pytest.mark.thorough
+
 SOME = 3000
 
 

@@ -22,6 +22,8 @@ from discreet.bench.running import run_cases
 from discreet.cli.app import run
 from discreet.errors import BadInput
 
+pytestmark = pytest.mark.thorough
+
 TINY = Problem(
     name="tiny",
     data="digits",

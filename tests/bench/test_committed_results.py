@@ -13,6 +13,8 @@ from discreet.bench.selection_kept import CLIPPED, RESPONSE
 from discreet.bench.stream_tables import answer, by_problem, difference
 from discreet.cli.app import run
 
+pytestmark = pytest.mark.thorough
+
 PLACE = Path(__file__).parents[2] / "benchmarks" / "results"
 KEPT = sorted(path.stem for path in PLACE.glob("*.parquet"))
 

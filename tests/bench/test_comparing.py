@@ -14,6 +14,8 @@ from discreet.bench.results import Store
 from discreet.cli.app import run
 from discreet.errors import BadInput
 
+pytestmark = pytest.mark.thorough
+
 
 def rows_of(**accuracies):
     """Rows of two phases: the last one counts. Keys: `problem__method`; values: an accuracy a seed."""

@@ -14,6 +14,8 @@ from discreet.bench.crowd_methods import GATE, GRID, ORDERS, CrowdProblem, gated
 from discreet.bench.crowd_tables import asking_tables, gate_tables
 from discreet.errors import BadInput
 
+pytestmark = pytest.mark.thorough
+
 SHAPE = LogShape(rows=60_000, distinct=600, once=0.6, bootstrap=40, evaluation=60)
 
 

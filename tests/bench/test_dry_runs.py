@@ -18,6 +18,8 @@ from discreet.cli.app import run
 from discreet.config import config_from, config_from_json
 from discreet.errors import BadInput
 
+pytestmark = pytest.mark.thorough
+
 TOML = """
 format = "discreet.campaign/1"
 name = "tiny"

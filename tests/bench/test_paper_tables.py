@@ -19,6 +19,8 @@ from discreet.bench.plans import gradients_of, plan_of, same_plan
 from discreet.bench.sets import digest_of, paths_of
 from discreet.noise import Seeded
 
+pytestmark = pytest.mark.thorough
+
 TINY = Problem(
     name="tiny, eps 8",
     data="cifar10",

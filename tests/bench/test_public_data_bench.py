@@ -25,6 +25,8 @@ from discreet.bench.results import Store
 from discreet.bench.running import run_cases
 from discreet.errors import BadInput
 
+pytestmark = pytest.mark.thorough
+
 RUN = PrivateRun(epsilon=8.0, batch=40, epochs=3, model="linear")
 PROBLEM = PublicProblem(
     name="tiny",

@@ -36,6 +36,8 @@ from discreet.bench.stream_tuning import tuned, tuned_name
 from discreet.cli.app import run
 from discreet.errors import BadInput
 
+pytestmark = pytest.mark.thorough
+
 
 def connection(chance, attack):
     """A line of the file; attacks are icmp, and send more."""

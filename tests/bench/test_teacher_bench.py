@@ -13,6 +13,8 @@ from discreet.bench.teacher_sets import teacher_set
 from discreet.bench.teacher_tables import chosen_cap, teacher_charts, teacher_tables
 from discreet.errors import BadInput
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

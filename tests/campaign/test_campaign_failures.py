@@ -18,6 +18,8 @@ from discreet.cli.app import run
 from discreet.recipes import opening
 from discreet.storage import open_storage
 
+pytestmark = pytest.mark.thorough
+
 SECRET = "zebra"
 
 

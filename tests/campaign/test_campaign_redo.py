@@ -13,6 +13,8 @@ from discreet.errors import BudgetExceeded, InvalidStore, LedgerUnavailable, Not
 from discreet.pools import ArrayPool
 from discreet.recipes.pool_changes import join
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(params=[7, None], ids=["simulation", "production"])
 def seed(request):

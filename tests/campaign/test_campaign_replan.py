@@ -12,6 +12,8 @@ from discreet.recipes import opening
 from discreet.recipes.pool_changes import extend
 from discreet.recipes.verifying import verify_campaign
 
+pytestmark = pytest.mark.thorough
+
 
 def answered(campaign):
     questions = campaign.ask()

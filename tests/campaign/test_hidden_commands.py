@@ -9,6 +9,8 @@ from discreet.campaign import Campaign
 from discreet.cli.app import run
 from discreet.config import plan_combinations
 
+pytestmark = pytest.mark.thorough
+
 HIDDEN = TOML.replace('selection_epsilon = "2"', 'selection = "hidden"').replace(
     "threshold-response", "hidden-threshold"
 )

@@ -21,6 +21,8 @@ from discreet.report.page import to_html
 from discreet.storage import transitions
 from discreet.web import owner_papers
 
+pytestmark = pytest.mark.thorough
+
 TOML = """format = "discreet.campaign/1"
 name = "visits"
 [pool]

@@ -38,6 +38,8 @@ from discreet.trainers.charging import charge_training
 from discreet.trainers.dp_sgd import CohortRecords
 from discreet.trainers.evaluation import evaluate_paid, evaluate_public, evaluation_event
 
+pytestmark = pytest.mark.thorough
+
 
 def measured(accuracy, half=0.0, kind="public", simulation=False):
     low, high = max(accuracy - half, 0), min(accuracy + half, 1)

@@ -12,6 +12,8 @@ from discreet.config import read_config
 from discreet.errors import InvalidStore
 from discreet.recipes.opening import create, load
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):

@@ -12,6 +12,8 @@ from discreet.config import read_config
 from discreet.recipes.opening import load
 from discreet.storage import open_storage
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):

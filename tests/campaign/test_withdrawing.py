@@ -6,6 +6,8 @@ from loop_parts import Counting, Stopped, campaign_in, truth
 from discreet.errors import BadInput
 from discreet.oracles.removing import remove_rows
 
+pytestmark = pytest.mark.thorough
+
 
 def begun(place, what):
     """A campaign whose next query, or training, died after its draw."""

@@ -12,6 +12,8 @@ from discreet.errors import BadInput
 from discreet.noise import laplace
 from discreet.privacy.events import DiscreteLaplace, Laplace, PoissonSampledGaussian
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):

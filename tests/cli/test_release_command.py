@@ -20,6 +20,8 @@ from discreet.noise.key_files import write_secret
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import FileSink, Ledger, Line, committed
 
+pytestmark = pytest.mark.thorough
+
 ASKED = ["--text", "query", "--k", "40", "--beta", "0.2", "--epsilon", "0.5", "--delta", "1e-6"]
 FIELDS = {"format", "simulation", "released", "out", "ledger", "unit", "epsilon", "delta", "costs", "event"}
 FIELDS |= {"not_promised"}

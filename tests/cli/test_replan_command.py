@@ -5,6 +5,8 @@ from test_campaign_verbs import after, begun, charged, form, refused, run, said,
 
 from discreet.cli import replan as command
 
+pytestmark = pytest.mark.thorough
+
 WISH = ("replan", "c.toml", "--because", "outside", "--queries", "10,10", "--note", "less money")
 
 

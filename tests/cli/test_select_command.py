@@ -11,6 +11,8 @@ from discreet.cli.app import run
 from discreet.privacy.ledger import FileSink, Ledger
 from discreet.selectors import MECHANISMS, ThresholdSelector
 
+pytestmark = pytest.mark.thorough
+
 FIELDS = {"format", "simulation", "ids", "mechanism", "epsilon", "delta", "event", "shard", "threshold", "k", "asked"}
 FIELDS |= {"dropped", "recorded"}
 

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 HEAVY = ("torch", "dp_accounting", "opacus", "sklearn", "pyarrow", "sqlalchemy", "matplotlib", "pandas")
 PROBE = """
 import sys

@@ -17,6 +17,8 @@ from discreet.config import example
 sys.path.insert(0, str(Path(__file__).parents[1] / "stream"))
 from small_streams import EVERYTHING, SEEDED, TEXT, label, record, written
 
+pytestmark = pytest.mark.thorough
+
 COMMAND = [sys.executable, "-m", "discreet", "stream", "pay.toml"]
 
 

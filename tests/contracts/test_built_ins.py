@@ -11,6 +11,8 @@ from discreet.noise import Recording, Replaying
 from discreet.testing import NotPrivate, neighbours
 from discreet.testing.comparison import excess, same
 
+pytestmark = pytest.mark.thorough
+
 SLOW = {"trainers.dp_sgd.trainer.DPSGD", "selectors.near_private.NearPrivate", "gates.gate.CrowdGate"}
 NO_DISTANCE = {"gate"}
 """Its coins hang on a key that is drawn, nothing is hidden by a distance. Its contract compares what is released."""

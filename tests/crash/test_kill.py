@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 SCENARIOS = Path(__file__).with_name("kill_scenarios.py")
 
 

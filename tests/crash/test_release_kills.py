@@ -6,6 +6,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.thorough
+
 MEMORY = "/dev/shm"
 
 

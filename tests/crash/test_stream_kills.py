@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 SCENARIOS = Path(__file__).with_name("stream_kills.py")
 MEMORY = "/dev/shm"
 """Where it is there: what a killed process wrote is the same in memory, and nobody waits for a busy disk."""

@@ -3,6 +3,8 @@
 import pytest
 from killing import kills
 
+pytestmark = pytest.mark.thorough
+
 
 def test_before_every_write_by_which_something_comes_to_be():
     assert kills("teacher_kills.py", 0) >= 80

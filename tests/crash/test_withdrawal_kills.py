@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 SCENARIOS = Path(__file__).with_name("withdrawal_kills.py")
 MEMORY = "/dev/shm"
 

@@ -20,6 +20,8 @@ from discreet.cli.app import app, run
 from discreet.config import EXAMPLES, config_from, example, stream_config_from
 from discreet.errors import DiscreetError
 
+pytestmark = pytest.mark.thorough
+
 BLOCKS = list(all_blocks())
 ON_A_CAMPAIGN = {  # pages whose readers have a campaign: what they show is run on the one below
     "docs/howto/export-a-model.md",

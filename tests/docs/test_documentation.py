@@ -15,6 +15,8 @@ from documented import BLOCK, PAGES, ROOT, STORIES, all_blocks, blocks_of, comma
 
 from discreet.cli.app import app, run
 
+pytestmark = pytest.mark.thorough
+
 
 def blocks(kind):
     return [pytest.param(one, id=one.name) for one in all_blocks() if one.kind == kind and one.page not in STORIES]

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 ELSEWHERE = {"demo"}  # tests/examples/test_demo.py runs it, and kills it
 QUICK = {

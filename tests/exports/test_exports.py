@@ -18,6 +18,8 @@ from discreet.exports import export_model, predict_file
 from discreet.exports.model_form import sealed
 from discreet.trainers.torch_predictor import TorchPredictor
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory):

@@ -12,6 +12,8 @@ from discreet.exports.onnx_files import write_onnx
 from discreet.models import build_model
 from discreet.trainers.torch_predictor import TorchPredictor
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel"])
 def test_it_says_what_the_model_says(kind, tmp_path):

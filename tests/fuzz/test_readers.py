@@ -22,6 +22,8 @@ from discreet.privacy.ledger import Ledger, Line, MemorySink, Path, Stay, Why, a
 from discreet.privacy.ledger.entries import sealed
 from discreet.privacy.ledger.file_sink import whole_lines
 
+pytestmark = pytest.mark.thorough
+
 STEP = PoissonSampledGaussian(sampling_rate=0.1, noise_multiplier=4.0)
 SALT = [None, True, False, 0, -1, 1, 10**30, 1e308, -0.0, "", "x", "1e400", "NaN", "Infinity", "\ud800", [], {}, [[]]]
 BYTES = [b"", b"\0", b"\n", b"\r", b'"', b"{", b"}", b"[", b"]", b",", b":", b"-", b"9", b"e", b"\\", b"\xff", b"NaN"]

@@ -12,6 +12,8 @@ from discreet.errors import BadInput, InvalidEvent, ReceiptRefused
 from discreet.gates import CrowdGate, QueryLog, table_log, text_log
 from discreet.noise import SecretKey, release_key
 
+pytestmark = pytest.mark.thorough
+
 TEXTS = st.sampled_from(
     ["a", "A ", "b", "ß", "SS", "ﬁn", "fin", "", " ", "日本", "\U0001f600", "e\u0301", "é", "a" * 40]
 )

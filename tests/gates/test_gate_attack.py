@@ -22,6 +22,8 @@ from discreet.noise import SecretKey
 from discreet.privacy.accounting.release_gate import largest_loss, release_delta
 from discreet.testing.statistics import SURELY
 
+pytestmark = pytest.mark.thorough
+
 TRIALS = 4000
 
 

@@ -16,6 +16,8 @@ from discreet.gates.paper_table import cells
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, Line, MemorySink, committed
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize(
     ("k", "beta", "epsilon", "exact", "theorem"),

@@ -21,6 +21,8 @@ from discreet.gates.spill import Spill
 from discreet.gates.value_counts import ValueCounts
 from discreet.noise import SecretKey
 
+pytestmark = pytest.mark.thorough
+
 KEY = SecretKey(bytes(range(32)))
 
 

@@ -8,6 +8,8 @@ from torch import nn
 from discreet.models.mixing import mixing_layers
 from discreet.models.split import has_seam
 
+pytestmark = pytest.mark.thorough
+
 RECORDS = 3
 LABELS = torch.tensor([0, 2, 1])
 

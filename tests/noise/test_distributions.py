@@ -15,6 +15,8 @@ from discreet.testing import check_source
 from discreet.testing.noise import goodness_of_fit, samples
 from discreet.testing.statistics import SURELY, independence_pvalue, ks_pvalue, repeats
 
+pytestmark = pytest.mark.thorough
+
 AMPLE = adaptive(Budget(epsilon=10**9, delta="1e-9"))
 FEW = 2_000
 """Draws for bugs that no scale shows: reused words, a missing draw, a constant key are found in any number of them."""

@@ -25,6 +25,8 @@ from discreet.privacy.events import DiscreteLaplace, Gaussian, Laplace, Pure, Th
 from discreet.privacy.ledger import FileSink, Ledger, MemorySink, adaptive
 from discreet.testing.statistics import SURELY, chi_square_pvalue, coin_pvalue, discrete_laplace_pmf, ks_pvalue
 
+pytestmark = pytest.mark.thorough
+
 TERMS = adaptive(Budget(epsilon=10**6, delta="1e-6"))
 ASK = ThresholdResponse(asked=1, missed=1)
 LOW, HIGH = numerator(Decimal("0.26894142136999513"), up=True), numerator(Decimal("0.7310585786300048"), up=False)

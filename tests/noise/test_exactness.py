@@ -9,6 +9,8 @@ import pytest
 from discreet.noise.stream import ONE, Stream
 from discreet.testing.statistics import SURELY, chi_square_pvalue, discrete_laplace_pmf
 
+pytestmark = pytest.mark.thorough
+
 
 class NeedsMore(Exception):
     """The script ended; the next choice has this many equally likely outcomes."""

@@ -17,6 +17,8 @@ from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.testing.neighbours import AMPLE
 from discreet.testing.statistics import SURELY
 
+pytestmark = pytest.mark.thorough
+
 LUCK = np.random.default_rng(0)
 LATTICE = Lattice.under(1.0, "test")
 NOISES = [LaplaceNoise(scale=1 << 28), GaussianNoise(steps=2.0**28)]

@@ -14,6 +14,8 @@ from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.testing.neighbours import AMPLE
 from discreet.testing.statistics import SURELY, coin_pvalue
 
+pytestmark = pytest.mark.thorough
+
 RUNS = 4_000
 
 

@@ -17,6 +17,8 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.events import Gaussian
 from discreet.privacy.ledger import Ledger, MemorySink
 
+pytestmark = pytest.mark.thorough
+
 BUDGET = Budget(epsilon=8, delta="1e-5")
 
 

@@ -19,6 +19,8 @@ from discreet.planning.teachers import price_answers
 from discreet.privacy.events import DiscreteLaplace, Gaussian, Pure
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 
+pytestmark = pytest.mark.thorough
+
 AMPLE = Budget(epsilon=10**6, delta="1e-9")
 DRAWS = 1500
 BUDGET = Budget(epsilon="0.5", delta="0.05")

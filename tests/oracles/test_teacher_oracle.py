@@ -17,6 +17,8 @@ from discreet.records import Question, Votes
 from discreet.testing import NotPrivate, check_neighbours, check_oracle
 from discreet.trainers.teachers import split, train_teachers
 
+pytestmark = pytest.mark.thorough
+
 CLASSES = ("a", "b", "c")
 BUDGET = Budget(epsilon=4, delta="1e-6")
 K = 4000

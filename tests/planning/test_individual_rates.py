@@ -25,6 +25,8 @@ from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords
 from discreet.trainers.dp_sgd.gradients import RecordGradients
 from discreet.trainers.dp_sgd.losses import cross_entropy
 
+pytestmark = pytest.mark.thorough
+
 QUERIES, EPSILON, DELTA, ASKED = 4, 6.0, 1e-4, 2
 SHAPE = {"epsilon": 6, "delta": "1e-4", "initial": 400, "queries": [200] * QUERIES, "batch": 100, "epochs": 3}
 CAPS = {"free": None, "small": ("0.3",) * QUERIES}

@@ -10,6 +10,8 @@ from discreet.errors import InfeasiblePlan
 from discreet.planning import PlanRequest, make_plan
 from discreet.privacy.budget import Budget
 
+pytestmark = pytest.mark.thorough
+
 
 @st.composite
 def requests(draw, accountant, most_steps):

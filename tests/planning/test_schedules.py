@@ -8,6 +8,8 @@ from discreet import plan
 from discreet.errors import BadInput, InfeasiblePlan
 from discreet.planning.selection import response_probabilities
 
+pytestmark = pytest.mark.thorough
+
 EXAMPLE = {
     "epsilon": 8,
     "delta": "4e-6",

@@ -32,6 +32,8 @@ from discreet.privacy.events import Composed, Gaussian, Pure, Repeated
 from discreet.privacy.ledger import Ledger, Line, MemorySink, adaptive, committed
 from discreet.privacy.release_gate import ReleaseGate
 
+pytestmark = pytest.mark.thorough
+
 WAYS = ("forward", "backward")
 SMALL = [(1, 0.3), (2, 0.1), (3, 0.5), (5, 0.9), (8, 0.25), (20, 0.1), (20, 0.3)]
 

@@ -18,6 +18,8 @@ from discreet.privacy.accounting.tuned import tuned_rdp
 from discreet.privacy.events import Gaussian
 from discreet.privacy.tuned import Tuned, runs_of
 
+pytestmark = pytest.mark.thorough
+
 LAWS = [runs_of(mean=m, eta=e) for e in ("-0.5", 0, "0.4", 1) for m in (2, 8)]
 LAWS += [runs_of(mean=m, law="poisson") for m in (1.2, 8)]
 NAMES = [f"{law.name}-{getattr(law, 'eta', '')}-{law.mean:.3g}" for law in LAWS]

@@ -23,6 +23,8 @@ from discreet.recipes.verifying import verify_campaign
 from discreet.records import Answer
 from discreet.trainers import text_classifier
 
+pytestmark = pytest.mark.thorough
+
 SIMULATED = {"name": "'simulated'", "path": "'truth.csv'"}
 
 

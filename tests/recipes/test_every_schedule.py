@@ -11,6 +11,8 @@ from discreet.privacy.certificate.statement import dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate
 from discreet.privacy.ledger import Why
 
+pytestmark = pytest.mark.thorough
+
 PAID = {"selection_epsilon": "2"}
 ONE_SIDED = {"selector": "threshold-response", "threshold_epsilon": "0.2", **PAID}
 WAYS = {

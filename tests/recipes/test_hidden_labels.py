@@ -16,6 +16,8 @@ from discreet.pools import ArrayPool
 from discreet.recipes.verifying import verify_campaign
 from discreet.records import Answer, Question
 
+pytestmark = pytest.mark.thorough
+
 HIDDEN = {"plan": {"selection": "hidden"}, "selector": "hidden-threshold", "threshold_epsilon": "0.3", "queries": [30]}
 
 

@@ -12,6 +12,8 @@ from discreet.config import read_config
 from discreet.errors import InvalidConfig
 from discreet.recipes.opening import load
 
+pytestmark = pytest.mark.thorough
+
 LABELS = ("round", "red", "old")
 TOML = """format = "discreet.campaign/1"
 name = "several"

@@ -13,6 +13,8 @@ from discreet.pools import ArrayPool
 from discreet.recipes.opening import create
 from discreet.recipes.private_pool import plan_of
 
+pytestmark = pytest.mark.thorough
+
 POOL = ArrayPool(ids=[f"r{place}" for place in range(300)], x=np.zeros((300, 4), dtype=np.float32))
 PAID = {"selection_epsilon": "2", "selector": "threshold-response"}
 

@@ -12,6 +12,8 @@ from discreet.errors import InvalidConfig
 from discreet.recipes.learning import model_of
 from discreet.recipes.opening import create
 
+pytestmark = pytest.mark.thorough
+
 OWN = {"selection_epsilon": "2", "threshold_epsilon": "0.3", "selector": "threshold-response", "queries": [30]}
 
 

@@ -10,6 +10,8 @@ from discreet.pools import ArrayPool
 from discreet.recipes.learning import cohort_of
 from discreet.recipes.units import Units
 
+pytestmark = pytest.mark.thorough
+
 SIZES = (1, 2, 3, 5)
 """Records of a person; at most three are used."""
 MOST = 3

@@ -8,6 +8,8 @@ from discreet.campaign.view import evaluations_of
 from discreet.cli.app import run
 from discreet.errors import InvalidConfig
 
+pytestmark = pytest.mark.thorough
+
 TOML = """
 format = "discreet.campaign/1"
 name = "apart"

@@ -25,6 +25,8 @@ from discreet.recipes.verifying import verify_campaign
 from discreet.storage import CampaignStore
 from discreet.testing.neighbours import NotPrivate, check_neighbours
 
+pytestmark = pytest.mark.thorough
+
 
 def answered(campaign, place):
     labels = truth(place)

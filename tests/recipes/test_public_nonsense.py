@@ -6,6 +6,8 @@ from small_public import NEAR, STATED, written
 
 from discreet.cli.app import run
 
+pytestmark = pytest.mark.thorough
+
 SECRET = "r17"
 """An id of a private record."""
 

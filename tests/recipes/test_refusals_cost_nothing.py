@@ -23,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "campaign"))
 from small_campaign import TOML, write_pool
 from small_campaign import written as write_private
 
+pytestmark = pytest.mark.thorough
+
 EVALUATION = """[evaluation]
 kind = "KIND"
 path = "held.npz"

@@ -11,6 +11,8 @@ from discreet.exports.verifying import verify_export
 from discreet.recipes import opening
 from discreet.recipes.verifying import verify_campaign
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize(
     "change",

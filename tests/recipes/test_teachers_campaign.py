@@ -22,6 +22,8 @@ from discreet.report.gathering import report_of
 from discreet.storage import open_storage
 from discreet.storage.campaign_store import CampaignStore
 
+pytestmark = pytest.mark.thorough
+
 
 def finished(file):
     campaign = opening.create(read_campaign(file), confirm=True)

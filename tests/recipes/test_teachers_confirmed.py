@@ -15,6 +15,8 @@ from discreet.recipes import opening
 from discreet.recipes.teachers_opening import kept_votes, private_tallies
 from discreet.storage import open_storage
 
+pytestmark = pytest.mark.thorough
+
 
 def begun(file):
     return "wage" in open_storage(read_campaign(file).storage_url()).campaigns()

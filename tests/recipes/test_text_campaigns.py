@@ -11,6 +11,8 @@ from discreet.errors import BadInput, InvalidConfig
 from discreet.pools import ArrayPool
 from discreet.recipes.opening import create, load
 
+pytestmark = pytest.mark.thorough
+
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the a cat dog sat ran on mat home fast slowly . !"
 CAT, DOG = ("the cat sat on mat", "a cat sat slowly", "cat cat !"), ("a dog ran home", "the dog ran fast", "dog dog .")
 TOML = """format = "discreet.campaign/1"

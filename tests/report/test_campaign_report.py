@@ -22,6 +22,8 @@ from discreet.recipes.opening import load
 from discreet.report.gathering import report_of
 from discreet.report.page import to_html
 
+pytestmark = pytest.mark.thorough
+
 SKIPPED = (3, 8, 13)
 LOG = "what-happened.jsonl"
 FULL = Path("/dev/full")

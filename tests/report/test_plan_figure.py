@@ -4,6 +4,8 @@ from discreet.api import plan_request
 from discreet.planning import make_plan
 from discreet.report.plan_figure import plan_figure
 
+pytestmark = pytest.mark.thorough
+
 ASK = {"epsilon": 8, "delta": "1e-6", "initial": 1000, "queries": [300, 200], "batch": 200, "epochs": 5}
 
 

@@ -27,6 +27,8 @@ from discreet.testing.hidden_attack import HiddenRuns, HiddenScene, attack_hidde
 from discreet.testing.neighbours import AMPLE
 from discreet.testing.statistics import SURELY, same_law_pvalue
 
+pytestmark = pytest.mark.thorough
+
 DELTA = 0.01
 TRAINED = {"k": 1, "bins": 3, "rate": 0.5, "noise": 1.0}
 SCENES = {

@@ -23,6 +23,8 @@ from discreet.testing import NotPrivate, check_neighbours, check_selector
 from discreet.testing.neighbours import AMPLE
 from discreet.testing.selectors import run
 
+pytestmark = pytest.mark.thorough
+
 MAKES = {
     "bounded range": lambda: KCentreSelector(epsilon=2, delta="1e-6"),
     "anchored": lambda: KCentreSelector(epsilon=2, delta="1e-6", anchored=True),

@@ -14,6 +14,8 @@ from discreet.selectors.shards import even_shares, in_shard
 from discreet.testing import check_selector
 from discreet.testing.selectors import run
 
+pytestmark = pytest.mark.thorough
+
 IDS = [f"r{place}" for place in range(6000)]
 
 

@@ -14,6 +14,8 @@ from discreet.selectors.whole_coordinates import coordinates, nearest, whole_com
 from discreet.testing.neighbours import AMPLE, NotPrivate, check_neighbours
 from discreet.testing.statistics import SURELY, chi_square_pvalue, discrete_laplace_pmf
 
+pytestmark = pytest.mark.thorough
+
 PUBLIC, PRIVATE, WIDTH = 80, 60, 6
 IDS = [f"p{number}" for number in range(PUBLIC)]
 CHANCE = np.random.default_rng(4)

@@ -36,6 +36,8 @@ from discreet.testing.selection_cases import (
 )
 from discreet.testing.statistics import SURELY, lowest_share, same_law_pvalue
 
+pytestmark = pytest.mark.thorough
+
 TINY = separate(1, [1.0] * 4, 1)
 COUNTED_ONCE = one_sided(1, "1", "1", threshold="1")
 SMALL = [

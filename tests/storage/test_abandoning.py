@@ -11,6 +11,8 @@ from discreet.errors import CampaignExists, StoreUnavailable
 from discreet.storage import copying, moves, open_storage
 from discreet.storage.copying import abandon_move, copy_campaign
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def old(tmp_path):

@@ -13,6 +13,8 @@ from discreet.records import Answer, Question, Shown
 from discreet.storage import copying, moves, open_storage, tables
 from discreet.storage.copying import copy_campaign
 
+pytestmark = pytest.mark.thorough
+
 ASKED = [Question(id=f"q{place}", record=f"r{place}", phase=0, place=place) for place in range(3)]
 
 

@@ -11,6 +11,8 @@ from tiny_campaign import asked, killed
 
 from discreet.cli.app import run
 
+pytestmark = pytest.mark.thorough
+
 PAGE = 4096
 VERBS = (
     ("status",),

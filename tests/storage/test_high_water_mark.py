@@ -22,6 +22,8 @@ from discreet.recipes.verifying import verify_campaign
 from discreet.storage import StoreSink, open_storage
 from discreet.storage.copying import abandon_move, copy_campaign
 
+pytestmark = pytest.mark.thorough
+
 COUNT = Laplace(epsilon="0.1")
 CLASSES = ("a", "b")
 

@@ -22,6 +22,8 @@ from discreet.errors import DiscreetError, InvalidStore, StoreUnavailable
 from discreet.storage import open_storage
 from discreet.storage.stream_store import StreamStore
 
+pytestmark = pytest.mark.thorough
+
 NOBODY = 65534
 FIXTURES = Path(__file__).parent / "fixtures"
 

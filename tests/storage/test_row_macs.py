@@ -15,6 +15,8 @@ from discreet.records import Answer, Question, Shown
 from discreet.storage import open_storage
 from discreet.storage.copying import copy_campaign
 
+pytestmark = pytest.mark.thorough
+
 HOLD = timedelta(minutes=5)
 QUEUE = {"places": 2, "most": None, "hold": HOLD, "enough": "imported"}
 

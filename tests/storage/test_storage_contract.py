@@ -11,6 +11,8 @@ from discreet.storage import transitions as steps
 from discreet.testing import check_storage
 from discreet.testing import storage as contract
 
+pytestmark = pytest.mark.thorough
+
 
 def test_the_sqlite_store_keeps_its_contract(tmp_path):
     check_storage(lambda: open_storage(f"sqlite:///{tmp_path}/scan.db"))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 
 def killed(tmp_path, kills):
     command = [sys.executable, str(Path(__file__).with_name("storage_kills.py")), str(tmp_path), str(kills)]

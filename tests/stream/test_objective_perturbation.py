@@ -23,6 +23,8 @@ from discreet.stream.smooth_losses import huber_hinge, logistic
 from discreet.testing.neighbours import AMPLE
 from discreet.testing.statistics import SURELY, ks_pvalue
 
+pytestmark = pytest.mark.thorough
+
 LOSSES = [huber_hinge(), huber_hinge(0.1), logistic()]
 
 

@@ -21,6 +21,8 @@ from discreet.stream import (
 from discreet.stream.short_windows import fits
 from discreet.stream.windows import Window
 
+pytestmark = pytest.mark.thorough
+
 WINDOWS = [SlidingWindow(1), SlidingWindow(2), SlidingWindow(9), MiniBatch(1), MiniBatch(2), MiniBatch(11), Immediate()]
 
 

@@ -36,6 +36,8 @@ from discreet.stream import (
 )
 from discreet.testing.statistics import lowest_share
 
+pytestmark = pytest.mark.thorough
+
 RUNS = 1_000_000
 LEVEL = 1e-6
 PRECISE = Context(prec=60)

@@ -24,6 +24,8 @@ from discreet.stream.reading import GrowingFile, LineReader
 from discreet.stream.running import catch_up, run_lines
 from discreet.stream.service import StreamService
 
+pytestmark = pytest.mark.thorough
+
 # -- lines
 
 

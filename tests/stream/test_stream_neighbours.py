@@ -23,6 +23,8 @@ from discreet.stream import (
 )
 from discreet.testing.neighbours import NotPrivate, check_neighbours
 
+pytestmark = pytest.mark.thorough
+
 NULL = (None, None)
 BUDGET = Budget(epsilon=20, delta="1e-3")
 

@@ -36,6 +36,8 @@ from discreet.stream.service import StreamService
 from discreet.stream.verifying import verify_stream
 from discreet.testing.neighbours import NotPrivate, check_neighbours
 
+pytestmark = pytest.mark.thorough
+
 MOST = 3
 BERNOULLI, GAMMA = BernoulliAsking(epsilon="0.5"), GammaNoise(epsilon=1)
 BUDGET = Budget(epsilon=30, delta="1e-3", unit="person")

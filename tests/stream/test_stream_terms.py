@@ -29,6 +29,8 @@ from discreet.stream import (
 )
 from discreet.stream.terms import ARRIVING, ASKED, STREAM
 
+pytestmark = pytest.mark.thorough
+
 BERNOULLI, GAMMA = BernoulliAsking(epsilon=1), GammaNoise(epsilon=1)
 DRIFT = DriftWatch(epsilon="0.25", window=100, most=0.4)
 

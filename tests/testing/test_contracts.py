@@ -6,6 +6,8 @@ from discreet.errors import LedgerUnavailable
 from discreet.privacy.ledger import FileSink, MemorySink
 from discreet.testing import check_ledger_in, check_sink
 
+pytestmark = pytest.mark.thorough
+
 
 def test_the_file_sink_keeps_its_contract(tmp_path):
     check_sink(lambda: FileSink(tmp_path / "lines"))

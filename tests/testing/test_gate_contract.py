@@ -11,6 +11,8 @@ from discreet.noise.coins import numerator
 from discreet.privacy.events import Pure
 from discreet.testing import NotPrivate, check_gate
 
+pytestmark = pytest.mark.thorough
+
 
 @dataclass(kw_only=True)
 class Simple:

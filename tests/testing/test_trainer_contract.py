@@ -6,6 +6,8 @@ import pytest
 from discreet.noise import gaussian, poisson_mask
 from discreet.testing import NotPrivate, check_predictor, check_trainer
 
+pytestmark = pytest.mark.thorough
+
 CLASSES, WIDTH = 3, 5
 
 

@@ -24,6 +24,8 @@ from discreet.errors import BadInput, LedgerUnavailable
 from discreet.privacy.certificate import verify, write_certificate
 from discreet.trainers.dp_sgd import MISSING, Settings
 
+pytestmark = pytest.mark.thorough
+
 FREE = {"epsilon": 50, "delta": "1e-3", "accountant": "rdp", "batch": 64, "epochs": 8, "simulation_seed": 0}
 
 

@@ -20,6 +20,8 @@ from discreet.trainers.dp_sgd.engine.patches import conv_shape
 from discreet.trainers.dp_sgd.engine.strided import Folding, folds
 from discreet.trainers.dp_sgd.losses import cross_entropy, multilabel_bce
 
+pytestmark = pytest.mark.thorough
+
 SAME = 1e-4
 LONG, SHORT = 1e9, 1e-3
 CLASSES = 3

@@ -15,6 +15,8 @@ from discreet.privacy.training_phase import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, Settings, charge_training
 from discreet.trainers.evaluation import evaluate_paid, evaluation_event
 
+pytestmark = pytest.mark.thorough
+
 SIZES = {"epsilon": 8, "delta": "1e-4", "initial": 120, "queries": [60, 60], "batch": 40, "epochs": 2}
 PLANS = {
     "step-amplification": {},

@@ -14,6 +14,8 @@ from discreet.trainers.dp_sgd.engine.rounding import margin
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
 from discreet.trainers.dp_sgd.losses import cross_entropy
 
+pytestmark = pytest.mark.thorough
+
 CLIP = 0.05
 PICTURES = (3, 16, 16)
 TEXT = {

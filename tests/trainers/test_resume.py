@@ -24,6 +24,8 @@ from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_trai
 from discreet.trainers.dp_sgd.checks import run_name
 from discreet.trainers.dp_sgd.state import State
 
+pytestmark = pytest.mark.thorough
+
 HERE = pathlib.Path(__file__).parent
 STEPS = 8
 PHASE = phase_of({"a": 0.6, "b": 0.8}, steps=STEPS // 2, sigma=2.0, stages=2)

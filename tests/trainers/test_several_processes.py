@@ -28,6 +28,8 @@ from discreet.trainers.dp_sgd import trainer as trainer_module
 from discreet.trainers.dp_sgd.batches import micro_batches
 from discreet.trainers.dp_sgd.engine.trial import Way
 
+pytestmark = pytest.mark.thorough
+
 TWO = {"a": blobs(40), "b": blobs(33, seed=1)}
 PERSONS = {"a": blobs(60, person_size=4)}
 PHASE = phase_of({"a": 0.6, "b": 0.9}, steps=3)

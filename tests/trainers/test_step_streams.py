@@ -29,6 +29,8 @@ from discreet.trainers.dp_sgd import trainer as trainer_module
 from discreet.trainers.dp_sgd.augmentation import views_of
 from discreet.trainers.generators import seed_global, seeded_generator
 
+pytestmark = pytest.mark.thorough
+
 CPU = torch.device("cpu")
 
 

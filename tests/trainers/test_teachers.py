@@ -18,6 +18,8 @@ from discreet.trainers.teachers.fitting import Lesson, Taught, teach_one
 from discreet.trainers.teachers.linear import LinearVoter, constant_voter, linear_counts, linear_voter
 from discreet.trainers.teachers.training import _counted
 
+pytestmark = pytest.mark.thorough
+
 KEY = SecretKey(b"k" * 32)
 NAMES = ("red", "green", "blue")
 

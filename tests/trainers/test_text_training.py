@@ -1,12 +1,15 @@
 """Text through the same trainer: records of several arrays, only the last layers trained."""
 
 import numpy as np
+import pytest
 import torch
 from training_runs import phase_of, trained
 
 from discreet.models import build_model
 from discreet.testing import check_neighbours
 from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, Settings, charge_training
+
+pytestmark = pytest.mark.thorough
 
 TINY = {
     "model_type": "bert",

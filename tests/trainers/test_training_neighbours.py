@@ -15,6 +15,8 @@ from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, RandomShift,
 from discreet.trainers.dp_sgd import trainer as trainer_module
 from discreet.trainers.dp_sgd.gradients import RecordGradients
 
+pytestmark = pytest.mark.thorough
+
 
 def nulled(cohorts, label, rows):
     x, y = cohorts[label].x.copy(), cohorts[label].y.copy()

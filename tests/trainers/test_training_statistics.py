@@ -9,6 +9,8 @@ from training_runs import phase_of, trained
 
 from discreet.trainers.dp_sgd import MISSING, CohortRecords
 
+pytestmark = pytest.mark.thorough
+
 ALPHA = 1e-6
 SIGMA, CLIP, BATCH, RATE = 1.7, 0.4, 32, 0.25
 

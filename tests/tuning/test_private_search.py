@@ -15,6 +15,8 @@ from discreet.privacy.certificate import verify, write_certificate
 from discreet.privacy.ledger import FileSink, Ledger
 from discreet.tuning import searching
 
+pytestmark = pytest.mark.thorough
+
 LUCK = np.random.default_rng(3)
 Y = LUCK.integers(0, 2, 160)
 X = LUCK.normal(size=(160, 4)) + 3 * Y[:, None]

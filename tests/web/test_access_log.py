@@ -15,6 +15,8 @@ from discreet.storage import access_log
 from discreet.web.attempts import MOST
 from discreet.web.hosting import Hosting
 
+pytestmark = pytest.mark.thorough
+
 
 def entries(house):
     found, damaged = house.campaign.store.access_log.read()

@@ -22,6 +22,8 @@ from discreet.web.connections import Limits, OpenConnections
 from discreet.web.hosting import Hosting
 from discreet.web.serving import Listening, listen, server_of
 
+pytestmark = pytest.mark.thorough
+
 LOGIN = b"GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 SHORT = Limits(head=1.0, body=1.0, idle=1.0)
 

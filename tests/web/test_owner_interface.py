@@ -12,6 +12,8 @@ from discreet.privacy.ledger import Why
 from discreet.records import Answer
 from discreet.web.owner_work import Worker
 
+pytestmark = pytest.mark.thorough
+
 GETS = ("status", "progress", "certificate", "verification", "report", "exposures", "exposures.csv")
 POSTS = ("ask", "train", "stop")
 HERE = "/api/v1/owner"

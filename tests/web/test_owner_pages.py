@@ -13,6 +13,8 @@ from discreet.records import Answer
 from discreet.report.markup import rounded
 from discreet.web import owner_work
 
+pytestmark = pytest.mark.thorough
+
 PAGES = (
     "/owner",
     "/owner/now",

@@ -16,6 +16,8 @@ from discreet.web.attempts import MOST
 from discreet.web.guards import HEADERS
 from discreet.web.queue import Queue
 
+pytestmark = pytest.mark.thorough
+
 HTMX = {"HX-Request": "true"}
 SECRET = "patient Mustermann"
 STRANGE = (

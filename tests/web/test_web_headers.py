@@ -10,6 +10,8 @@ from web_parts import fields
 from discreet.web.access import cookie_name
 from discreet.web.hosting import Hosting
 
+pytestmark = pytest.mark.thorough
+
 NASTY = (
     *(b"", b" ", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"%", b"%00", b"%ff", b"{", b'"', b"'", b";", b"=", b",", b"\\"),
     *(b"[", b"]", b"[::1", b"[::1]:x", b"[v1.x]", b"http://[", b"http://[::1", b"http://]", b"http://\xbd.org", b"//["),

@@ -1,11 +1,14 @@
 """Requests that the OpenAPI allows, and many that it does not, made up by schemathesis: every answer is as declared."""
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from web_parts import House, written
 
 from discreet.web.attempts import Attempts
+
+pytestmark = pytest.mark.thorough
 
 SLOW = ("/certificate", "/report", "/verification", "/train", "/exposures", "/exposures.csv")
 """Seconds each, or, of exposures, with ids of records: who may see them is tried here, what they say elsewhere."""

@@ -22,6 +22,8 @@ from discreet.privacy.events import Laplace, PmfFamily, PoissonSampledGaussian, 
 from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Why, adaptive, committed, terms_of
 from discreet.privacy.ledger.entries import sealed
 
+pytestmark = pytest.mark.thorough
+
 STEP = PoissonSampledGaussian(sampling_rate=0.05, noise_multiplier=3.0)
 
 

@@ -15,6 +15,8 @@ from discreet.privacy.events import PmfFamily, ThresholdResponse
 from discreet.privacy.ledger import Line, Path, Stay, committed
 from discreet.privacy.ledger.terms import cost_of
 
+pytestmark = pytest.mark.thorough
+
 
 def mechanism(chance):
     """Two outcomes with and without the record: a rare full disclosure, a response, or anything."""

@@ -21,6 +21,8 @@ from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger import ledger as ledger_module
 from discreet.privacy.ledger.plan_terms import lines_of
 
+pytestmark = pytest.mark.thorough
+
 
 def test_a_ledger_that_forgot_the_earlier_charges_would_be_found(monkeypatch):
     """A planted bug: the new terms begin from nothing. The totals then say less than a second accountant."""
