@@ -113,6 +113,7 @@ class StoreSink:
 
         def read() -> tuple[_Known | None, int | None]:
             with self._scope.reading("charging the ledger") as connection:
+                self._scope.check_in_use(connection, asked)
                 return self._known(connection), self._last(connection)
 
         known, last = self._scope.database.steadily(read)

@@ -73,15 +73,19 @@ class Scope:
             connection.info.pop(AFTER, None)  # of a transaction on this connection that failed
             connection.execute(_ALONE, self.values())  # where writers do not exclude one another anyway
             # a statement of its own: one that waited for the lock would see what was so before it waited
-            state = connection.scalar(_MOVED, self.values())
-            if state is not None:
-                raise StoreUnavailable(asked, *NOT_HERE.get(state, NOT_HERE[MOVED]))
+            self.check_in_use(connection, asked)
             if not self.simulation:
                 self.database.dialect.check_durable(connection, asked)
             yield connection
             after = connection.info.pop(AFTER, None)
         if after is not None:
             after()
+
+    def check_in_use(self, connection: Connection, asked: str) -> None:
+        """Refuse a campaign that is a copy, or was moved to another store."""
+        state = connection.scalar(_MOVED, self.values())
+        if state is not None:
+            raise StoreUnavailable(asked, *NOT_HERE.get(state, NOT_HERE[MOVED]))
 
     def asked(self, doing: str) -> str:
         """The first part of an error."""
