@@ -6,12 +6,12 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test thorough lint long docs bench integration label-studio clean
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml research/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]" -e ./research
 	touch $@
 
-demo: $(STAMP)  ## two whole campaigns on digits: chosen privately, drawn by lot; killed, it goes on; and their plan, drawn
+demo: $(STAMP)  ## two whole campaigns on digits: chosen privately, drawn uniformly at random; killed, it goes on; and their plan, drawn
 	mkdir -p out
 	$(BIN)/discreet plan --epsilon 8 --delta 1e-5 --initial 150 --queries 60x3 --batch 150 --epochs 20 \
 		--selection-epsilon 2 --threshold-epsilon 0.1 --accountant rdp --plot out/plan.png
@@ -19,7 +19,7 @@ demo: $(STAMP)  ## two whole campaigns on digits: chosen privately, drawn by lot
 	$(BIN)/discreet verify out/demo-certificate.json
 	@echo "Drawn: out/plan.png. Stored: out/demo.db (both campaigns), out/demo-certificate.json, out/demo.json."
 
-test: $(STAMP)  ## everything quick; under five minutes on two cores
+test: $(STAMP)  ## everything quick; under four minutes on two cores
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long and not integration and not thorough"
 
 thorough: $(STAMP)  ## attacks, kills, fuzzing and statistics: some minutes more
@@ -27,7 +27,7 @@ thorough: $(STAMP)  ## attacks, kills, fuzzing and statistics: some minutes more
 
 SPARK := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[spark]"
 
-PEERS := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[peers]"
+PEERS := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e . -e "./research[peers]"
 
 LABEL_STUDIO := out/label-studio/.installed
 
@@ -39,7 +39,7 @@ label-studio: $(LABEL_STUDIO)  ## a real Label Studio in an environment of its o
 integration: $(STAMP) $(LABEL_STUDIO)  ## the installed wheel; a real redis-server, PostgreSQL, Spark (Java 17), Chromium, Label Studio; peers
 	$(SPARK)
 	$(PEERS)
-	$(BIN)/pytest -m "integration and not long"
+	$(BIN)/pytest -n 2 --dist loadfile -m "integration and not long"
 
 lint: $(STAMP)  ## style, types, direction of imports
 	$(BIN)/ruff check .
@@ -55,7 +55,7 @@ docs: $(STAMP)  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e . -e "./research[bench]"
 	$(BIN)/python benchmarks/ledger_and_noise.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/dp_sgd.py

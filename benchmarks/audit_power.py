@@ -1,9 +1,9 @@
-"""How often audits catch a planted mistake, and how often they cry wolf.
+"""How often audits catch an injected fault, and how often they call correct code broken.
 
     python benchmarks/audit_power.py --out benchmarks/results/audit.md
 
-Every planted mistake of every recipe is run with many seeds, in the twin that is made to see it, and every twin of the
-sound code, every selector and rule among them, with many seeds, too. Fewer canaries than `discreet audit` has by
+Every injected fault of every recipe is run with many seeds, in the target that is made to see it, and every target of
+the sound code, every selector and rule among them, with many seeds, too. Fewer canaries than `discreet audit` has by
 default, which makes audits weaker, not stronger: a bound from r guesses grows with r, and a variance with its numbers;
 the last columns show the default beside it. Runs are kept in a file beside the table (--kept), and a second start goes
 on where the first one stopped.
@@ -16,7 +16,7 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,35 +25,39 @@ for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 FIRST_SEED = 5000
-"""Seeds before it served to set the twins up; none of them is in the table."""
+"""Seeds before it served to set the targets up; none of them is in the table."""
 POWER, SOUND, DEFAULT = 60, 16, 2
-"""Runs of a mistake, of a sound twin, and of a mistake with as many canaries as `discreet audit` has."""
+"""Runs of a fault, of a sound target, and of a fault with as many canaries as `discreet audit` has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A twin, and the mistake that is planted into it, if any."""
+    """An audit target, and the fault that is injected, if any."""
 
     recipe: str
-    twin: str
+    target: str
     canaries: int
     plant: str | None
-    attack: Callable[[str, Any, int], Any]
     settings: Any
 
     @property
     def name(self) -> str:
         """Under which runs are kept."""
-        return f"{self.recipe}/{self.twin}/{self.plant or 'sound'}/{self.canaries}"
+        return f"{self.recipe}/{self.target}/{self.plant or 'sound'}/{self.canaries}"
 
     def run(self, seed: int) -> dict[str, Any]:
         """One run: whether it failed, by what, and how many tests there were."""
         start = time.process_time()
-        twin = replace(self.settings, canaries=self.canaries, plant=self.plant)
-        found = self.attack(self.twin, twin, FIRST_SEED + seed)
+        settings = replace(self.settings, canaries=self.canaries)
+        if self.plant:
+            from discreet_research.injected_faults import FAULTS
+
+            fault = FAULTS[self.recipe][self.plant]
+            settings = replace(settings, fault=fault, **fault.settings)
+        found = settings.audit(self.target, FIRST_SEED + seed)
         by = [one.attack for one in found.findings if one.verdict == "exceeded"]
         by += [f"{one.test} (variance)" for one in found.variances if one.verdict == "smaller"]
-        by += [f"{one.test} (reach)" for one in found.reaches if one.verdict == "too far"]
+        by += [f"{one.test} (sensitivity)" for one in found.sensitivity_checks if one.verdict == "too far"]
         tests = sum(one.level for one in found.findings) + sum(one.level for one in found.variances)
         return {
             "case": self.name,
@@ -69,11 +73,11 @@ class Case:
 
 
 def pool_cases() -> Iterator[Case]:
-    """The private pool: mistakes, then every selector."""
-    from discreet.audit.pool_audit import audit_pool_twin, twins_of
+    """The private pool: faults, then every selector."""
+    from discreet.audit import targets_of
 
-    twins = twins_of()
-    twins["training, one epoch"] = replace(twins["training"], epochs=1)  # as much noise in all, and five times as fast
+    targets = dict(targets_of("private-pool")[1])
+    targets["training, one epoch"] = replace(targets["training"], epochs=1)  # as much noise, five times as fast
     seen_in = {
         "no-noise": ("training", 600),
         "no-clipping": ("training", 600),
@@ -83,24 +87,22 @@ def pool_cases() -> Iterator[Case]:
         "redraw": ("training, one epoch", 5000),
     }
     for plant, (name, canaries) in seen_in.items():
-        yield _case("private-pool", name, canaries, plant, audit_pool_twin, twins[name])
+        yield _case("private-pool", name, canaries, plant, targets[name])
     for name in ("training", "selection", "campaign"):
-        yield _case("private-pool", name, 600, None, audit_pool_twin, twins[name])
+        yield _case("private-pool", name, 600, None, targets[name])
     others = ["laplace", "clipped-laplace", "gaussian", "subsampled-gaussian", "exponential", "k-centre"]
     others += ["hidden-threshold", "random"]
     for selector in others:
-        twin = replace(
-            twins["campaign" if selector in ("hidden-threshold", "random") else "selection"], selector=selector
+        target = replace(
+            targets["campaign" if selector in ("hidden-threshold", "random") else "selection"], selector=selector
         )
-        yield _case("private-pool", selector, 600, None, audit_pool_twin, twin)
-    yield _case(
-        "private-pool", "shards", 600, None, audit_pool_twin, replace(twins["selection"], selection="shards", queries=2)
-    )
+        yield _case("private-pool", selector, 600, None, target)
+    yield _case("private-pool", "shards", 600, None, replace(targets["selection"], selection="shards", queries=2))
 
 
 def other_cases() -> Iterator[Case]:
-    """Everything else: mistakes in the twin that sees them, then all sound twins."""
-    from discreet.audit.auditing import twins_by_default
+    """Everything else: faults in the target that sees them, then all sound targets."""
+    from discreet.audit import targets_of
 
     seen_in = {
         "stream": {
@@ -115,7 +117,7 @@ def other_cases() -> Iterator[Case]:
             "private-top": ("counts", 1000),
             "half-noise": ("both", 1000),
         },
-        "teachers": {
+        "pate": {
             "no-noise": ("gaussian", 1000),
             "shared-records": ("gaussian", 600),
             "uncounted-unstable": ("sparse", 1000),
@@ -129,25 +131,25 @@ def other_cases() -> Iterator[Case]:
         },
     }
     for recipe, plants in seen_in.items():
-        twins = twins_by_default(recipe)
+        targets = targets_of(recipe)[1]
         for plant, (name, canaries) in plants.items():
-            attack, twin = twins[name]
-            yield _case(recipe, name, canaries, plant, attack, twin)
-        for name, (attack, twin) in twins.items():
-            yield _case(recipe, name, 1000, None, attack, twin)
+            target = targets[name]
+            yield _case(recipe, name, canaries, plant, target)
+        for name, target in targets.items():
+            yield _case(recipe, name, 1000, None, target)
         if recipe == "stream":
-            attack, twin = twins["both"]
+            target = targets["both"]
             for rule in ("bernoulli", "exponential"):
-                yield _case(recipe, rule, 1000, None, attack, replace(twin, rule=rule))
-        if recipe == "teachers":
+                yield _case(recipe, rule, 1000, None, replace(target, rule=rule))
+        if recipe == "pate":
             for name in ("no-noise", "half-noise"):
                 for other in ("laplace", "confident answers", "confident checks", "sparse"):
-                    attack, twin = twins[other]
-                    yield _case(recipe, other, 1000, name, attack, twin)
+                    target = targets[other]
+                    yield _case(recipe, other, 1000, name, target)
 
 
-def _case(recipe: str, twin: str, canaries: int, plant: str | None, attack: Any, settings: Any) -> Case:
-    return Case(recipe=recipe, twin=twin, canaries=canaries, plant=plant, attack=attack, settings=settings)
+def _case(recipe: str, target: str, canaries: int, plant: str | None, settings: Any) -> Case:
+    return Case(recipe=recipe, target=target, canaries=canaries, plant=plant, settings=settings)
 
 
 def clopper_pearson(caught: int, runs: int, level: float = 0.05) -> float:
@@ -160,15 +162,15 @@ def clopper_pearson(caught: int, runs: int, level: float = 0.05) -> float:
 def wanted() -> tuple[list[tuple[str, int]], dict[str, Case]]:
     """Every run by case and seed, in an order that has some of everything early; and the cases by name."""
     cases = [*other_cases(), *pool_cases()]
-    planted = [case for case in cases if case.plant]
-    usual = [replace(case, canaries=5000) for case in planted if case.canaries < 5000]
+    injected = [case for case in cases if case.plant]
+    usual = [replace(case, canaries=5000) for case in injected if case.canaries < 5000]
     sound = [case for case in cases if not case.plant]
-    quick = [case for case in planted if case.recipe in ("stream", "public-data")]  # a fifth of a second each
+    quick = [case for case in injected if case.recipe in ("stream", "public-data")]  # a fifth of a second each
     first = [(case, seed) for seed in range(POWER) for case in quick]
-    first += [(case, seed) for seed in range(POWER // 3) for case in planted]
+    first += [(case, seed) for seed in range(POWER // 3) for case in injected]
     first += [(case, seed) for seed in range(SOUND // 3) for case in sound]
     first += [(case, seed) for seed in range(DEFAULT) for case in usual]
-    rest = [(case, seed) for seed in range(POWER) for case in planted + (sound if seed < SOUND else [])]
+    rest = [(case, seed) for seed in range(POWER) for case in injected + (sound if seed < SOUND else [])]
     return list(dict.fromkeys((case.name, seed) for case, seed in first + rest)), {
         case.name: case for case in cases + usual
     }
@@ -201,22 +203,25 @@ def table(runs: list[dict[str, Any]], command: str) -> str:
     by_case = defaultdict(list)
     for one in runs:
         by_case[one["case"]].append(one)
-    lines = ["# Audits: what they catch, and how often they cry wolf", "", f"Made by `{command}`."]
-    lines += _mistakes(by_case) + _sound(by_case)
+    lines = ["# Audits: what they catch, and how often they call correct code broken", "", f"Made by `{command}`."]
+    lines += _faults(by_case) + _sound(by_case)
     seconds = sum(one["seconds"] for one in runs)
     return "\n".join([*lines, "", f"{len(runs)} runs, {seconds / 60:.1f} minutes of one core.", ""])
 
 
-def _mistakes(by_case: dict[str, list[dict[str, Any]]]) -> list[str]:
-    lines = ["", "## Planted mistakes", ""]
-    lines += ["One twin, one run, 99.9%. *Power*: the lower end of a one-sided 95% interval (Clopper and Pearson).", ""]
+def _faults(by_case: dict[str, list[dict[str, Any]]]) -> list[str]:
+    lines = ["", "## Injected faults", ""]
     lines += [
-        "| recipe | mistake | twin | canaries | caught | power | by | with 5,000 canaries |",
+        "One target, one run, 99.9%. *Power*: the lower end of a one-sided 95% interval (Clopper and Pearson).",
+        "",
+    ]
+    lines += [
+        "| recipe | fault | target | canaries | caught | power | by | with 5,000 canaries |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, mine in by_case.items():
-        recipe, twin, plant, canaries = name.split("/")
-        others = [one for one in by_case if one.startswith(f"{recipe}/{twin}/{plant}/") and one != name]
+        recipe, target, plant, canaries = name.split("/")
+        others = [one for one in by_case if one.startswith(f"{recipe}/{target}/{plant}/") and one != name]
         if plant == "sound" or (canaries == "5000" and others):
             continue
         caught = sum(one["failed"] for one in mine)
@@ -224,32 +229,33 @@ def _mistakes(by_case: dict[str, list[dict[str, Any]]]) -> list[str]:
         for one in mine:
             for test in one["by"]:
                 tests[test] += 1
-        usual = by_case.get(f"{recipe}/{twin}/{plant}/5000", [])
+        usual = by_case.get(f"{recipe}/{target}/{plant}/5000", [])
         again = f"{sum(one['failed'] for one in usual)} of {len(usual)}" if usual else "-"
         shown = ", ".join(f"{test} {count}" for test, count in sorted(tests.items(), key=lambda one: -one[1]))
-        power = clopper_pearson(caught, len(mine))
+        lowest = clopper_pearson(caught, len(mine))
         lines.append(
-            f"| {recipe} | {plant} | {twin} | {canaries} | {caught} of {len(mine)} | {power:.3f} | {shown} | {again} |"
+            f"| {recipe} | {plant} | {target} | {canaries} | {caught} of {len(mine)} | {lowest:.3f} | {shown} "
+            f"| {again} |"
         )
     return lines
 
 
 def _sound(by_case: dict[str, list[dict[str, Any]]]) -> list[str]:
-    lines = ["", "## Nothing planted", ""]
+    lines = ["", "## No fault injected", ""]
     lines += [
-        "| recipe | twin | canaries | claims | runs | exceeded | highest proved | could prove |",
+        "| recipe | target | canaries | claims | runs | exceeded | highest proved | could prove |",
         "|---|---|---|---|---|---|---|---|",
     ]
     runs = exceeded = 0
     alarms = 0.0
     for name, mine in by_case.items():
-        recipe, twin, plant, canaries = name.split("/")
+        recipe, target, plant, canaries = name.split("/")
         if plant != "sound":
             continue
         failed = sum(one["failed"] for one in mine)
         runs, exceeded, alarms = runs + len(mine), exceeded + failed, alarms + sum(one["alarms"] for one in mine)
         lines.append(
-            f"| {recipe} | {twin} | {canaries} | {mine[0]['claimed']:.3f} | {len(mine)} | {failed} | "
+            f"| {recipe} | {target} | {canaries} | {mine[0]['claimed']:.3f} | {len(mine)} | {failed} | "
             f"{max(one['proved'] for one in mine):.3f} | {min(one['highest'] for one in mine):.2f} |"
         )
     said = f"{runs} runs, {exceeded} called broken; at 99.9% a test, at most {alarms:.2f} were to be expected."

@@ -1,8 +1,8 @@
 """What plans by the DP-AL authors' rules cost, cohort by cohort: by their own accounting, and by PLD.
 
-Their planner is restated in `discreet.bench.authors_rules`, mistakes included. Settings are theirs: Table 3's CIFAR-10
-with delta = 1/25,000 as the paper says and 1e-5 as their script has it, the setting of Figs. 3, 4 and 6, SNLI; and the
-epsilons of Table 2.
+Their planner is restated in `discreet_research.bench.authors_rules`, mistakes included. Settings are theirs: Table 3's
+CIFAR-10 with delta = 1/25,000 as the paper says and 1e-5 as their script has it, the setting of Figs. 3, 4 and
+6, SNLI; and the epsilons of Table 2.
 
     python benchmarks/authors_rules.py            # writes benchmarks/results/authors_rules.md
 """
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discreet.bench.authors_rules import ORDERS, authors_plan
 from discreet.planning import make_plan, plan_request
-from discreet.planning.presets import PRESETS
+from discreet.planning.parameters import PRESETS
 from discreet.privacy.accounting.rdp import rdp_epsilon
 from discreet.privacy.plan import Plan
+from discreet_research.bench.authors_rules import ORDERS, authors_plan
 
 RESULT = Path(__file__).parent / "results" / "authors_rules.md"
 
@@ -102,9 +102,9 @@ def main() -> None:
     RESULT.write_text(
         "# Plans by the DP-AL authors' rules, priced anew\n\n"
         "Made by `python benchmarks/authors_rules.py`. Their planner, restated with its mistakes "
-        "(`discreet.bench.authors_rules`), then every cohort priced: by RDP at Opacus's orders plus i eps_sel / T, as "
-        "they account, and by privacy loss distributions. Their plans are **not certified**: by their own accounting "
-        "they pass what they were asked for.\n\n"
+        "(`discreet_research.bench.authors_rules`), then every cohort priced: by RDP at Opacus's orders plus i "
+        "eps_sel / T, as they account, and by privacy loss distributions. Their plans are **not certified**: by "
+        "their own accounting they pass what they were asked for.\n\n"
         "| setting | asked | theirs, by their RDP | over | theirs, by PLD | ours, by PLD | first sigma, theirs | ours "
         "|\n|---|---|---|---|---|---|---|---|\n"
         + "\n".join(summary)

@@ -11,7 +11,6 @@ Memory is that of a process of its own, which creates the campaign, asks twice a
 from __future__ import annotations
 
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from timing import hardware
 
 RESULT = Path(__file__).parent / "results" / "campaign.md"
 RECORDS, INITIAL, QUERY, ROUNDS, TRAINED = 100_000, 2000, 500, 5, 2
@@ -140,8 +141,7 @@ def table(found: list[dict[str, float]], sizes: dict[str, float], memory: float)
     return f"""# A campaign on 100,000 pictures
 
 Made by `make bench` (benchmarks/campaign.py): {len(found)} rounds, interleaved in one process with
-{torch.get_num_threads()} threads, medians. Hardware: {platform.machine()}, {os.cpu_count()} cores, no GPU.
-Python {platform.python_version()}, torch {torch.__version__}.
+{torch.get_num_threads()} threads, medians. {hardware(torch=str(torch.__version__))}
 Pool: {RECORDS:,} x 28 x 28 bytes in an npy file; model `small_cnn`; {QUERY} asked in a query by threshold response.
 
 | | seconds | `ask` / it | wanted |

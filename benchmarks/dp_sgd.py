@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 import itertools
 import os
-import platform
 import statistics
 import sys
 import time
@@ -35,8 +34,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from discreet.models import build_model
 from discreet.trainers.dp_sgd.engine.fast import FastGradients
-from discreet.trainers.dp_sgd.engine.rounding import margin
-from discreet.trainers.dp_sgd.losses import cross_entropy
+from discreet.trainers.dp_sgd.engine.parts import margin
+from discreet.trainers.dp_sgd.optimization import cross_entropy
+from timing import hardware
 
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 33)}
 """Freed memory is kept for the next step: else large batches spend their time in page faults, private or not."""
@@ -273,8 +273,7 @@ def main() -> None:
 
 Made by `make bench` (benchmarks/dp_sgd.py): contenders interleaved in one process, medians, {THREADS} threads,
 {settings}. Ratios are to the fastest non-private step of the table.
-Hardware: {platform.machine()}, {os.cpu_count()} cores, no GPU, Python {platform.python_version()},
-torch {torch.__version__}.
+{hardware(torch=str(torch.__version__))}
 A step is forward pass, backward pass and the (clipped) sum of gradients. Memory is that of the tensors a step holds at
 most. The last two columns are measured on {FEW} of the records.
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.bench.embeddings import ENCODERS, Embedding, keep_embedding
-from discreet.bench.sets import digest_of, paths_of, read_set
+from discreet_research.bench.embeddings import ENCODERS, Embedding, keep_embedding
+from discreet_research.bench.sets import digest_of, paths_of, read_set
 
 SIDE, ROWS = 128, 64
 Vectors = NDArray[np.float32]

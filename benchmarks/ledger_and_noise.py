@@ -10,10 +10,8 @@ system's own entropy, word for word. Ledger: the peer is the same line written a
 from __future__ import annotations
 
 import os
-import platform
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,25 +22,15 @@ from discreet.noise import OperatingSystem, discrete_laplace, gaussian, laplace,
 from discreet.noise.stream import Stream
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import DiscreteLaplace, Event, Gaussian, Laplace, PoissonSampledGaussian
-from discreet.privacy.ledger import FileSink, Ledger, MemorySink, Receipt, Request, Why, adaptive
-from discreet.privacy.ledger.entries import Charge
+from discreet.privacy.ledger import ChargeReason, FileSink, Ledger, MemorySink, Receipt, Request, adaptive
+from discreet.privacy.ledger.charges import Charge
+from timing import hardware, interleaved, medians, seconds
 
 RESULT = Path(__file__).parent / "results" / "ledger_and_noise.md"
 DRAWS = 1 << 20
 ROUNDS = 9
 AMPLE = adaptive(Budget(epsilon=10**9, delta="1e-6"), orders=[8.0])
 STEP = PoissonSampledGaussian(sampling_rate=0.1, noise_multiplier=2.0)
-
-
-def interleaved(contenders: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Median seconds of each, one round after the other."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(ROUNDS):
-        for name, act in contenders.items():
-            start = time.perf_counter()
-            act()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
 def noise_contenders() -> dict[str, Callable[[], Any]]:
@@ -76,22 +64,17 @@ FEWER = {"laplace()": DRAWS >> 4, "discrete_laplace()": DRAWS >> 4}
 
 
 def charged(ledger: Ledger, count: int) -> list[float]:
-    times = []
-    for _ in range(count):
-        start = time.perf_counter()
-        ledger.charge(event=STEP, who="pool", why="train")
-        times.append(time.perf_counter() - start)
-    return times
+    return [seconds(lambda: ledger.charge(event=STEP, who="pool", why="train")) for _ in range(count)]
 
 
 def ledger_rows() -> list[str]:
     ledger = Ledger.create(MemorySink(), AMPLE)
     early = charged(ledger, 10_000)
-    query = [timed(lambda: ledger.total("everyone")) for _ in range(200)]
-    listed = [timed(lambda: ledger.entries_of("everyone")) for _ in range(200)]
+    query = [seconds(lambda: ledger.total("everyone")) for _ in range(200)]
+    listed = [seconds(lambda: ledger.entries_of("everyone")) for _ in range(200)]
     charged(ledger, 85_000)
     late = charged(ledger, 5_000)
-    totals_late = [timed(lambda: ledger.total("everyone")) for _ in range(200)]
+    totals_late = [seconds(lambda: ledger.total("everyone")) for _ in range(200)]
     return [
         f"| a charge, the first 10,000 entries (memory) | {shown(early)} |",
         f"| a charge, entries 95,001 to 100,000 | {shown(late)} |",
@@ -99,12 +82,6 @@ def ledger_rows() -> list[str]:
         f"| the total of a path of 100,000 entries | {shown(totals_late)} |",
         f"| the list of its 10,000 entries | {shown(listed)} |",
     ]
-
-
-def timed(act: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    act()
-    return time.perf_counter() - start
 
 
 def shown(times: list[float]) -> str:
@@ -118,7 +95,7 @@ def file_rows() -> list[str]:
         ledger.charge(event=STEP, who="pool", why="train")
         line = (Path(place) / "a").read_bytes().splitlines(keepends=True)[-1]
         bare = os.open(Path(place) / "b", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        one = Request(charges=(Charge(who="pool", event=STEP),), why=Why(purpose="train"))
+        one = Request(charges=(Charge(who="pool", event=STEP),), why=ChargeReason(purpose="train"))
 
         def write() -> None:
             os.write(bare, line)
@@ -126,9 +103,9 @@ def file_rows() -> list[str]:
 
         found = {"bare": [], "one": [], "batch": []}  # type: dict[str, list[float]]
         for _ in range(200):
-            found["bare"].append(timed(write))
-            found["one"].append(timed(lambda: ledger.charge_all([one])))
-            found["batch"].append(timed(lambda: ledger.charge_all([one] * 100)) / 100)
+            found["bare"].append(seconds(write))
+            found["one"].append(seconds(lambda: ledger.charge_all([one])))
+            found["batch"].append(seconds(lambda: ledger.charge_all([one] * 100)) / 100)
         os.close(bare)
         ledger.close()
     base = statistics.median(found["bare"])
@@ -139,7 +116,7 @@ def file_rows() -> list[str]:
 
 
 def main() -> None:
-    times = interleaved(noise_contenders())
+    times = medians(interleaved(noise_contenders(), ROUNDS))
     rates = {name: FEWER.get(name, DRAWS) / seconds / 1e6 for name, seconds in times.items()}
     peer = rates["numpy Philox, normals"]
     rows = [f"| {name} | {rate:.1f} | {rate / peer:.2f} |" for name, rate in rates.items()]
@@ -148,8 +125,7 @@ def main() -> None:
             "# Ledger and noise: speed",
             "",
             "Made by `make bench` (benchmarks/ledger_and_noise.py): contenders interleaved in one process, medians of",
-            f"{ROUNDS} rounds, one thread. Hardware: {platform.machine()}, {os.cpu_count()} cores, no GPU, Python",
-            f"{platform.python_version()}, numpy {np.__version__}.",
+            f"{ROUNDS} rounds, one thread. {hardware(numpy=np.__version__)}",
             "",
             "| draws | million a second | ratio to numpy's Philox normals |",
             "|---|---|---|",

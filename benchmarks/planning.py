@@ -10,11 +10,9 @@ evaluate, once, the divergences of the final plan (nothing can plan without pric
 
 from __future__ import annotations
 
-import platform
 import statistics
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -26,10 +24,10 @@ from discreet.api import plan_request
 from discreet.planning import make_plan
 from discreet.planning.request import PlanRequest
 from discreet.privacy.accounting import rdp as rdp_module
-from discreet.privacy.accounting.rdp import epsilon_at, rdp_epsilon
-from discreet.privacy.accounting.sampled_gaussian import Array, sampled_gaussian_rdp
+from discreet.privacy.accounting.rdp import Array, epsilon_at, rdp_epsilon, sampled_gaussian_rdp
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.plan import Phase, Plan
+from timing import hardware, seconds
 
 EXAMPLE: dict[str, Any] = {
     "epsilon": 8,
@@ -120,14 +118,8 @@ def limit(phases: tuple[Phase, ...]) -> None:
         sampled_gaussian_rdp(np.array(phase.last.rates), phase.last.noise_multiplier, OPACUS_ORDERS)
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def start_up(command: list[str]) -> float:
-    return timed(lambda: subprocess.run(command, check=True, capture_output=True))
+    return seconds(lambda: subprocess.run(command, check=True, capture_output=True))
 
 
 def main() -> None:
@@ -138,12 +130,12 @@ def main() -> None:
     made, theirs = make_plan(by_rdp), opacus_search(by_rdp)
     make_plan(by_pld)  # imports dp_accounting once, outside the clock
     for turn in range(3):
-        peer.append(timed(lambda: opacus_search(by_rdp)))
+        peer.append(seconds(lambda: opacus_search(by_rdp)))
         for _ in range(7):
-            ours.append(timed(lambda: make_plan(by_rdp)))
-            least.append(timed(lambda: limit(made.phases)))
+            ours.append(seconds(lambda: make_plan(by_rdp)))
+            least.append(seconds(lambda: limit(made.phases)))
         _forget()
-        tight.append(timed(lambda: make_plan(by_pld)))
+        tight.append(seconds(lambda: make_plan(by_pld)))
         print(f"turn {turn + 1} of 3", file=sys.stderr)
     numpy_scipy = [sys.executable, "-c", "import numpy, scipy.special"]
     discreet = str(Path(sys.executable).parent / "discreet")
@@ -192,7 +184,7 @@ def _write(
 
 Made by `make bench` (benchmarks/planning.py): contenders interleaved in one process, medians. The example is the
 DP-AL paper's: |D1| = 10,000, k = 3,750 x 4, b = 4,096, e = 30, (8, 4e-5).
-Hardware: {platform.machine()}, 2 cores, no GPU, Python {platform.python_version()}.
+{hardware()}
 
 | step amplification by RDP | median | ratio |
 |---|---|---|

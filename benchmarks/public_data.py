@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import statistics
 import tempfile
 import threading
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from timing import hardware
 
 RESULT = Path(__file__).parent / "results" / "public_data.md"
 PUBLIC, PRIVATE, ASKED, WIDTH, GROUPS = 1_000_000, 100_000, 2_000, 512, 200
@@ -194,7 +195,7 @@ Made by `python benchmarks/public_data.py{_asked(scene, scale, len(plain))}`: ro
 interleaved in one process with {os.environ.get("OMP_NUM_THREADS", "all")} threads, medians.{whole}
 {scene.asked:,} of {len(scene.public):,} public records against {len(scene.private):,} private ones, {WIDTH} dimensions,
 read from files. Every private record counts. Wanted: at most 3 times the pass.
-Hardware: {platform.machine()}, {os.cpu_count()} cores. Python {platform.python_version()}, numpy {np.__version__}.
+{hardware(numpy=np.__version__)}
 
 | | seconds | times the pass | MB beside the files |
 |---|---|---|---|

@@ -84,7 +84,7 @@ def work(case: str, contender: str, path: str) -> Callable[[], int]:
 
 def _ours(case: str, path: str) -> Callable[[], int]:
     from discreet.gates import CrowdGate, open_log
-    from discreet.gates.local import release_locally
+    from discreet.gates.local_engine import release_locally
     from discreet.gates.query_log import unwatched
     from discreet.noise import SecretKey
 
@@ -93,12 +93,16 @@ def _ours(case: str, path: str) -> Callable[[], int]:
     key, memory = SecretKey.fresh(), FIXED if case == "distinct" else None
 
     # what a first call imports is not what is measured; the peers are imported, too
-    release_locally(gate, warm_log(persons), key=key, memory=memory, told=unwatched)
+    release_locally(gate.price(), warm_log(persons), coin=gate.coin, key=key, memory=memory, progress=unwatched)
 
     def run() -> int:
         log = open_log(path, text="query", person="user" if persons else None)
         scratch = Path(path).parent
-        return len(release_locally(gate, log, key=key, memory=memory, told=unwatched, scratch=scratch)[0])
+        return len(
+            release_locally(
+                gate.price(), log, coin=gate.coin, key=key, memory=memory, progress=unwatched, scratch=scratch
+            )[0]
+        )
 
     return run
 

@@ -10,7 +10,6 @@ must give the peer's probabilities to 1e-5 in the same run.
 from __future__ import annotations
 
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from torch import Tensor, nn
 from discreet.models import build_model
 from discreet.trainers.scoring import keep_freed_memory, laid_out
 from discreet.trainers.torch_predictor import TorchPredictor
+from timing import hardware, seconds
 
 RESULT = Path(__file__).parent / "results" / "scoring.md"
 RECORDS, FEWER, ROUNDS, DRAWS, BATCH = 20_000, 1_024, 21, 20, 1024
@@ -69,7 +69,7 @@ def interleaved(contenders: Contenders) -> dict[str, list[float]]:
     rounds: list[tuple[float, dict[str, float]]] = []
     for _ in range(1 + MOST_ROUNDS):
         before, begun = time.process_time(), time.perf_counter()
-        times = {name: timed(act) for name, act in contenders.items()}
+        times = {name: seconds(act) for name, act in contenders.items()}
         share = (time.process_time() - before) / (time.perf_counter() - begun) / torch.get_num_threads()
         rounds.append((share, times))
         if sum(one >= QUIET for one, _ in rounds[1:]) >= ROUNDS:
@@ -81,12 +81,6 @@ def interleaved(contenders: Contenders) -> dict[str, list[float]]:
     return {name: [times[name] for times in counted] for name in contenders}
 
 
-def timed(act: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    act()
-    return time.perf_counter() - start
-
-
 def table(heading: str, contenders: Contenders, peer: str, *, exact: set[str]) -> list[str]:
     """Medians, and the median over rounds of the ratio to the peer in the same round."""
     expected = contenders[peer]()
@@ -95,10 +89,10 @@ def table(heading: str, contenders: Contenders, peer: str, *, exact: set[str]) -
         raise SystemExit(f"not the numbers of {peer}: {', '.join(wrong)}")
     times = interleaved(contenders)
     rows = [f"| {heading} | ms | times faster | largest difference |", "|---|---|---|---|"]
-    for name, seconds in times.items():
-        ratio = statistics.median(base / own for base, own in zip(times[peer], seconds, strict=True))
+    for name, taken in times.items():
+        ratio = statistics.median(base / own for base, own in zip(times[peer], taken, strict=True))
         difference = f"{worst[name]:.0e}" if name in worst else ""
-        rows.append(f"| {name} | {statistics.median(seconds) * 1e3:.0f} | {ratio:.2f} | {difference} |")
+        rows.append(f"| {name} | {statistics.median(taken) * 1e3:.0f} | {ratio:.2f} | {difference} |")
     return [*rows, ""]
 
 
@@ -146,9 +140,9 @@ def small_cnn_rows() -> list[str]:
 def cost_table(heading: str, contenders: Contenders, base: str) -> list[str]:
     times = interleaved(contenders)
     rows = [f"| {heading} | ms | cost in passes |", "|---|---|---|"]
-    for name, seconds in times.items():
-        ratio = statistics.median(own / one for one, own in zip(times[base], seconds, strict=True))
-        rows.append(f"| {name} | {statistics.median(seconds) * 1e3:.0f} | {ratio:.2f} |")
+    for name, taken in times.items():
+        ratio = statistics.median(own / one for one, own in zip(times[base], taken, strict=True))
+        rows.append(f"| {name} | {statistics.median(taken) * 1e3:.0f} | {ratio:.2f} |")
     return [*rows, ""]
 
 
@@ -178,8 +172,7 @@ def main() -> None:
             f"({torch.get_num_threads()}) and allocator for all. Medians of rounds, and of the ratio within a round.",
             f"Rounds count in which this process had {QUIET:.0%} of the processors: {counted}. Compiling is not in it.",
             f"The small CNN scores {RECORDS:,} records of 1 x 28 x 28 end to end: numpy in, softmax, numpy out.",
-            f"Hardware: {platform.machine()}, {os.cpu_count()} cores, {torch.backends.cpu.get_cpu_capability()}, no",
-            f"GPU. Python {platform.python_version()}, torch {torch.__version__}.",
+            f"{hardware(torch=str(torch.__version__))} {torch.backends.cpu.get_cpu_capability()}.",
             "",
             *tables,
         ]

@@ -10,10 +10,8 @@ before, so that a ledger's fsync is in nobody's time. All run in one process, on
 from __future__ import annotations
 
 import os
-import platform
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,8 +23,9 @@ from discreet.noise import OperatingSystem, gaussian_top, laplace_top
 from discreet.privacy.events import Event, Gaussian, Laplace
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.selectors import ThresholdSelector
-from discreet.selectors.receipts import charge_selection
+from discreet.selectors.selection_inputs import charge_selection
 from discreet.testing.neighbours import AMPLE
+from timing import hardware, seconds
 
 RESULT = Path(__file__).parent / "results" / "selection.md"
 SIZES = {10**7: 15, 10**8: 5}
@@ -73,9 +72,7 @@ def contenders(scores: Scores, k: int, ledger: Ledger) -> dict[str, Contender]:
 def timed(contender: Contender) -> float:
     pay, act = contender
     paid = pay()
-    start = time.perf_counter()
-    act(paid)
-    return time.perf_counter() - start
+    return seconds(lambda: act(paid))
 
 
 def rows(scores: Scores, name: str, k: int, rounds: int) -> list[str]:
@@ -86,9 +83,9 @@ def rows(scores: Scores, name: str, k: int, rounds: int) -> list[str]:
     found = []
     for one in all_:
         ratios = [each[one] / each[PEER] for each in times]
-        seconds = statistics.median(each[one] for each in times)
+        median = statistics.median(each[one] for each in times)
         found.append(
-            f"| {scores.size:,} | {name} | {k:,} | {one} | {seconds * 1e3:,.0f} | "
+            f"| {scores.size:,} | {name} | {k:,} | {one} | {median * 1e3:,.0f} | "
             f"{statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f} |"
         )
     return found
@@ -116,8 +113,7 @@ def main() -> None:
             "Made by `make bench` (benchmarks/selection.py): contenders interleaved in one process. Medians of rounds,",
             f"and of the ratio to {PEER} within a round; {' and '.join(map(str, SIZES.values()))} rounds. Low is fast.",
             "The demand: threshold response at most 0.5 times, noisy top-k at most 2 times.",
-            f"Hardware: {platform.machine()}, {os.cpu_count()} cores. Python {platform.python_version()}, numpy",
-            f"{np.__version__}. Load when it began: {os.getloadavg()[0]:.1f}.",
+            f"{hardware(numpy=np.__version__)} Load when it began: {os.getloadavg()[0]:.1f}.",
             "",
             *tables(SIZES),
             "",

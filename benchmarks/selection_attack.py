@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from discreet.testing.planted_selections import planted_mistakes
-from discreet.testing.selection_attack import PathLoss, SelectionAttack, SelectionClaim
-from discreet.testing.selection_cases import selection_cases
+from discreet_research.selection_attacks.planted_selections import planted_mistakes
+from discreet_research.selection_attacks.selection_attack import PathLoss, SelectionAttack, SelectionClaim
+from discreet_research.selection_attacks.selection_cases import selection_cases
 
 RESULT = Path(__file__).parents[1] / "docs" / "reference" / "selection-attack.md"
 RUNS, PLANTED_RUNS = 10**6, 10**5

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import gzip
 import os
-import platform
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from discreet.gates.hyperloglog import HyperLogLog
-from discreet.gates.sketches import CountMin, Counts, false_releases
+from discreet.gates.sketches import CountMin, Counts, HyperLogLog
 from discreet.noise import SecretKey
+from discreet_research.bench.count_mean_min import false_releases
+from timing import hardware, seconds
 
 RESULT = Path(__file__).parent / "results" / "sketches.md"
 KEY = SecretKey(bytes(range(32)))
@@ -76,17 +75,11 @@ def speed() -> str:
     """Millions of codes a second, interleaved."""
     rows = ["| | here, millions a second | `datasketches` | ratio, median |", "|---|---|---|---|"]
     for name, both in contenders().items():
-        times = [[_seconds(one) for one in both] for _ in range(ROUNDS)]
+        times = [[seconds(one) for one in both] for _ in range(ROUNDS)]
         ours, theirs = (statistics.median(CODES / taken[side] / 1e6 for taken in times) for side in (0, 1))
         ratio = statistics.median(taken[1] / taken[0] for taken in times)
         rows.append(f"| {name} | {ours:.1f} | {theirs:.1f} | {ratio:.1f} |")
     return "\n".join(rows)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def main() -> None:
@@ -108,8 +101,8 @@ broken promise. *Missed*: the reverse. The gate releases neither: it counts exac
 ## Speed
 
 {CODES:,} codes, {DEPTH} rows of 2^20 counters, or 2^14 registers; medians of {ROUNDS} interleaved rounds.
-The Python binding of `datasketches` takes one item a call. Hardware: {platform.machine()}, {os.cpu_count()} cores.
-Python {platform.python_version()}, numpy {np.__version__}. Load when it began: {load:.1f}.
+The Python binding of `datasketches` takes one item a call.
+{hardware(numpy=np.__version__)} Load when it began: {load:.1f}.
 
 {speed()}
 """,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from timing import hardware
 
 RESULT = Path(__file__).parent / "results" / "stream_service.md"
 RECORDS, ROUNDS, MEGA = 100_000, 5, 1e6
@@ -69,9 +70,8 @@ def lines(records: int, features: int, labels: str) -> Iterator[str]:
 def run(folder: Path, path: Path, features: int) -> tuple[float, float]:
     """Seconds on the clock and of the processor."""
     from discreet.config import stream_config_from
-    from discreet.stream.outlets import FileOutlet
-    from discreet.stream.reading import LineReader
-    from discreet.stream.running import run_lines
+    from discreet.stream.lines import FileOutlet, LineReader
+    from discreet.stream.runner import run_lines
     from discreet.stream.service import StreamService
 
     with StreamService(stream_config_from(text_of(features), directory=folder)) as service:
@@ -143,8 +143,7 @@ def main() -> None:
             "",
             f"Made by `make bench` (benchmarks/stream_service.py): {RECORDS:,} records; medians of {ROUNDS} rounds.",
             "One process, batches of up to 4096 lines, each synced to the disk before its decisions are written.",
-            f"Hardware: {platform.machine()}, {os.cpu_count()} cores. Python {platform.python_version()}, numpy",
-            f"{np.__version__}. Load when it began: {load:.1f}.",
+            f"{hardware(numpy=np.__version__)} Load when it began: {load:.1f}.",
             "",
             "| lines | records a second | fastest round | processor: microseconds a record | `json.loads` | ratio |",
             "|---|---|---|---|---|---|",

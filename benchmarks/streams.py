@@ -14,7 +14,6 @@ round, in one process; times are those of the processor, which depend less on wh
 from __future__ import annotations
 
 import os
-import platform
 import statistics
 import sys
 import time
@@ -37,6 +36,7 @@ from discreet.stream import (
     StreamLearner,
     StreamSettings,
 )
+from timing import hardware
 
 RESULT = Path(__file__).parent / "results" / "streams.md"
 RECORDS, ROUNDS = 20_000, 7
@@ -68,7 +68,7 @@ def made_up(features: int) -> Stream:
 
 def kdd(place: Path) -> Stream:
     """KDD Cup 99, prepared as the paper did: 120 features in the unit ball."""
-    from discreet.bench.stream_sets import stream_set
+    from discreet_research.bench.stream_sets import stream_set
 
     x, y = stream_set("kdd99", place, public=1_000, components=0).stream(0, RECORDS)
     return Stream(f"KDD Cup 99, {x.shape[1]} features", np.ascontiguousarray(x), y)
@@ -164,7 +164,7 @@ def rows_of(stream: Stream) -> list[str]:
 
 def noise_time(stream: Stream) -> float:
     """Microseconds that the noise of an update takes, of those that are made at once; the median of rounds."""
-    noise = learner(stream)._noise
+    noise = learner(stream).live_state.noise
     took = []
     for number in range(20):
         start = time.process_time()
@@ -188,8 +188,7 @@ processor. Ours hide every update with noise; River's are not private.
 The default: `OneSidedAsking(asked=1, low=0.05)`, Gaussian noise, an update after 50 were asked.
 The demand: arrays at least 20 times as fast as River's linear model with its entropy sampler, single records at least
 as fast.
-Hardware: {platform.machine()}, {os.cpu_count()} cores. Python {platform.python_version()}, numpy
-{np.__version__}, river {river_version}. Load when it began: {load:.1f}.
+{hardware(numpy=np.__version__, river=river_version)} Load when it began: {load:.1f}.
 
 | stream | | asked | microseconds a record | River over it, median | range | the one that asks as seldom over it |
 |---|---|---|---|---|---|---|

@@ -9,8 +9,8 @@ from itertools import product
 from pathlib import Path
 
 from discreet.errors import InfeasiblePlan
-from discreet.planning.teachers import exact_multiplier, paper_multiplier, price_answers
-from discreet.planning.teachers.pricing import StablePrice
+from discreet.planning.pate import exact_multiplier, paper_multiplier, price_answers
+from discreet.planning.pate.pricing import StablePrice
 from discreet.privacy.budget import Budget
 
 PAGE = Path(__file__).parent / "results" / "teacher-noise.md"

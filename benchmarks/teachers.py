@@ -17,7 +17,7 @@ from sklearn.linear_model import RidgeClassifier
 
 from discreet.noise import SecretKey
 from discreet.trainers.teachers import split, train_teachers
-from discreet.trainers.teachers.linear import LinearVoter, linear_counts, linear_voter
+from discreet.trainers.teachers.fitting import LinearVoter, linear_counts, linear_voter
 
 PAGE = Path(__file__).parent / "results" / "teachers.md"
 TEACHERS, RECORDS, PUBLIC = 250, 100_000, 100_000

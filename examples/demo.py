@@ -1,4 +1,4 @@
-"""Two whole campaigns on scikit-learn's digits, side by side: questions chosen privately, and questions drawn by lot.
+"""Two whole campaigns on scikit-learn's digits, side by side: questions chosen privately, and uniformly at random.
 
 The pool is uneven: of every second digit only 30 records are in it, of the others about 130. Both campaigns ask for 330
 labels and promise epsilon 8. Both are played with several seeds, by simulated annotators who know the truth; the test
@@ -21,14 +21,14 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 
 from discreet import create_campaign
-from discreet.bench.intervals import mean_interval
-from discreet.campaign.running import run
+from discreet.campaign.loop import run
 from discreet.cli.progress import watching
 from discreet.errors import DiscreetError
 from discreet.oracles import SimulatedOracle
 from discreet.pools import ArrayPool
 from discreet.privacy.certificate import verify, write_certificate
 from discreet.recipes import private_pool
+from discreet.simulation.points import mean_interval
 
 BUDGET = {"epsilon": "8", "delta": "1e-5"}
 CLASSES = [str(digit) for digit in range(10)]
@@ -36,7 +36,7 @@ TESTED, RARE = 500, 30
 STORE, RESULT, CERTIFICATE = "demo.db", "demo.json", "demo-certificate.json"
 METHODS = {  # what choosing costs is taken from the same budget
     "chosen privately": {"selection_epsilon": "2", "threshold_epsilon": "0.1"},
-    "drawn by lot": {},
+    "uniform random": {},
 }
 
 
@@ -97,7 +97,7 @@ def demo(place, seeds, show):
                 if seed == 1 and method == "chosen privately":
                     verdict = certified(campaign, place / CERTIFICATE)
     ends = {method: np.array([one["accuracy"][-1] for one in runs]) for method, runs in found.items()}
-    gain = mean_interval((ends["chosen privately"] - ends["drawn by lot"]).tolist())
+    gain = mean_interval((ends["chosen privately"] - ends["uniform random"]).tolist())
     return {
         "format": "discreet.demo/1",
         "simulation": True,
@@ -127,7 +127,7 @@ def tell(form, place):
     console.print(table)
     gain, interval = form["gain"]["mean"], form["gain"]["interval"]
     spread = f" (95% interval {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})" if interval else ""
-    print(f"Choosing against drawing by lot: {100 * gain:+.1f} points{spread}.")
+    print(f"Choosing against drawing uniformly at random: {100 * gain:+.1f} points{spread}.")
     print(f"Certificate of the first campaign: {place / CERTIFICATE}")
     if form["certificate"]["ok"]:
         print(f"verified: epsilon {claim['epsilon']} of 8 at delta {claim['delta']} per record, zero-out.")

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-from discreet.campaign.running import HouseOracle, run
-from discreet.config import teachers_config_from
+from discreet.campaign.loop import InternalOracle, run
+from discreet.config import pate_config_from
 from discreet.recipes.opening import create
-from discreet.recipes.verifying import verify_campaign
+from discreet.recipes.verification import verify_campaign
 
 FILE = """
 format = "discreet.campaign/1"
@@ -40,7 +40,7 @@ classes = ["even", "odd"]
 epsilon = "4"
 delta = "1e-5"
 [recipe]
-name = "teachers"
+name = "pate"
 [teachers]
 count = 60
 [plan]
@@ -77,13 +77,13 @@ def main(place):
     """The campaign, from wherever it stands to its end."""
     if not (place / "digits.db").exists():
         write(place)
-    config = teachers_config_from(FILE, directory=place)
+    config = pate_config_from(FILE, directory=place)
     campaign = create(config, confirm=looked_at)
     price = campaign.recipe.plan.price
     print(
         f"{price.teachers} teachers, {price.answers} answers, epsilon {price.epsilon:.2f}, delta {price.budget.delta}"
     )
-    run(campaign, HouseOracle(campaign))
+    run(campaign, InternalOracle(campaign))
     for one in campaign.store.transitions():
         if one.kind == "trained":
             print(f"phase {one.phase}: accuracy {one.facts['evaluation']['accuracy']:.1%} on public digits")

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from sklearn.datasets import load_digits
 
 EPSILON, DELTA = 8.0, 1e-5
-INITIAL, QUERIES = 200, (100, 100)  # labelled by lot; asked after each training but the last
+INITIAL, QUERIES = 200, (100, 100)  # labelled at random; asked after each training but the last
 BATCH, EPOCHS = 100, 10  # expected batch b, which is public and never recomputed; epochs of the naive plan
 ASKED, MISSED, THRESHOLD = 2.0, (1.0, 2.0), 0.1  # what being asked, each miss, and each threshold may cost
 CLIP, RATE, AVERAGE, BINS, CLASSES = 1.0, 4.0, 0.95, 64, 10
@@ -248,7 +248,7 @@ def train(phase, cohorts, x, y, weights, luck):
 
 
 def campaign(phases, x, y, seed, *, random=False):
-    """The model after all phases. ``random``: ask by lot, for comparison."""
+    """The model after all phases. ``random``: ask uniformly at random, for comparison."""
     luck = np.random.default_rng(seed)
     order = luck.permutation(len(x))
     cohorts, pool = [order[:INITIAL]], order[INITIAL:]

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from discreet import DiscreetError, create_ledger, open_ledger, plan
 from discreet.models import build_model
 from discreet.noise import SealedPhase
-from discreet.pools.idx import read_idx
+from discreet.pools.array_files import read_idx
 from discreet.privacy.certificate import certify, write_certificate
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training

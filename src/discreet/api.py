@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from discreet.campaign import Campaign
     from discreet.campaign.recipe import Watch
     from discreet.exports import ExportedModel
-    from discreet.noise import Source
     from discreet.privacy.events import Event
     from discreet.privacy.ledger import Ledger
 
@@ -38,32 +37,13 @@ __all__ = [
 ]
 
 
-def plan(
-    *,
-    epsilon: Number,
-    delta: Number,
-    initial: int,
-    queries: Sequence[int] = (),
-    batch: int,
-    epochs: int,
-    unit: Unit = "record",
-    **options: Any,
-) -> Plan:
+def plan(*, epsilon: Number, delta: Number, unit: Unit = Budget.unit, **parameters: Any) -> Plan:
     """What this budget buys: a certified, committed `Plan`. Touches no data; warns (`LooseDelta`) of a loose delta.
 
-    ``options`` are the fields of `discreet.planning.PlanRequest`: schedule, selection, selection_epsilon,
-    threshold_epsilon, missed, shards, individual_rates, high_share, accountant, whole_batches, pool_size ...
+    ``parameters`` are the fields of `discreet.planning.PlanParameters`: initial, queries, batch, epochs, schedule,
+    selection, selection_epsilon, threshold_epsilon, accountant, pool_size ...
     """
-    ask = plan_request(
-        epsilon=epsilon,
-        delta=delta,
-        initial=initial,
-        queries=queries,
-        batch=batch,
-        epochs=epochs,
-        unit=unit,
-        **options,
-    )
+    ask = plan_request(epsilon=epsilon, delta=delta, unit=unit, **parameters)
     ask.budget.warn_if_loose(ask.units)
     return make_plan(ask)
 
@@ -85,6 +65,7 @@ def create_ledger(
 
     Its noise comes from the operating system, unless ``seed`` is given: then it is a simulation for ever.
     """
+    from discreet.noise import source_of
     from discreet.privacy.ledger import FileSink, Ledger, adaptive, terms_of
 
     if (plan is None) == (epsilon is None or delta is None):
@@ -95,20 +76,15 @@ def create_ledger(
         assert epsilon is not None
         assert delta is not None
         terms = adaptive(Budget(epsilon=epsilon, delta=delta, unit=unit))
-    return Ledger.create(FileSink(path), terms, source=_source(seed))
+    return Ledger.create(FileSink(path), terms, source=source_of(seed))
 
 
 def open_ledger(path: Path | str, *, seed: int | None = None) -> Ledger:
     """The ledger in a file, to go on charging it. A simulation is opened with its seed."""
+    from discreet.noise import source_of
     from discreet.privacy.ledger import FileSink, Ledger
 
-    return Ledger.open(FileSink(path, must_exist=True), source=_source(seed))
-
-
-def _source(seed: int | None) -> Source:
-    from discreet.noise import OperatingSystem, Seeded
-
-    return OperatingSystem() if seed is None else Seeded(seed)
+    return Ledger.open(FileSink(path, must_exist=True), source=source_of(seed))
 
 
 def create_campaign(
@@ -133,19 +109,19 @@ def create_campaign(
     from discreet.pools import Pool
     from discreet.recipes.opening import create
 
-    given = pool if isinstance(pool, Pool) else None
-    if given is None and not isinstance(pool, Mapping):
+    pool_value = pool if isinstance(pool, Pool) else None
+    if pool_value is None and not isinstance(pool, Mapping):
         raise BadInput("the pool of a campaign", "it is neither a Pool nor a table", "Try ArrayPool(ids=..., x=...)")
     form = {
         "format": "discreet.campaign/1",
         "name": name,
-        "pool": dict(pool) if given is None else {"path": "in Python", "kind": "arrays", "size": len(given)},
+        "pool": dict(pool) if pool_value is None else {"path": "in Python", "kind": "arrays", "size": len(pool_value)},
         "budget": _budget_table(budget),
         "storage": {"url": str(storage)},
         **{table: dict(keys) for table, keys in recipe.items()},
     }
     config = config_from_json(form, name=f"the campaign {name}", directory=Path())
-    return create(config, pool=given, load_if_exists=load_if_exists, watch=watch or unwatched)
+    return create(config, pool=pool_value, load_if_exists=load_if_exists, watch=watch or unwatched)
 
 
 def load_campaign(name: str, *, storage: str | Path, pool: Any | None = None, watch: Watch | None = None) -> Campaign:

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -27,8 +28,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
+from discreet.planning import PlanRequest
+from discreet.privacy.budget import Budget
 from discreet.privacy.exact import Number
 from discreet.privacy.plan import Plan
+
+if TYPE_CHECKING:
+    from discreet.privacy.ledger import Ledger, Sink, Terms
 
 FROM_LABELS = "from-labels"
 PHASE = 0
@@ -60,8 +66,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings: Any = None,
         center: Any = 0.0,
         scale: Any = 1.0,
-        accountant: str = "pld",
-        unit: str = "record",
+        accountant: str = PlanRequest.accountant,
+        unit: str = Budget.unit,
         ledger: Path | str | None = None,
         checkpoints: Path | str | None = None,
         simulation_seed: int | None = None,
@@ -87,24 +93,30 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, persons: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Plan, charge, train, certify. ``persons`` says whose record each row is, where the unit is the person."""
-        self._check_parameters(persons)
-        x, labels = self._validated(X, y)
-        classes = self._classes(labels)
-        records = self._records(x, _numbers(labels, classes), persons)
-        size, epochs = int(self.batch), int(self.epochs)
-        made = _planned(
-            str(self.epsilon), str(self.delta), records.units, size, epochs, str(self.accountant), self.unit
-        )
-        self._train(records, classes, made)
+        from discreet.privacy.ledger import terms_of
+        from discreet.privacy.training_phase import TrainingPhase
+
+        check_parameters(self, persons)
+        data = private_data(self, X, y, persons)
+        epsilon, delta, batch, epochs = str(self.epsilon), str(self.delta), int(self.batch), int(self.epochs)
+        plan = _planned(epsilon, delta, data.records.units, batch, epochs, str(self.accountant), self.unit)
+        trainer = trainer_for(self, data)
+        phase, cohorts = TrainingPhase.of(plan, PHASE), {"initial": data.records}
+        trainer.check(phase=phase, cohorts=cohorts)
+        sink, opened = open_ledger(self, terms_of(plan))
+        with opened as ledger:
+            predictor = self._charged_and_trained(trainer, phase, cohorts, ledger)
+            self.simulation_, self.account_ = ledger.simulation, sink.read()
+        self.classes_, self.plan_, self.predictor_, self.n_iter_ = data.classes, plan, predictor, phase.steps
         return self
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
         """Probabilities in the order of ``classes_``."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float32, ensure_all_finite=False, reset=False)  # noqa: N806
-        found = self.predictor_.predict_proba(self._shaped(X))
-        found[~np.isfinite(found).all(axis=1)] = 1 / len(self.classes_)  # of a record that says nothing
-        return found
+        probabilities = self.predictor_.predict_proba(_shaped(self, X))
+        probabilities[~np.isfinite(probabilities).all(axis=1)] = 1 / len(self.classes_)  # of a record that says nothing
+        return probabilities
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """The likeliest of ``classes_``."""
@@ -114,7 +126,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def certificate(self) -> dict[str, Any]:
         """What this fit promises, for anybody to check, bound to the weights that ``predictor_.save`` stores.
 
-        See `discreet.privacy.certificate`. Audience: world.
+        See `discreet.privacy.certificate`. Audience: public.
         """
         from discreet.privacy.certificate import bound, certify
         from discreet.privacy.ledger import Ledger, MemorySink
@@ -128,124 +140,6 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.non_deterministic = self.simulation_seed is None
         return tags
-
-    # -- inside
-
-    def _check_parameters(self, persons: Any) -> None:
-        if self.epsilon is None or self.delta is None:
-            raise BadInput("fitting a private classifier", "epsilon or delta is missing", "Declare both: the promise")
-        if self.checkpoints is not None and self.ledger is None:
-            raise BadInput("checkpoints", "a fit goes on only with the ledger that paid for it", "Give ledger, too")
-        if (self.unit == "person") != (persons is not None):
-            raise BadInput(
-                f"fitting for the {self.unit}",
-                "persons are named, and not protected, or the other way round",
-                'Use unit="person" with fit(X, y, persons=...)',
-            )
-        for name in ("batch", "epochs"):
-            if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), (int, np.integer)):
-                raise BadInput(f"{name}={getattr(self, name)!r}", "it is not a whole number", "Count again")
-        try:
-            center, scale = np.asarray(self.center, dtype=np.float64), np.asarray(self.scale, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise BadInput("center or scale", "they are not numbers", "Give public constants") from None
-        if not (np.isfinite(center).all() and np.isfinite(scale).all() and (scale != 0).all()):
-            raise BadInput("center or scale", "a scale is 0, or one is not finite", "Give public constants")
-
-    def _validated(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Shapes and types are checked, values are not: whether a record is in order is private.
-
-        Where the set of labels is public, labels are checked as scikit-learn does.
-        """
-        public = isinstance(self.classes, str) and self.classes == FROM_LABELS
-        try:
-            with np.errstate(all="ignore"):
-                if public:
-                    x, y = validate_data(self, x, y, dtype=np.float32, ensure_all_finite=False)
-                else:
-                    x = validate_data(self, x, dtype=np.float32, ensure_all_finite=False)
-        except (TypeError, ValueError) as refused:
-            kind = TypeError if isinstance(refused, TypeError) else ValueError
-            raise kind(_without_data(str(refused))) from None
-        if public:
-            check_classification_targets(y)
-            return x, column_or_1d(y).tolist()
-        labels = _items(y)
-        if len(labels) != len(x):
-            raise BadInput("fitting a classifier", "X and y are not equally long", "Give one label a row")
-        return x, labels
-
-    def _classes(self, y: Any) -> Any:
-        if self.classes is None:
-            raise BadInput(
-                "fitting a private classifier",
-                "its classes are not declared, and the labels of private records must not name them",
-                'Give classes=[...], or classes="from-labels" if the set of labels is public',
-            )
-        public = isinstance(self.classes, str) and self.classes == FROM_LABELS
-        declared = np.iterable(self.classes) and not isinstance(self.classes, str)
-        found = np.unique(y) if public else np.asarray(list(self.classes) if declared else 0)
-        if found.ndim != 1 or len(set(found.tolist())) != len(found):
-            raise BadInput("classes", "they are not a list of different labels of one kind", "Give each class once")
-        if len(found) < 2:
-            raise BadInput("fitting a classifier", "there is only one class", "Declare at least 2 classes")
-        return found
-
-    def _records(self, x: Any, numbers: Any, persons: Any) -> Any:
-        from discreet.trainers.dp_sgd import MISSING, CohortRecords
-
-        shaped = self._shaped(x)
-        broken = ~np.isfinite(shaped).reshape(len(shaped), -1).all(axis=1)
-        numbers = np.where(broken, MISSING, numbers)
-        whose = persons if self.unit == "person" else None
-        return CohortRecords(x=np.where(_rows(broken, shaped), np.float32(0), shaped), y=numbers, persons=whose)
-
-    def _shaped(self, x: Any) -> Any:
-        with np.errstate(all="ignore"):
-            try:
-                moved = ((x - self.center) / self.scale).astype(np.float32)
-            except ValueError:
-                raise BadInput(
-                    "center or scale", "they do not fit the columns of X", "Give one number a column"
-                ) from None
-        if moved.shape != x.shape:
-            raise BadInput("center or scale", "they do not fit the columns of X", "Give one number a column")
-        if self.inputs is None:
-            return moved
-        if int(np.prod(self.inputs)) != x.shape[1]:
-            raise BadInput(f"inputs={self.inputs}", f"records have {x.shape[1]} numbers", "Give a shape of that size")
-        return moved.reshape(len(moved), *self.inputs)
-
-    def _trainer(self, records: Any, classes: Any) -> Any:
-        from discreet.models import build_model
-        from discreet.trainers.dp_sgd import DPSGD
-
-        module = build_model(
-            self.model,
-            inputs=tuple(records.x.shape[1:]),
-            classes=len(classes),
-            **(self.model_options or {}),
-        )
-        return DPSGD(
-            module,
-            classes=len(classes),
-            settings=self.settings,
-            checkpoints=self.checkpoints,
-            watch=self.watch,
-        )
-
-    def _train(self, records: Any, classes: Any, made: Plan) -> None:
-        from discreet.privacy.ledger import terms_of
-        from discreet.privacy.training_phase import TrainingPhase
-
-        trainer = self._trainer(records, classes)
-        phase, cohorts = TrainingPhase.of(made, PHASE), {"initial": records}
-        trainer.check(phase=phase, cohorts=cohorts)
-        sink = self._sink()
-        with self._ledger_in(sink, terms_of(made)) as ledger:
-            predictor = self._charged_and_trained(trainer, phase, cohorts, ledger)
-            self.simulation_, self.account_ = ledger.simulation, sink.read()
-        self.classes_, self.plan_, self.predictor_, self.n_iter_ = classes, made, predictor, phase.steps
 
     def _charged_and_trained(self, trainer: Any, phase: Any, cohorts: Any, ledger: Any) -> Any:
         from discreet.noise import SealedPhase
@@ -262,29 +156,150 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "fitting with this ledger", "it paid for a fit that is over", "Give every fit a ledger of its own"
             ) from None
 
-    def _sink(self) -> Any:
-        from discreet.privacy.ledger import FileSink, MemorySink
 
-        if self.ledger is None:
-            return MemorySink()
-        if not Path(self.ledger).parent.is_dir():
-            raise BadInput(f"ledger={self.ledger}", "its directory does not exist", "Create it first")
-        return FileSink(self.ledger)
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PrivateData:
+    """What is trained on: ``records`` with the numbers of their classes, the declared ``classes``, and how many
+    ``columns`` a record came with.
+    """
 
-    def _ledger_in(self, sink: Any, terms: Any) -> Any:
-        from discreet.noise import OperatingSystem, Seeded
-        from discreet.privacy.ledger import Ledger
+    records: Any
+    classes: Any
+    columns: int
 
-        source: Any = OperatingSystem() if self.simulation_seed is None else Seeded(self.simulation_seed)
-        if not sink.read():
-            return Ledger.create(sink, terms, source=source)
-        ledger = Ledger.open(sink, source=source)
-        if ledger.terms != terms:
-            ledger.close()
-            raise LedgerUnavailable(
-                "fitting with this ledger", "it is committed to another plan", "Give every fit a ledger of its own"
-            )
-        return ledger
+
+def private_data(estimator: DPClassifier, x: Any, y: Any, persons: Any) -> PrivateData:
+    """``x`` and ``y`` as the estimator trains on them."""
+    rows, labels = _validated(estimator, x, y)
+    classes = _classes(estimator, labels)
+    records = records_of(estimator, rows, labels, classes, persons)
+    return PrivateData(records=records, classes=classes, columns=rows.shape[1])
+
+
+def check_parameters(estimator: DPClassifier, persons: Any) -> None:
+    """Refuse parameters that no fit could have, before any data is looked at."""
+    if estimator.epsilon is None or estimator.delta is None:
+        raise BadInput("fitting a private classifier", "epsilon or delta is missing", "Declare both: the promise")
+    if estimator.checkpoints is not None and estimator.ledger is None:
+        raise BadInput("checkpoints", "a fit goes on only with the ledger that paid for it", "Give ledger, too")
+    if (estimator.unit == "person") != (persons is not None):
+        raise BadInput(
+            f"fitting for the {estimator.unit}",
+            "persons are named, and not protected, or the other way round",
+            'Use unit="person" with fit(X, y, persons=...)',
+        )
+    for name in ("batch", "epochs"):
+        value = getattr(estimator, name)
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise BadInput(f"{name}={value!r}", "it is not a whole number", "Count again")
+    try:
+        center, scale = np.asarray(estimator.center, dtype=np.float64), np.asarray(estimator.scale, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadInput("center or scale", "they are not numbers", "Give public constants") from None
+    if not (np.isfinite(center).all() and np.isfinite(scale).all() and (scale != 0).all()):
+        raise BadInput("center or scale", "a scale is 0, or one is not finite", "Give public constants")
+
+
+def _validated(estimator: DPClassifier, x: Any, y: Any) -> tuple[Any, Any]:
+    """Shapes and types are checked, values are not: whether a record is in order is private.
+
+    Where the set of labels is public, labels are checked as scikit-learn does.
+    """
+    public = isinstance(estimator.classes, str) and estimator.classes == FROM_LABELS
+    try:
+        with np.errstate(all="ignore"):
+            if public:
+                x, y = validate_data(estimator, x, y, dtype=np.float32, ensure_all_finite=False)
+            else:
+                x = validate_data(estimator, x, dtype=np.float32, ensure_all_finite=False)
+    except (TypeError, ValueError) as refused:
+        kind = TypeError if isinstance(refused, TypeError) else ValueError
+        raise kind(_without_data(str(refused))) from None
+    if public:
+        check_classification_targets(y)
+        return x, column_or_1d(y).tolist()
+    labels = labels_in(y)
+    if len(labels) != len(x):
+        raise BadInput("fitting a classifier", "X and y are not equally long", "Give one label a row")
+    return x, labels
+
+
+def _classes(estimator: DPClassifier, y: Any) -> Any:
+    if estimator.classes is None:
+        raise BadInput(
+            "fitting a private classifier",
+            "its classes are not declared, and the labels of private records must not name them",
+            'Give classes=[...], or classes="from-labels" if the set of labels is public',
+        )
+    public = isinstance(estimator.classes, str) and estimator.classes == FROM_LABELS
+    declared = np.iterable(estimator.classes) and not isinstance(estimator.classes, str)
+    classes = np.unique(y) if public else np.asarray(list(estimator.classes) if declared else 0)
+    if classes.ndim != 1 or len(set(classes.tolist())) != len(classes):
+        raise BadInput("classes", "they are not a list of different labels of one kind", "Give each class once")
+    if len(classes) < 2:
+        raise BadInput("fitting a classifier", "there is only one class", "Declare at least 2 classes")
+    return classes
+
+
+def records_of(estimator: DPClassifier, x: Any, labels: list[Any], classes: Any, persons: Any = None) -> Any:
+    """Records for the trainer. One that is not finite, or whose label was not declared, is a null."""
+    from discreet.trainers.dp_sgd import MISSING, CohortRecords
+
+    shaped = _shaped(estimator, x)
+    broken = ~np.isfinite(shaped).reshape(len(shaped), -1).all(axis=1)
+    shaped = np.where(broken.reshape(-1, *[1] * (shaped.ndim - 1)), np.float32(0), shaped)
+    whose = persons if estimator.unit == "person" else None
+    return CohortRecords(x=shaped, y=np.where(broken, MISSING, _numbers(labels, classes)), persons=whose)
+
+
+def _shaped(estimator: DPClassifier, x: Any) -> Any:
+    with np.errstate(all="ignore"):
+        try:
+            moved = ((x - estimator.center) / estimator.scale).astype(np.float32)
+        except ValueError:
+            raise BadInput("center or scale", "they do not fit the columns of X", "Give one number a column") from None
+    if moved.shape != x.shape:
+        raise BadInput("center or scale", "they do not fit the columns of X", "Give one number a column")
+    if estimator.inputs is None:
+        return moved
+    if int(np.prod(estimator.inputs)) != x.shape[1]:
+        raise BadInput(f"inputs={estimator.inputs}", f"records have {x.shape[1]} numbers", "Give a shape of that size")
+    return moved.reshape(len(moved), *estimator.inputs)
+
+
+def trainer_for(estimator: DPClassifier, data: PrivateData) -> Any:
+    """A new model for these records, in its trainer."""
+    from discreet.models import build_model
+    from discreet.trainers.dp_sgd import DPSGD
+
+    inputs, count = tuple(data.records.x.shape[1:]), len(data.classes)
+    return DPSGD(
+        build_model(estimator.model, inputs=inputs, classes=count, **(estimator.model_options or {})),
+        classes=count,
+        settings=estimator.settings,
+        checkpoints=estimator.checkpoints,
+        watch=estimator.watch,
+    )
+
+
+def open_ledger(estimator: DPClassifier, terms: Terms) -> tuple[Sink, Ledger]:
+    """The ledger that pays, committed to ``terms``: in the estimator's file, or in memory; and where its lines are."""
+    from discreet.noise import source_of
+    from discreet.privacy.ledger import FileSink, Ledger, MemorySink
+
+    if estimator.ledger is not None and not Path(estimator.ledger).parent.is_dir():
+        raise BadInput(f"ledger={estimator.ledger}", "its directory does not exist", "Create it first")
+    sink: Sink = MemorySink() if estimator.ledger is None else FileSink(estimator.ledger)
+    source = source_of(estimator.simulation_seed)
+    if not sink.read():
+        return sink, Ledger.create(sink, terms, source=source)
+    ledger = Ledger.open(sink, source=source)
+    if ledger.terms != terms:
+        ledger.close()
+        raise LedgerUnavailable(
+            "fitting with this ledger", "it is committed to another plan", "Give every fit a ledger of its own"
+        )
+    return sink, ledger
 
 
 def _numbers(labels: list[Any], classes: Any) -> Any:
@@ -303,7 +318,7 @@ def _hashable(label: Any) -> bool:
     return True
 
 
-def _items(y: Any) -> list[Any]:
+def labels_in(y: Any) -> list[Any]:
     """Labels one by one. numpy would make one type of all of them, and one odd label would change the others."""
     if hasattr(y, "iloc"):
         y = y.to_numpy()
@@ -318,10 +333,6 @@ def _without_data(message: str) -> str:
     """scikit-learn's words without what they quote of the data."""
     plain = re.sub(r"\[.*\]", "[...]", message, flags=re.DOTALL)
     return re.sub(r"'[^']*'", "'...'", plain)
-
-
-def _rows(broken: Any, x: Any) -> Any:
-    return broken.reshape(-1, *[1] * (x.ndim - 1))
 
 
 @lru_cache(maxsize=64)

@@ -74,7 +74,7 @@ class InvalidPlan(BadInput):
 
 
 class InfeasiblePlan(BadInput):
-    """No plan keeps this promise; ``nearest`` maps the parameter to change to the nearest feasible value."""
+    """No plan gives this guarantee; ``nearest`` maps the parameter to change to the nearest feasible value."""
 
     def __init__(self, asked: str, fact: str, remedy: str, nearest: dict[str, str]) -> None:
         super().__init__(asked, fact, remedy)
@@ -140,7 +140,7 @@ class PoolChanged(BadInput):
 
 
 class BudgetExceeded(DiscreetError, ValueError):
-    """A spend that would break the promise. It was refused before anything changed.
+    """A spend that would exceed the budget. It was refused before anything changed.
 
     ``requested`` is what this spend alone costs, ``remaining`` what was left, ``total`` the whole budget.
     """

@@ -20,7 +20,7 @@ Value = str | tuple[str, ...] | None
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyHistogram:
-    """Scores counted on a fixed grid, with the noise that was paid for. Audience: world.
+    """Scores counted on a fixed grid, with the noise that was paid for. Audience: public.
 
     range     of the score: the ends of the grid
     counts    by bin, from the bottom up; noise may bring one below 0. A score at the bottom, as a null has, is in none
@@ -69,7 +69,7 @@ class Selection:
     histogram   in which a private threshold was found, as it was paid for and released: public
 
     With ``mechanism="hidden-threshold"`` the promise is that ids, and how many there are, stay with owner and
-    annotators: they must never be shown to the world, in any later record of the campaign either.
+    annotators: they must never be shown to the public, in any later record of the campaign either.
     """
 
     ids: tuple[str, ...]

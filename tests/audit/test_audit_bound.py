@@ -64,59 +64,59 @@ def test_laws(right, wrong, silent, delta):
     assert chance > LEVEL or proved > 60
 
 
-def _randomised_response(epsilon, m, luck):
+def _randomised_response(epsilon, m, rng):
     """The run that leaks most of what epsilon allows: every coin is shown, and told wrongly now and then."""
-    coins = luck.random(m) < 0.5
-    shown = np.where(luck.random(m) < 1 / (1 + math.exp(-epsilon)), coins, ~coins)
+    coins = rng.random(m) < 0.5
+    shown = np.where(rng.random(m) < 1 / (1 + math.exp(-epsilon)), coins, ~coins)
     return coins, shown.astype(float)
 
 
 def test_a_true_claim_is_seldom_refuted_and_a_wrong_one_nearly_always():
-    luck = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
     refuted = {1.0: 0, 0.8: 0}
     runs = 400
     for _ in range(runs):
-        coins, shown = _randomised_response(1.0, 4000, luck)
-        made = guess(shown, coins, made=4000)
+        coins, shown = _randomised_response(1.0, 4000, rng)
+        made = guess(shown, coins, count=4000)
         for claimed in refuted:
             refuted[claimed] += (
-                chance_of_so_many(right=made.right, guesses=made.made, canaries=4000, epsilon=claimed) <= 0.01
+                chance_of_so_many(right=made.right, guesses=made.count, canaries=4000, epsilon=claimed) <= 0.01
             )
     assert refuted[1.0] <= 14  # mean 4, at most; 14 or more has a chance below 1e-4
     assert refuted[0.8] >= 0.95 * runs
 
 
 def test_an_attack_that_knows_nothing_proves_nothing():
-    luck = np.random.default_rng(6)
-    coins = luck.random(5000) < 0.5
-    made = guess(luck.normal(size=5000), coins, made=1000)
+    rng = np.random.default_rng(6)
+    coins = rng.random(5000) < 0.5
+    made = guess(rng.normal(size=5000), coins, count=1000)
     found = Finding(attack="blind", epsilon=0.5, delta=1e-5, guesses=made)
     assert found.proved < 0.2
     assert found.verdict == "not exceeded"
 
 
 def test_no_verdict_where_the_audit_could_not_fail():
-    all_right = Guesses(canaries=380, made=380, right=380)
+    all_right = Guesses(canaries=380, count=380, right=380)
     assert Finding(attack="all", epsilon=4, delta=0.0, guesses=all_right).verdict == "none"
-    enough = Guesses(canaries=381, made=381, right=381)
+    enough = Guesses(canaries=381, count=381, right=381)
     assert Finding(attack="all", epsilon=4, delta=0.0, guesses=enough).verdict == "exceeded"
 
 
 def test_guesses_take_both_ends_and_break_ties_blindly():
     coins = np.array([True] * 50 + [False] * 50)
-    assert guess(np.arange(100, 0, -1.0), coins, made=20).right == 20
-    assert guess(np.arange(100.0), coins, made=20).right == 0
-    assert guess(np.arange(100, 0, -1.0), coins, made=50, low=False).right == 50
-    ties = [guess(np.zeros(100), coins, made=50, seed=seed).right for seed in range(200)]
+    assert guess(np.arange(100, 0, -1.0), coins, count=20).right == 20
+    assert guess(np.arange(100.0), coins, count=20).right == 0
+    assert guess(np.arange(100, 0, -1.0), coins, count=50, guess_absent=False).right == 50
+    ties = [guess(np.zeros(100), coins, count=50, seed=seed).right for seed in range(200)]
     assert 22 < np.mean(ties) < 28
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: guess(np.zeros(3), np.zeros(4, dtype=bool), made=2),
-        lambda: guess(np.zeros(3), np.zeros(3, dtype=bool), made=4),
-        lambda: guess(np.array([1.0, np.nan]), np.zeros(2, dtype=bool), made=1),
+        lambda: guess(np.zeros(3), np.zeros(4, dtype=bool), count=2),
+        lambda: guess(np.zeros(3), np.zeros(3, dtype=bool), count=4),
+        lambda: guess(np.array([1.0, np.nan]), np.zeros(2, dtype=bool), count=1),
         lambda: chance_of_so_many(right=3, guesses=2, canaries=5, epsilon=1.0),
         lambda: chance_of_so_many(right=1, guesses=2, canaries=1, epsilon=1.0),
         lambda: chance_of_so_many(right=1, guesses=2, canaries=3, epsilon=-1.0),

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from discreet.api import create_campaign
-from discreet.audit.auditing import _OF, recipe_of
-from discreet.audit.pool_audit import twins_of
+from discreet.audit.auditing import RECIPES, recipe_of, targets_of
 from discreet.cli.app import run
 from discreet.cli.audit import _subject
-from discreet.config import EXAMPLES, StreamConfig, read_campaign, read_stream_config
+from discreet.config import StreamConfig, read_campaign, read_stream_config
 from discreet.errors import BadInput
 from discreet.pools import ArrayPool
 from discreet.recipes import private_pool
-from discreet.report.audit_figure import audit_bars, draw_audit
+from discreet.report.plan_figure import audit_bars, draw_audit
 
 pytestmark = pytest.mark.thorough
 
@@ -34,45 +33,46 @@ def test_a_recipe_by_its_name(capsys, tmp_path):
     assert form["verdict"] == "holds"
     assert [one["recipe"] for one in form["recipes"]] == ["stream"]
     bars = audit_bars(form)
-    assert len(bars) == sum(len(twin["attacks"]) for twin in form["recipes"][0]["twins"])
+    assert len(bars) == sum(len(target["attacks"]) for target in form["recipes"][0]["targets"])
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     draw_audit(form, tmp_path / "b.svg")
 
 
-def test_a_planted_mistake_ends_with_1(capsys):
+def test_an_injected_fault_ends_with_1(capsys):
     assert run(["audit", "--recipe", "public-data", "--plant", "private-top", "--canaries", "500"]) == 1
     said = capsys.readouterr().out
     assert "TOO FAR" in said
     assert said.endswith("A claim is broken.\n")
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_example_files_have_twins(name, tmp_path):
-    """Of every recipe's example the twins do as the file says."""
+@pytest.mark.parametrize("name", RECIPES)
+def test_example_files_have_targets(name, tmp_path):
+    """Of every recipe's example the targets do as the file says."""
     path = tmp_path / "example.toml"
     assert run(["init", str(path), "--example", name]) == 0
     subject = _subject(str(path), None)
     recipe = recipe_of(subject)
     if recipe == "private-pool":
-        assert twins_of(subject)["campaign"].selector == subject.selector.name
+        assert targets_of(recipe, subject)[1]["campaign"].selector == subject.selector.name
         return
     if recipe == "public-data" and subject.selector.name != "near-private":
         with pytest.raises(BadInput, match="checkpoint"):
-            _OF[recipe](subject)
+            targets_of(recipe, subject)
         return
-    _, twins = _OF[recipe](subject)
-    assert twins
+    _, targets = targets_of(recipe, subject)
+    assert targets
     if isinstance(subject, StreamConfig):
-        assert twins["updates"][1].noise == subject.noise.name
+        assert targets["updates"].noise == subject.noise.name
 
 
 def test_a_campaign_in_a_store(tmp_path):
     created(tmp_path, "small")
     found = _subject(str(tmp_path / "c.db"), None)
     assert recipe_of(found) == "private-pool"
-    assert twins_of(found)["training"].selector == "random"
+    assert targets_of("private-pool", found)[1]["training"].selector == "random"
     created(tmp_path, "other", selection_epsilon="2")
-    assert twins_of(_subject(str(tmp_path / "c.db"), "other"))["campaign"].selector == "threshold-response"
+    other = _subject(str(tmp_path / "c.db"), "other")
+    assert targets_of("private-pool", other)[1]["campaign"].selector == "threshold-response"
     with pytest.raises(BadInput, match="--campaign"):
         _subject(str(tmp_path / "c.db"), None)
 
@@ -99,3 +99,9 @@ def test_reading_reads_either(tmp_path):
     assert read_stream_config(path)
     with pytest.raises(BadInput):
         read_campaign(path)
+
+
+def test_without_research_there_are_no_faults(monkeypatch, capsys):
+    monkeypatch.setattr("discreet.audit.auditing.find_spec", lambda name: None)
+    assert run(["audit", "--recipe", "stream", "--plant", "no-noise"]) == 2
+    assert "Install discreet-research" in capsys.readouterr().err

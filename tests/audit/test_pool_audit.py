@@ -1,18 +1,15 @@
-"""Twins of the private pool: what is right is not called broken, and every planted mistake is caught."""
+"""Audit targets of the private pool: correct code is not called broken, and nonsense is refused."""
 
 import json
 
 import numpy as np
 import pytest
 
-from discreet.audit.audited import Audits
-from discreet.audit.canaries import Canaries
-from discreet.audit.planted import PLANTS, planted
-from discreet.audit.pool_audit import audit_pool, twins_of
-from discreet.audit.variances import batch_variance, noise_variance
+from discreet.audit import Audits, audit, targets_of
+from discreet.audit.checks import batch_variance, noise_variance
+from discreet.audit.pool_target import Canaries
 from discreet.cli.app import run
-from discreet.errors import BadInput
-from discreet.report.audit_figure import audit_bars, draw_audit
+from discreet.report.plan_figure import audit_bars, draw_audit
 
 pytestmark = pytest.mark.thorough
 
@@ -21,43 +18,24 @@ SOME = 3000
 
 @pytest.fixture(scope="module")
 def sound():
-    return audit_pool(canaries=SOME, seed=11)
+    return audit(recipe="private-pool", canaries=SOME, seed=11).recipes[0]
 
 
 def test_what_is_right_is_not_called_broken(sound):
     assert sound.verdict == "holds"
-    assert [one.twin for one in sound.twins] == ["training", "selection", "campaign"]
-    for twin in sound.twins:
-        assert all(found.verdict == "not exceeded" for found in twin.findings)  # and none without a verdict
-        assert all(found.highest > twin.claimed for found in twin.findings)
-        noise = next(test for test in twin.variances if test.test == "noise")
+    assert [target.target for target in sound.targets] == ["training", "selection", "campaign"]
+    for target in sound.targets:
+        assert all(found.verdict == "not exceeded" for found in target.findings)  # and none without a verdict
+        assert all(found.highest > target.claimed for found in target.findings)
+        noise = next(test for test in target.variances if test.test == "noise")
         assert 0.9 < noise.ratio < 1.2
 
 
 def test_selection_leaks_nearly_what_it_claims(sound):
     """Asked and missed by coins of 0.9: the guesses are as good as such coins allow, so the attack is a strong one."""
-    asked = next(found for found in sound.twins[1].findings if found.attack == "asked")
+    asked = next(found for found in sound.targets[1].findings if found.attack == "asked")
     coin = 1 / (1 + np.exp(-0.9))
-    assert asked.guesses.right / asked.guesses.made == pytest.approx(coin, abs=0.05)
-
-
-@pytest.mark.parametrize("plant", PLANTS)
-def test_planted_mistakes_are_caught(plant):
-    found = audit_pool(plant=plant, canaries=SOME, seed=12)
-    assert found.verdict == "broken"
-    by_variance = any(test.verdict == "smaller" for twin in found.twins for test in twin.variances)
-    by_bound = any(one.verdict == "exceeded" for twin in found.twins for one in twin.findings)
-    assert by_bound if plant in PLANTS[:4] else by_variance
-
-
-def test_nothing_stays_planted():
-    from discreet.trainers.dp_sgd import DPSGD, cohorts, trainer
-
-    before = (DPSGD.train, vars(cohorts)["poisson_mask"], vars(trainer)["gaussian"], trainer._Step)
-    for plant in PLANTS:
-        with planted(plant, []):
-            pass
-    assert before == (DPSGD.train, vars(cohorts)["poisson_mask"], vars(trainer)["gaussian"], trainer._Step)
+    assert asked.guesses.right / asked.guesses.count == pytest.approx(coin, abs=0.05)
 
 
 def test_canaries_are_there_by_fair_coins_and_alone_on_their_axes():
@@ -74,26 +52,26 @@ def test_canaries_are_there_by_fair_coins_and_alone_on_their_axes():
 
 
 def test_variances_see_a_tenth():
-    luck = np.random.default_rng(0)
-    noise = luck.normal(size=5000)
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=5000)
     assert noise_variance(noise).verdict == "not smaller"
     assert noise_variance(0.9 * noise).verdict == "smaller"
-    assert noise_variance(1.2 * noise).verdict == "not smaller"  # too much noise breaks no promise
-    counts = [(int(luck.binomial(1000, 0.2)), 1000, 0.2) for _ in range(100)]
+    assert noise_variance(1.2 * noise).verdict == "not smaller"  # too much noise breaks no claim
+    counts = [(int(rng.binomial(1000, 0.2)), 1000, 0.2) for _ in range(100)]
     assert batch_variance(counts).verdict == "not smaller"
     assert batch_variance([(200, 1000, 0.2)] * 100).verdict == "smaller"
 
 
-def test_twins_of_a_file_that_hides_whom_it_asks():
+def test_targets_of_a_file_that_hides_whom_it_asks():
     from dataclasses import replace
 
-    usual = twins_of()["campaign"]
+    usual = targets_of("private-pool")[1]["campaign"]
     assert replace(usual, selector="hidden-threshold").tables(1)["selector"]["name"] == "hidden-threshold"
 
 
 def test_drawn(sound, tmp_path):
     form = json.loads(json.dumps(Audits(plant=None, seed=11, recipes=(sound,)).to_json()))
-    assert len(audit_bars(form)) == sum(len(one.findings) for one in sound.twins)
+    assert len(audit_bars(form)) == sum(len(one.findings) for one in sound.targets)
     draw_audit(form, tmp_path / "audit.png")
     assert (tmp_path / "audit.png").read_bytes().startswith(b"\x89PNG")
 
@@ -104,8 +82,3 @@ def test_drawn(sound, tmp_path):
 def test_nonsense_is_refused(wrong, capsys):
     assert run(["audit", *wrong]) == 2
     assert "Traceback" not in capsys.readouterr().err
-
-
-def test_nonsense_in_python():
-    with pytest.raises(BadInput):
-        planted("typo", [])

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from discreet.campaign import Campaign, Chosen, Trained
+from discreet.campaign.answers import labels_of
 from discreet.campaign.recipe import Labels, unwatched
-from discreet.campaign.told import labels_of
 from discreet.noise import charge_once, laplace
 from discreet.pools import ArrayPool
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Laplace
-from discreet.privacy.ledger import Why, adaptive
-from discreet.privacy.ledger.requests import request
-from discreet.recipes.opening import _finish
+from discreet.privacy.ledger import ChargeReason, adaptive
+from discreet.privacy.ledger.charges import request
+from discreet.recipes.opening import finish
 from discreet.selectors import RandomSelector
 from discreet.storage import open_storage
 
@@ -25,9 +25,9 @@ class Stopped(Exception):
     """A process that died, as far as the loop can tell."""
 
 
-def paid(desk, purpose):
-    why = Why(phase=desk.phase, purpose=purpose)
-    return charge_once(desk.charges, [request({"pool": Laplace(epsilon="0.5")}, why=why)])[0]
+def paid(context, purpose):
+    why = ChargeReason(phase=context.phase, purpose=purpose)
+    return charge_once(context.charges, [request({"pool": Laplace(epsilon="0.5")}, why=why)])[0]
 
 
 @dataclass
@@ -60,25 +60,25 @@ class Counting:
     def labels(self, questions, answers, *, key):
         return Labels(values=labels_of(questions, answers, key))
 
-    def choose(self, desk):
-        left = [name for name in desk.pool.ids if name not in desk.asked]
-        if desk.phase == 0:
-            ids = RandomSelector(source=desk.source).select(ids=left, k=4, phase=0).ids
+    def choose(self, context):
+        left = [name for name in context.pool.ids if name not in context.asked]
+        if context.phase == 0:
+            ids = RandomSelector(source=context.source).select(ids=left, k=4, phase=0).ids
             return Chosen(ids=ids, cohorts=dict.fromkeys(ids, "initial"), facts={"private": True})
-        scores = np.asarray(desk.pool.x[desk.pool.places(left)], dtype=np.float64)[:, 0]
-        noisy = self.draw(desk, scores, "choosing")
+        scores = np.asarray(context.pool.x[context.pool.places(left)], dtype=np.float64)[:, 0]
+        noisy = self.draw(context, scores, "choosing")
         ids = tuple(left[place] for place in np.argsort(-noisy)[:2])
-        return Chosen(ids=ids, cohorts=dict.fromkeys(ids, f"query {desk.phase}"), facts={"private": True})
+        return Chosen(ids=ids, cohorts=dict.fromkeys(ids, f"query {context.phase}"), facts={"private": True})
 
-    def train(self, desk, labels):
+    def train(self, context, labels):
         said = [one if isinstance(value, tuple) else value for value in labels.values() for one in (value,)]
         counts = np.array([sum(name == one or name in one for one in said) for name in CLASSES], dtype=np.float64)
-        return Trained(content=json.dumps(self.draw(desk, counts, "training").tolist()).encode())
+        return Trained(content=json.dumps(self.draw(context, counts, "training").tolist()).encode())
 
-    def draw(self, desk, values, purpose):
-        receipt = paid(desk, purpose)
+    def draw(self, context, values, purpose):
+        receipt = paid(context, purpose)
         noisy = np.asarray(laplace(values, sensitivity=1.0, receipt=receipt))
-        self.drawn.append((purpose, desk.phase, noisy.tolist()))
+        self.drawn.append((purpose, context.phase, noisy.tolist()))
         if purpose in self.stops:
             self.stops.discard(purpose)
             raise Stopped
@@ -113,7 +113,7 @@ def campaign_in(place, *, seed=None, pool=None, recipe=None, per_question=1, nam
     if name not in storage.campaigns():
         storage.create(name, config={}, simulation=seed is not None)
     store, own, records = storage.load(name), recipe or Counting(), pool or pool_of()
-    _finish(store, own, records, seed, unwatched)
+    finish(store, own, records, seed, unwatched)
     made = Campaign(store, recipe=own, pool=records, per_question=per_question, seed=seed)
     made.tidy()
     return made

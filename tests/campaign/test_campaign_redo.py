@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from loop_parts import Counting, Stopped, campaign_in, pool_of, truth
 
-from discreet.campaign.sealed_steps import ledger_of, leftovers
+from discreet.campaign.crash_recovery import leftovers
+from discreet.campaign.state import ledger_of
 from discreet.errors import BudgetExceeded, InvalidStore, LedgerUnavailable, NotNow, PoolChanged, StoreUnavailable
 from discreet.pools import ArrayPool
 from discreet.recipes.pool_changes import join
@@ -63,7 +64,7 @@ def test_a_full_disk_in_the_middle_of_a_step_is_said_in_words(tmp_path, monkeypa
     begun(tmp_path, stops="choosing")
     again = campaign_in(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("discreet.noise.sealed.DrawnBefore._write", _no_space)
+        patched.setattr("discreet.noise.replay_key.DrawJournal._write", _no_space)
         with pytest.raises(StoreUnavailable, match="the disk is full.*found again"):
             again.ask()
     assert len(again.ask()) == 2

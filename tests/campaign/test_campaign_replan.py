@@ -10,7 +10,7 @@ from discreet.config import read_config
 from discreet.errors import BadInput, InfeasiblePlan, NotNow, StoreUnavailable
 from discreet.recipes import opening
 from discreet.recipes.pool_changes import extend
-from discreet.recipes.verifying import verify_campaign
+from discreet.recipes.verification import verify_campaign
 
 pytestmark = pytest.mark.thorough
 

@@ -30,19 +30,19 @@ def test_the_worlds_status_does_not_depend_on_answers(tmp_path):
     assert json.dumps(campaign.status().to_json()) == before
     assert "answers" not in before
     assert not any(one.record in before for one in asked)
-    assert json.loads(before)["audience"] == "world"
+    assert json.loads(before)["audience"] == "public"
 
 
 def test_the_gauge_rises_with_charges_and_the_promise_stays(tmp_path):
     campaign = campaign_in(tmp_path)
     campaign.tell(truth(campaign.ask()))
-    assert campaign.gauge().spent == 0
+    assert campaign.budget_usage().spent == 0
     campaign.train()
-    once = campaign.gauge()
+    once = campaign.budget_usage()
     assert once.spent == Decimal("0.5")
     campaign.ask()
-    assert campaign.gauge().spent == Decimal("1.0")
-    assert campaign.gauge().epsilon == once.epsilon == 20
+    assert campaign.budget_usage().spent == Decimal("1.0")
+    assert campaign.budget_usage().epsilon == once.epsilon == 20
     assert campaign.status().spent == Decimal("1.0")
 
 

@@ -1,10 +1,12 @@
 """Who was shown which record: written before anybody sees it, for every recipe; queues, places and caps."""
 
+from dataclasses import replace
+
 import pytest
 from loop_parts import campaign_in
 
-from discreet.campaign.annotators import HOLD
-from discreet.campaign.running import audience_of, run
+from discreet.campaign.labelling import HOLD
+from discreet.campaign.loop import audience_of, run
 from discreet.errors import BadInput, NotNow, StoreUnavailable
 from discreet.records import HANDED_OUT, PERSON, PROGRAM, Answer
 from discreet.storage import exposures
@@ -72,12 +74,12 @@ def test_a_place_is_free_again_when_somebody_does_not_come_back(tmp_path):
     campaign.ask(annotator="ada")
     assert campaign.ask(annotator="bo") == []
     ids = [one.id for one in campaign.open()]
-    assert campaign.store.assign("bo", ids, places=1, n=None, most=None, hold=-HOLD) == ids
+    assert campaign.store.assign("bo", ids, places=1, n=None, cap=None, hold=-HOLD) == ids
 
 
 def test_nobody_is_shown_more_than_is_allowed(tmp_path):
     campaign = campaign_in(tmp_path, per_question=2)
-    campaign._per_annotator = 3
+    campaign.labelling = replace(campaign.labelling, per_annotator=3)
     assert len(campaign.ask(annotator="ada")) == 3
     assert len(campaign.ask(annotator="ada")) == 3, "the same ones"
     campaign.tell([Answer(question_id=one.id, value="a", annotator="ada") for one in campaign.ask(annotator="ada")])

@@ -5,9 +5,9 @@ import csv
 import pytest
 from small_campaign import TOML, written
 
-from discreet.campaign import Campaign
+from discreet.campaign.labelling import Labelling
 from discreet.cli.app import run
-from discreet.config import plan_combinations
+from discreet.config import cross_field_checks
 
 pytestmark = pytest.mark.thorough
 
@@ -43,8 +43,8 @@ def file(tmp_path, monkeypatch):
 def old_way(monkeypatch):
     """As it was before: nothing is refused."""
     with monkeypatch.context() as old:
-        old.setattr(Campaign, "hides_asked", False)
-        old.setattr(plan_combinations, "_hides_asked", lambda plan, selector: False)
+        old.setattr(Labelling, "hides_asked", False)
+        old.setattr(cross_field_checks, "_hides_asked", lambda plan, selector: False)
         yield old
 
 

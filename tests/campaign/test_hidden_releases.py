@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pytest
 
-from discreet.campaign import releases
 from discreet.cli.app import run
 from discreet.config import read_campaign
 from discreet.errors import InvalidConfig, NotNow
@@ -15,11 +14,11 @@ from discreet.exports import export_model
 from discreet.privacy.certificate import statement
 from discreet.privacy.ledger import ledger as ledgers
 from discreet.recipes.opening import create, load
-from discreet.recipes.verifying import ledger_lines, verify_campaign
-from discreet.report.gathering import report_of
+from discreet.recipes.verification import ledger_lines, verify_campaign
 from discreet.report.page import to_html
-from discreet.storage import transitions
-from discreet.web import owner_papers
+from discreet.report.report_data import report_of
+from discreet.storage import phases
+from discreet.web import owner as owner_pages
 
 pytestmark = pytest.mark.thorough
 
@@ -83,10 +82,10 @@ def clock(monkeypatch):
         start = datetime(START.year, START.month, START.day, 9, tzinfo=UTC)
         return start + timedelta(days=state["day"], microseconds=state["micro"])
 
-    monkeypatch.setattr(releases, "today", lambda: START + timedelta(days=state["day"]))
-    monkeypatch.setattr("discreet.recipes.opening.today", lambda: START + timedelta(days=state["day"]))
-    monkeypatch.setattr(owner_papers, "today", lambda: START + timedelta(days=state["day"]))
-    monkeypatch.setattr(transitions, "now", now)
+    monkeypatch.setattr("discreet.campaign.state.today", lambda: START + timedelta(days=state["day"]))
+    monkeypatch.setattr("discreet.recipes.pool_campaigns.today", lambda: START + timedelta(days=state["day"]))
+    monkeypatch.setattr(owner_pages, "today", lambda: START + timedelta(days=state["day"]))
+    monkeypatch.setattr(phases, "now", now)
     monkeypatch.setattr(ledgers, "_now", lambda: now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     monkeypatch.setattr(statement, "committed_paths", COMMITTED)
     monkeypatch.setattr(ledgers.secrets, "token_hex", lambda n: "0" * 2 * n)
@@ -123,9 +122,9 @@ def seen(file, capsys):
     campaign = load(read_campaign(file))
     found |= {f"file {path.name}": path.read_text() for path in sorted(out.iterdir())}
     found["campaign.certificate()"] = json.dumps(campaign.certificate())
-    found["certificate of a page"] = json.dumps(owner_papers.certificate_of(campaign))
-    page = report_of(campaign, certificate=owner_papers.certificate_of(campaign))
-    found["report of a page"] = to_html(page, links=owner_papers.LINKS)
+    found["certificate of a page"] = json.dumps(owner_pages.certificate_of(campaign))
+    page = report_of(campaign, certificate=owner_pages.certificate_of(campaign))
+    found["report of a page"] = to_html(page, links=owner_pages.LINKS)
     return found
 
 

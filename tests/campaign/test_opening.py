@@ -1,5 +1,6 @@
 """Creating and opening: a campaign keeps its terms; where things are may change."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -7,11 +8,11 @@ import pytest
 from small_campaign import TOML, changed, write_pool, written
 
 from discreet.api import load_campaign
-from discreet.campaign.sealed_steps import ledger_of
+from discreet.campaign.state import ledger_of
 from discreet.config import read_config
 from discreet.errors import BadInput, CampaignExists, InvalidConfig, NoSuchCampaign, PoolChanged
 from discreet.pools import ArrayPool
-from discreet.recipes import opening
+from discreet.recipes import opening, specification
 from discreet.recipes.opening import create, differences, load
 from discreet.recipes.pool_changes import changes, extend, join
 
@@ -19,10 +20,11 @@ from discreet.recipes.pool_changes import changes, extend, join
 @pytest.fixture(scope="module", autouse=True)
 def plan_made_once():
     """Planning takes longer than everything else here."""
-    kept, make = [], opening.plan_of
-    opening.plan_of = lambda config: kept[0] if kept else kept.append(make(config)) or kept[0]
+    private_pool = sys.modules["discreet.recipes.private_pool"]  # the package has a function of that name
+    kept, make = [], private_pool.plan_of
+    private_pool.plan_of = lambda config: kept[0] if kept else kept.append(make(config)) or kept[0]
     yield
-    opening.plan_of = make
+    private_pool.plan_of = make
 
 
 @pytest.fixture
@@ -82,6 +84,9 @@ def test_differences_name_keys_and_forgive_what_may_change():
     assert differences(before, now) == ["plan.batch", "pool.size"]
     assert differences(before, before | {"simulation": {"seed": 1}}) == ["simulation.seed"]
     assert differences({"pool": {"pathology": 1}}, {"pool": {"pathology": 2}}) == ["pool.pathology"]
+    files = {"log": {"path": "a", "text": "query"}}, {"log": {"path": "b", "text": "words"}}
+    assert differences(*files) == ["log.path", "log.text"]
+    assert differences(*files, may_change=["log.path"]) == ["log.text"]
 
 
 def test_load_by_name_finds_the_store_where_it_is_now(config, tmp_path, monkeypatch):
@@ -161,9 +166,9 @@ def test_a_pool_given_in_python_is_extended_in_python(tmp_path):
 
 def test_creating_can_be_cut_off_anywhere(config, monkeypatch):
     """After the row, the key of the manifest, the records, the ledger: what follows is done by whoever comes next."""
-    for place, name in enumerate(("macs", "Ledger")):
+    for place, (module, name) in enumerate(((specification, "macs"), (opening, "Ledger"))):
         with monkeypatch.context() as patched:
-            patched.setattr(opening, name, None)
+            patched.setattr(module, name, None)
             with pytest.raises((TypeError, AttributeError)):
                 create(config)
         with opening.open_storage(config.storage_url()) as storage:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from discreet.campaign import Standing, standing
+from discreet.campaign.state import CampaignState, standing
 from discreet.storage import Transition
 
 
@@ -32,12 +32,12 @@ WHOLE = [("created", 0)] + [(kind, phase) for phase in (0, 1) for kind in ("publ
     ],
 )
 def test_every_number_of_steps(count, phase, step):
-    assert standing(taken(*WHOLE[:count]), phases=2) == Standing(phase=phase, step=step)
+    assert standing(taken(*WHOLE[:count]), phases=2) == CampaignState(phase=phase, step=step)
 
 
 def test_the_order_in_which_they_are_read_does_not_matter():
-    assert standing(reversed(taken(*WHOLE[:5])), phases=2) == Standing(phase=1, step="answer")
+    assert standing(reversed(taken(*WHOLE[:5])), phases=2) == CampaignState(phase=1, step="answer")
 
 
 def test_more_phases_than_were_trained_are_still_to_come():
-    assert standing(taken(*WHOLE), phases=3) == Standing(phase=2, step="ask")
+    assert standing(taken(*WHOLE), phases=3) == CampaignState(phase=2, step="ask")

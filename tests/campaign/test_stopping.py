@@ -25,12 +25,12 @@ from discreet.campaign import (
     check_stop,
     progress_of,
 )
-from discreet.campaign.stopping import most_gained
+from discreet.campaign.stopping_rules import most_gained
 from discreet.errors import BadInput
 from discreet.noise import Seeded
 from discreet.privacy.certificate import certify
 from discreet.privacy.events import Gaussian, Laplace
-from discreet.privacy.ledger import Ledger, MemorySink, Why, adaptive
+from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, adaptive
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.testing.neighbours import AMPLE
 from discreet.trainers.accuracy import Evaluation
@@ -352,7 +352,7 @@ def test_a_committed_campaign_that_stops_early_claims_its_whole_plan(tmp_path, a
         assert check_stop(rule, progress_of(ledger, labels=200, phases=0), ledger=ledger) is None
         charge_training(ledger, TrainingPhase.of(made, 0))
         for line in (line for line in ledger.terms.lines if line.who == "pool" and line.phase == 1):
-            ledger.charge(event=line.event, who="pool", why=Why(phase=1, purpose="query"))
+            ledger.charge(event=line.event, who="pool", why=ChargeReason(phase=1, purpose="query"))
         charge_training(ledger, TrainingPhase.of(made, 1))
         stop = check_stop(rule, progress_of(ledger, labels=250, phases=2), ledger=ledger)
         entries = len(ledger)

@@ -2,7 +2,14 @@
 
 import pytest
 
-from discreet.campaign.told import IMPORTED, as_answers, labels_from_bytes, labels_of, labels_to_bytes, open_questions
+from discreet.campaign.answers import (
+    IMPORTED,
+    as_answers,
+    labels_from_bytes,
+    labels_of,
+    open_questions,
+    to_bytes,
+)
 from discreet.errors import BadInput, InvalidStore
 from discreet.noise import SecretKey
 from discreet.records import Answer, Question
@@ -81,8 +88,8 @@ def test_a_question_is_open_until_enough_people_answered():
 
 def test_labels_are_stored_in_one_form_and_read_back():
     labels = {"r1": ("a", "b"), "r0": "ü", "r2": ()}
-    assert labels_from_bytes(labels_to_bytes(labels)) == labels
-    assert labels_to_bytes(dict(reversed(labels.items()))) == labels_to_bytes(labels)
+    assert labels_from_bytes(to_bytes(labels)) == labels
+    assert to_bytes(dict(reversed(labels.items()))) == to_bytes(labels)
     for broken in (b"", b"[1]", b'"a"', b"\xff"):
         with pytest.raises(InvalidStore):
             labels_from_bytes(broken)

@@ -4,7 +4,7 @@ import pytest
 from loop_parts import Counting, Stopped, campaign_in, truth
 
 from discreet.errors import BadInput
-from discreet.oracles.removing import remove_rows
+from discreet.oracles.file_oracle import remove_rows
 
 pytestmark = pytest.mark.thorough
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from discreet.cli.app import run
-from discreet.privacy.plan_forms import read_plan
+from discreet.privacy.plan import read_plan
 
 SIZES = ["--initial", "10000", "--queries", "3750,3750,3750,3750", "--batch", "4096", "--epochs", "30"]
 EXAMPLE = ["plan", "--epsilon", "8", "--delta", "4e-5", *SIZES]
@@ -39,7 +39,7 @@ def test_the_issues_example(capsys):
 def test_the_table_names_claim_relation_and_audience(capsys):
     code, out, _ = call(capsys, *EXAMPLE, "--accountant", "rdp", "--selection-epsilon", "2", "--individual-rates")
     assert code == 0
-    for words in ("zero-out", "committed", "Audience: world", "never-asked", "phase-4/low", "per record"):
+    for words in ("zero-out", "committed", "Audience: public", "never-asked", "phase-4/low", "per record"):
         assert words in out
 
 
@@ -163,7 +163,7 @@ BAD = [
     "--reads-training-data --selection-epsilon 1",
     "--mechanism none --selection paper --selection-epsilon 1",
     "--mechanism gaussian --selection paper --selection-epsilon 1",
-    "--mechanism laplace --selection apart --selection-epsilon 1",
+    "--mechanism laplace --selection separate-budget --selection-epsilon 1",
     "--subsample 0.5 --selection-epsilon 1",
 ]
 
@@ -231,8 +231,8 @@ def test_interrupting_is_clean(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("selection", "mechanism", "kind"),
     [
-        ("apart", None, "gaussian"),
-        ("apart", "subsampled-gaussian", "poisson-sampled-gaussian"),
+        ("separate-budget", None, "gaussian"),
+        ("separate-budget", "subsampled-gaussian", "poisson-sampled-gaussian"),
         ("paper", "exponential", "pure"),
         ("paper", "k-centre", "bounded-range"),
     ],

@@ -15,8 +15,8 @@ import pytest
 from discreet.cli.app import run
 from discreet.errors import InvalidLedger
 from discreet.gates import CrowdGate
-from discreet.gates.release_register import REGISTER, RepeatedRelease
-from discreet.noise.key_files import write_secret
+from discreet.gates.release_files import REGISTER, RepeatedRelease
+from discreet.noise.keys import write_secret
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import FileSink, Ledger, Line, committed
 

@@ -63,7 +63,7 @@ def test_the_world_is_told_of_a_larger_promise(after, capsys):  # noqa: F811
     assert form(capsys, "verify", "before.json", "--ledger", "c.toml")["ok"]
     raised = form(capsys, "replan", "c.toml", "--because", "outside", "--epsilon", "9", "--yes", "--json")
     assert any("grows from epsilon 8 to 9" in one for one in raised["warnings"])
-    assert raised["audience"] == "world"
+    assert raised["audience"] == "public"
     assert (raised["before"]["epsilon"], raised["after"]["epsilon"]) == (8, 9)
     found = form(capsys, "verify", "before.json", "--ledger", "c.toml", code=1)["checks"]
     assert [check["name"] for check in found if not check["ok"]] == ["replanned"], "a promise that was replaced"

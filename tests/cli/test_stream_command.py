@@ -230,11 +230,10 @@ def test_what_is_lost_and_comes_no_more_is_forgotten_on_demand(place):
     from discreet.config import read_stream_config
     from discreet.stream.journal import Marks
     from discreet.stream.service import StreamService
-    from discreet.stream.taking import vectors_of
 
     config = read_stream_config(place / "pay.toml")
     with StreamService(config) as service:
-        vectors, mark = vectors_of(service._parts.preparation, [record(0), record(1)]), service._parts.key.mark
+        vectors, mark = service.parts.preparation.many([record(0), record(1)]), service.parts.key.mark
     marks = Marks(config.directory / "marks", decided=0)
     marks.write(1, [mark("p0", vectors[0]), mark("p1", vectors[1])])
     marks.close()

@@ -10,14 +10,14 @@ from discreet.components import (
     public_components,
     second_moment_event,
 )
-from discreet.components.private import reach
+from discreet.components.principal_components import reach
 from discreet.errors import BadInput, BudgetExceeded, ReceiptRefused
-from discreet.noise import Recording, Seeded
+from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.accounting.pld import pld_epsilons
 from discreet.privacy.certificate import certify
 from discreet.privacy.events import Composed, DiscreteLaplace, PoissonSampledGaussian, Repeated, Stated
 from discreet.privacy.ledger import Ledger, Line, MemorySink, adaptive, committed, terms_of
-from discreet.privacy.ledger.joining import RELEASED, joined, joining_phase
+from discreet.privacy.ledger.plan_terms import RELEASED, joined, joining_phase
 from discreet.testing.neighbours import AMPLE, NotPrivate, check_neighbours
 
 SIGMA = 3.0
@@ -57,7 +57,7 @@ def test_rows_are_read_in_pieces_and_give_the_same_moment():
     rows = records(n=9000).astype(np.float32)
     whole, lazy, tapes = rows.astype(np.float64), Lazy(rows), []
     for given in (whole, lazy):
-        source = Recording(Seeded(0))
+        source = RecordingSource(Seeded(0))
         found(given, ample(source))
         tapes.append(source.tape.calls[0][0].inputs)
     assert lazy.longest <= 4096
@@ -74,7 +74,9 @@ def test_neighbours_by_replay_and_a_forgotten_clip_that_is_seen():
 
     def unclipped(rows, ledger):
         with pytest.MonkeyPatch().context() as patch:
-            patch.setattr("discreet.components.private.into_ball", lambda piece, bound: np.nan_to_num(piece))
+            patch.setattr(
+                "discreet.components.principal_components.into_ball", lambda piece, bound: np.nan_to_num(piece)
+            )
             return released(rows, ledger)
 
     assert check_neighbours(released, far, null=np.zeros(5)).releases == 1
@@ -145,9 +147,9 @@ def committed_with(terms, epsilon):
 
 
 def why(phase):
-    from discreet.privacy.ledger import Why
+    from discreet.privacy.ledger import ChargeReason
 
-    return Why(phase=phase, purpose="step")
+    return ChargeReason(phase=phase, purpose="step")
 
 
 def test_a_budget_without_room_is_refused_before_anything_is_written():

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from discreet.config import CampaignConfig, config_from, example
-from discreet.config.reading import SCHEMA, keys_of
+from discreet.config.campaign import SCHEMA, keys_of
 from discreet.errors import BadInput, InvalidConfig
 
 EXAMPLE = example()

@@ -1,13 +1,14 @@
 """What is refused by name, with its replacement; keys that must agree."""
 
 import random
+from decimal import Decimal
 
 import pytest
 
 from discreet.config import config_from, example
+from discreet.config.campaign import EXTRA_KEYS, SCHEMA, keys_of
 from discreet.config.lines import line_index
-from discreet.config.reading import EXTRA_KEYS, SCHEMA, keys_of
-from discreet.config.refusals import KEYS
+from discreet.config.unsupported_keys import KEYS
 from discreet.errors import InvalidConfig
 
 EXAMPLE = example()
@@ -68,8 +69,8 @@ BY_NAME = [
     ("trainer.early_stopping", "true", "[evaluation]"),
     ("trainer.batch", "12", "It belongs in [plan]"),
     ("plan.epoch", "12", "The nearest is epochs"),
-    ("initial.chosen", "'by-content'", "drawn by lot"),
-    ("initial.chosen", "'unknown'", "drawn by lot"),
+    ("initial.chosen", "'by-content'", "drawn uniformly at random"),
+    ("initial.chosen", "'unknown'", "drawn uniformly at random"),
 ]
 
 
@@ -302,3 +303,20 @@ def test_defaults_of_training_and_planning_are_those_of_the_parts():
         for field in fields(SCHEMA[table]):
             if field.name not in other and field.default is not MISSING:
                 assert field.default == theirs[field.name], field.name
+
+
+def test_the_reference_page_has_the_table_of_the_plan_as_it_is_declared():
+    from dataclasses import MISSING, fields
+    from pathlib import Path
+
+    from discreet.planning.parameters import PlanTable
+
+    page = (Path(__file__).parents[2] / "docs/reference/campaign-file.md").read_text(encoding="utf-8").splitlines()
+    for field in fields(PlanTable):
+        shown = f"`{field.default}`" if isinstance(field.default, (str, Decimal)) else "none"
+        shown = "" if field.default is MISSING else "false" if field.default is False else shown
+        meaning = field.metadata["meaning"].replace("|", "&#124;")
+        rows = [
+            row.split(" | ") for row in page if row.startswith(f"| `{field.name}` |") and row.endswith(f" {meaning} |")
+        ]
+        assert [row[2].strip() for row in rows] == [shown], field.name

@@ -2,12 +2,13 @@
 
 from contextlib import nullcontext
 from functools import cache
-from typing import Any
+from unittest import mock
 
 import numpy as np
 from scene import Scene
 
 from discreet import Budget, DPClassifier
+from discreet.privacy.ledger import MemorySink
 
 # -- tuning
 
@@ -16,19 +17,10 @@ Y = LUCK.integers(0, 2, 24)
 X = LUCK.normal(size=(24, 3)) + 3 * Y[:, None]
 
 
-class Lent(DPClassifier):
-    """Its ledger is the kit's."""
-
-    book: Any = None
-
-    def _ledger_in(self, sink, terms):
-        return nullcontext(Lent.book)
-
-
 def searching():
     from discreet.tuning.searching import _Search
 
-    estimator = Lent(epsilon=8, delta="1e-3", classes=[0, 1], batch=8, epochs=1, simulation_seed=4)
+    estimator = DPClassifier(epsilon=8, delta="1e-3", classes=[0, 1], batch=8, epochs=1, simulation_seed=4)
     return _Search(
         estimator, {"learning_rate": [0.1, 1.0]}, X[:16], Y[:16], public=None, held_out=(X[16:], Y[16:]), persons=None
     )
@@ -44,8 +36,7 @@ def search_price():
 def searched(rows, ledger):
     from discreet.tuning.searching import _Search
 
-    Lent.book = ledger
-    estimator = Lent(epsilon=8, delta="1e-3", classes=[0, 1], batch=8, epochs=1, simulation_seed=4)
+    estimator = DPClassifier(epsilon=8, delta="1e-3", classes=[0, 1], batch=8, epochs=1, simulation_seed=4)
     search = _Search(
         estimator,
         {"learning_rate": [0.1, 1.0]},
@@ -55,7 +46,9 @@ def searched(rows, ledger):
         held_out=(rows[16:], Y[16:]),
         persons=None,
     )
-    found = search.done(search_price())
+    lent = MemorySink(), nullcontext(ledger)
+    with mock.patch("discreet.tuning.searching.open_ledger", return_value=lent):
+        found = search.done(search_price())
     return found.setting, found.score, found.classifier.predict_proba(X[:4])
 
 
@@ -138,6 +131,7 @@ def stream(**parts):
         terms=lambda: stream_terms(
             Budget(epsilon=20, delta="1e-3"), asking=settings.asking, noise=settings.noise, drift=settings.drift
         ),
-        modules=("stream.loop",),
+        modules=("stream.learner_state",),
+        drawn_in=("stream.learner", "stream.loop"),
         most=2,
     )

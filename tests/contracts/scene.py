@@ -8,7 +8,9 @@ from discreet.testing import check_neighbours
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """``modules``: through which its draws go. ``slow``: seconds, so it is thorough."""
+    """``modules``: which draw, or make what draws. ``drawn_in``: through which the draws go, where these are others.
+    ``slow``: seconds, so it is thorough.
+    """
 
     mechanism: Any
     data: Any
@@ -16,6 +18,7 @@ class Scene:
     neighbours: Any = None
     terms: Any = None
     modules: tuple[str, ...]
+    drawn_in: tuple[str, ...] = ()
     most: int = 3
     slow: bool = False
 

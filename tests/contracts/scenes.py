@@ -14,8 +14,9 @@ from discreet import Budget
 from discreet.components import charge_components, private_components
 from discreet.gates import CrowdGate, text_log
 from discreet.noise import SecretKey
-from discreet.oracles.teachers import build_aggregator, cost_release, release_cost
-from discreet.planning.teachers import price_answers
+from discreet.oracles.data_dependent import cost_release, release_cost
+from discreet.oracles.teachers import build_aggregator
+from discreet.planning.pate import price_answers
 from discreet.privacy.ledger import committed
 from discreet.privacy.ledger.terms import Line
 from discreet.selectors import (
@@ -69,17 +70,17 @@ def private_rows():
 
 
 SELECTING = {
-    "laplace top-k": selecting(lambda: LaplaceTopK(epsilon=2), "noisy_top"),
-    "gaussian top-k": selecting(lambda: GaussianTopK(noise_multiplier=1.0), "noisy_top"),
+    "laplace top-k": selecting(lambda: LaplaceTopK(epsilon=2), "top_k"),
+    "gaussian top-k": selecting(lambda: GaussianTopK(noise_multiplier=1.0), "top_k"),
     "gaussian top-k of a subsample": selecting(
         lambda: GaussianTopK(noise_multiplier=1.0, subsample=0.7),
-        "noisy_top",
+        "top_k",
         most=9,  # some are not looked at
     ),
-    "threshold response": selecting(lambda: ThresholdSelector(asked=2, threshold_epsilon="0.1"), "responding"),
-    "threshold response, declared": selecting(lambda: ThresholdSelector(asked=2, threshold=0.7), "responding"),
-    "hidden threshold": selecting(lambda: HiddenThresholdSelector(threshold_epsilon=1, slots=20), "hidden"),
-    "exponential": selecting(lambda: ExponentialSelector(epsilon=2), "sequential"),
+    "threshold response": selecting(lambda: ThresholdSelector(asked=2, threshold_epsilon="0.1"), "threshold_selector"),
+    "threshold response, declared": selecting(lambda: ThresholdSelector(asked=2, threshold=0.7), "threshold_selector"),
+    "hidden threshold": selecting(lambda: HiddenThresholdSelector(threshold_epsilon=1, slots=20), "hidden_threshold"),
+    "exponential": selecting(lambda: ExponentialSelector(epsilon=2), "top_k"),
     "k-centre": selecting(
         lambda: KCentreSelector(epsilon=2, delta="1e-6"), "k_centre", lambda s: np.column_stack([s, 0 * s])
     ),
@@ -88,7 +89,7 @@ NEAR = Scene(
     mechanism=near_private,
     data=private_rows(),
     null=np.zeros(4),
-    modules=("selectors.near_private", "components.private"),
+    modules=("selectors.near_private", "components.principal_components"),
 )
 
 # -- components, evaluation
@@ -144,7 +145,7 @@ def answering(aggregator):
         data=VOTES,
         neighbours=[MOVED],
         terms=lambda: answers_price(aggregator).terms(),
-        modules=("oracles.teachers.aggregators",),
+        modules=("oracles.teachers",),
         slow=aggregator != "sparse",  # the others search for their noise
     )
 
@@ -214,7 +215,7 @@ SCENES = {
         mechanism=components,
         data=3 * np.random.default_rng(0).normal(size=(9, 4)),
         null=np.zeros(4),
-        modules=("components.private",),
+        modules=("components.principal_components",),
     ),
     "paid evaluation": Scene(
         mechanism=evaluated,
@@ -228,7 +229,7 @@ SCENES = {
         data=VOTES,
         neighbours=[MOVED],
         terms=lambda: cost_plan().terms(),
-        modules=("oracles.teachers.smooth_price",),
+        modules=("oracles.data_dependent",),
         slow=True,
     ),
     "teachers": Scene(
@@ -236,7 +237,7 @@ SCENES = {
         data=people,
         null=(0.0, 0.0, None),
         terms=lambda: answers_price("gaussian").terms(),
-        modules=("oracles.teachers.aggregators",),
+        modules=("oracles.teachers",),
         most=8,
         slow=True,
     ),

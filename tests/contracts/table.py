@@ -1,18 +1,20 @@
 """The table of the census: every built-in part, the contract it keeps, and the replay that it is in."""
 
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
 from entries import Cited, Entry, Free
 from learning_scenes import stream
-from scenes import SCENES
+from scenes import SCENES, selecting
 
 from discreet.gates import CrowdGate, text_log
-from discreet.oracles.pages import PageOracle
+from discreet.oracles.registry import PageOracle
 from discreet.records import Selection
 from discreet.scorers import OwnScore, RandomScore
-from discreet.scorers.build import SCORES, SEVERAL
-from discreet.selectors import NearPrivate
+from discreet.scorers.acquisition_functions import SCORERS as DECLARED
+from discreet.selectors import SELECTORS as DECLARED_SELECTORS
+from discreet.selectors import NearPrivate, SelectorRequest
 from discreet.testing import check_gate, check_predictor, check_scorer, check_selector, check_trainer
 from discreet.testing.oracles import QUESTIONS
 
@@ -39,10 +41,14 @@ def name_of(kind):
 
 
 SCORERS = {
-    **{name_of(kind): scorer(kind) for kind in SCORES.values()},
-    **{name_of(kind): scorer(kind, several=True) for kind in SEVERAL.values()},
-    "scorers.own.OwnScore": Entry(own_score, NO_NOISE),
-    "scorers.own.RandomScore": Entry(lambda: check_scorer(RandomScore), NO_NOISE),
+    **{
+        name_of(kind): scorer(kind, several=place == 1)
+        for part in DECLARED
+        for place, kind in enumerate(part.makes)
+        if kind is not RandomScore
+    },
+    "scorers.acquisition_functions.OwnScore": Entry(own_score, NO_NOISE),
+    "scorers.acquisition_functions.RandomScore": Entry(lambda: check_scorer(RandomScore), NO_NOISE),
 }
 
 # -- selectors
@@ -82,25 +88,47 @@ class Near:
 
 
 SELECTORS = {
-    "selectors.plain.RandomSelector": Entry(BY_NAME, Free("it reads no record")),
-    "selectors.plain.ExactTopK": Entry(BY_NAME, Free("not private, and its selections say so")),
-    "selectors.noisy_top.LaplaceTopK": Entry(BY_NAME, ["laplace top-k"]),
-    "selectors.noisy_top.GaussianTopK": Entry(BY_NAME, ["gaussian top-k", "gaussian top-k of a subsample"]),
-    "selectors.responding.ThresholdSelector": Entry(BY_NAME, ["threshold response", "threshold response, declared"]),
-    "selectors.sequential.ExponentialSelector": Entry(
+    "selectors.quality.RandomSelector": Entry(BY_NAME, Free("it reads no record")),
+    "selectors.quality.ExactTopK": Entry(BY_NAME, Free("not private, and its selections say so")),
+    "selectors.top_k.LaplaceTopK": Entry(BY_NAME, ["laplace top-k"]),
+    "selectors.top_k.GaussianTopK": Entry(BY_NAME, ["gaussian top-k", "gaussian top-k of a subsample"]),
+    "selectors.threshold_selector.ThresholdSelector": Entry(
+        BY_NAME, ["threshold response", "threshold response, declared"]
+    ),
+    "selectors.top_k.ExponentialSelector": Entry(
         Cited("selectors/test_named_and_shards.py::test_the_contract_holds", "check_selector"), ["exponential"]
     ),
-    "selectors.hidden.HiddenThresholdSelector": Entry(
+    "selectors.hidden_threshold.HiddenThresholdSelector": Entry(
         Cited("selectors/test_hidden_selector.py::test_the_contract_holds", "check_selector"), ["hidden threshold"]
     ),
     "selectors.k_centre.KCentreSelector": Entry(
         Cited("selectors/test_k_centre.py::test_the_contract_holds", "check_selector"), ["k-centre"]
     ),
     "selectors.near_private.NearPrivate": Entry(lambda: check_selector(Near), ["near private"]),
-    "selectors.diverse_public.DiversePublic": FREE_PUBLIC,
-    "selectors.diverse_public.GreedyKCentre": FREE_PUBLIC,
-    "selectors.diverse_public.UncertainPublic": FREE_PUBLIC,
+    "selectors.public_selectors.DiversePublic": FREE_PUBLIC,
+    "selectors.public_selectors.GreedyKCentre": FREE_PUBLIC,
+    "selectors.public_selectors.UncertainPublic": FREE_PUBLIC,
 }
+
+
+def declared(part):
+    """A selector as its declaration builds it, for one query of epsilon 2."""
+    delta = Decimal("1e-6") if part.option("delta") else Decimal(0)
+    return part.build(SelectorRequest(epsilon=Decimal(2), delta=delta))
+
+
+def other_selectors():
+    """Paid selectors that the table above does not name: their declaration is enough for contract and replay."""
+    entries, scenes = {}, {}
+    for part in DECLARED_SELECTORS:
+        if part.one_query and part.prices and name_of(kind := type(declared(part))) not in SELECTORS:
+            module, scene = kind.__module__.removeprefix("discreet.selectors."), f"declared {part.name}"
+            entries[name_of(kind)] = Entry(partial(check_selector, partial(declared, part)), [scene])
+            scenes[scene] = selecting(partial(declared, part), module)
+    return entries, scenes
+
+
+OTHERS, OTHER_SCENES = other_selectors()
 
 # -- the gate: Spark is held to the local engine's output, text by text
 
@@ -139,17 +167,17 @@ class Aggregated(Cited):
 
 
 ORACLES = {
-    "oracles.simulated.SimulatedOracle": oracle("oracles/test_simulated_oracle.py::test_it_keeps_the_contract"),
-    "oracles.calling.CallableOracle": oracle("oracles/test_callable_oracle.py::test_it_keeps_the_contract"),
+    "oracles.programs.SimulatedOracle": oracle("oracles/test_simulated_oracle.py::test_it_keeps_the_contract"),
+    "oracles.programs.CallableOracle": oracle("oracles/test_callable_oracle.py::test_it_keeps_the_contract"),
     "oracles.file_oracle.FileOracle": oracle("oracles/test_file_oracle.py::test_it_keeps_the_contract"),
     "oracles.label_studio.oracle.LabelStudioOracle": oracle(
         "integration/test_label_studio_traps.py::test_it_keeps_the_contract_of_oracles"
     ),
-    "oracles.pages.PageOracle": Entry(pages, PEOPLE),
-    "oracles.teachers.teacher_oracle.TeacherOracle": oracle(TEACHERS, ["teachers"]),
-    "oracles.teachers.aggregators.NoisyMaximum": Entry(Aggregated(TEACHERS, "check_oracle"), ANSWERS[:2]),
-    "oracles.teachers.aggregators.ConfidentMaximum": Entry(Aggregated(TEACHERS, "check_oracle"), ANSWERS[2:3]),
-    "oracles.teachers.aggregators.StableAnswer": Entry(Aggregated(TEACHERS, "check_oracle"), ANSWERS[3:]),
+    "oracles.registry.PageOracle": Entry(pages, PEOPLE),
+    "oracles.teachers.TeacherOracle": oracle(TEACHERS, ["teachers"]),
+    "oracles.teachers.NoisyMaximum": Entry(Aggregated(TEACHERS, "check_oracle"), ANSWERS[:2]),
+    "oracles.teachers.ConfidentMaximum": Entry(Aggregated(TEACHERS, "check_oracle"), ANSWERS[2:3]),
+    "oracles.teachers.StableAnswer": Entry(Aggregated(TEACHERS, "check_oracle"), ANSWERS[3:]),
 }
 
 # -- trainers and what they make
@@ -257,8 +285,8 @@ TRAINERS = {
     "trainers.text_classifier.train_texts": Entry(text_classifier, PUBLIC),
     "trainers.text_classifier.TextClassifier": Entry(text_classifier, PUBLIC),
     "trainers.torch_predictor.TorchPredictor": Entry(fine_tuning, PUBLIC),
-    "trainers.students.passive.passive_student": student_entry("passive_student"),
-    "trainers.students.margin.margin_student": student_entry("margin_student"),
+    "trainers.students.student.passive_student": student_entry("passive_student"),
+    "trainers.students.student.margin_student": student_entry("margin_student"),
     "trainers.students.disagreement.disagreement_student": student_entry("disagreement_student"),
     "trainers.students.stored.StudentModel": student_entry("passive_student"),
     "trainers.teachers.training.train_teachers": Entry(
@@ -289,18 +317,18 @@ def streams():
 
     return {
         "learner.StreamLearner": stream(drift=DriftWatch(epsilon=1, window=3, most=0.4)),
-        "asking.BernoulliAsking": stream(asking=BernoulliAsking(epsilon=1)),
-        "asking.OneSidedAsking": stream(asking=OneSidedAsking(asked=1, missed=2)),
-        "asking.ExponentialAsking": stream(asking=ExponentialAsking(epsilon=1)),
-        "asking.AskEverything": stream(asking=AskEverything()),
-        "update_noise.GammaNoise": stream(noise=GammaNoise(epsilon=1)),
-        "update_noise.GaussianNoise": stream(noise=GaussianNoise(noise_multiplier=2.0)),
-        "windows.MiniBatch": stream(window=MiniBatch(2)),
-        "windows.SlidingWindow": stream(window=SlidingWindow(3)),
-        "windows.Immediate": stream(window=Immediate()),
-        "slabs.FixedSlab": stream(slab=FixedSlab(0.3)),
-        "slabs.ShrinkingSlab": stream(slab=ShrinkingSlab()),
-        "slabs.BalancedSlab": stream(slab=BalancedSlab(0.2, [0.9, 0.1])),
+        "ask_rules.BernoulliAsking": stream(asking=BernoulliAsking(epsilon=1)),
+        "ask_rules.OneSidedAsking": stream(asking=OneSidedAsking(asked=1, missed=2)),
+        "ask_rules.ExponentialAsking": stream(asking=ExponentialAsking(epsilon=1)),
+        "ask_rules.AskEverything": stream(asking=AskEverything()),
+        "optimizer.GammaNoise": stream(noise=GammaNoise(epsilon=1)),
+        "optimizer.GaussianNoise": stream(noise=GaussianNoise(noise_multiplier=2.0)),
+        "schedules.MiniBatch": stream(window=MiniBatch(2)),
+        "schedules.SlidingWindow": stream(window=SlidingWindow(3)),
+        "schedules.Immediate": stream(window=Immediate()),
+        "schedules.FixedSlab": stream(slab=FixedSlab(0.3)),
+        "schedules.ShrinkingSlab": stream(slab=ShrinkingSlab()),
+        "schedules.BalancedSlab": stream(slab=BalancedSlab(0.2, [0.9, 0.1])),
         "losses.Hinge": stream(loss="hinge"),
         "losses.Logistic": stream(loss="logistic"),
         "losses.MulticlassHinge": stream(classes=3, loss="multiclass-hinge"),
@@ -310,7 +338,7 @@ def streams():
 
 STREAM_SCENES = {f"stream, {name}": scene for name, scene in streams().items()}
 STREAM_CONTRACTS = {
-    "asking": Cited("stream/test_asking.py::test_rules_read_back_as_they_were_written"),
+    "ask_rules": Cited("stream/test_asking.py::test_rules_read_back_as_they_were_written"),
     "learner": Cited("stream/test_stream_neighbours.py::test_the_kit_finds_the_planted_mistake", "check_neighbours"),
 }
 PARTS = Cited("stream/test_stream_parts.py::test_parts_read_back_as_they_were_written")
@@ -322,10 +350,11 @@ STREAMS = {
 TABLE = {
     **SCORERS,
     **SELECTORS,
+    **OTHERS,
     "gates.gate.CrowdGate": Entry(gate, ["gate"]),
     **ORACLES,
     **TRAINERS,
     **STREAMS,
 }
 
-ALL_SCENES = {**SCENES, **STREAM_SCENES}
+ALL_SCENES = {**SCENES, **STREAM_SCENES, **OTHER_SCENES}

@@ -7,7 +7,7 @@ import pytest
 from entries import Cited
 from table import ALL_SCENES, TABLE
 
-from discreet.noise import Recording, Replaying
+from discreet.noise import RecordingSource, ReplayingSource
 from discreet.testing import NotPrivate, neighbours
 from discreet.testing.comparison import excess, same
 
@@ -44,7 +44,7 @@ def callers():
 @pytest.mark.parametrize("name", [thorough(name, scene.slow) for name, scene in ALL_SCENES.items()])
 def test_the_replay_kit_finds_nothing(name, monkeypatch):
     """And the neighbours do move what is hidden, in the modules that the scene is for."""
-    through, moved, honest = set(), [], Recording.perform
+    through, moved, honest = set(), [], RecordingSource.perform
 
     def perform(self, call, sampler):
         through.update(callers())
@@ -54,11 +54,11 @@ def test_the_replay_kit_finds_nothing(name, monkeypatch):
         moved.append(not same(left.inputs, right.inputs))
         return excess(left, right)
 
-    monkeypatch.setattr(Recording, "perform", perform)
+    monkeypatch.setattr(RecordingSource, "perform", perform)
     monkeypatch.setattr(neighbours, "excess", watched)
     report = ALL_SCENES[name].check()
     assert report.releases
-    assert set(ALL_SCENES[name].modules) <= through
+    assert set(ALL_SCENES[name].drawn_in or ALL_SCENES[name].modules) <= through
     assert any(moved) != (name in NO_DISTANCE)
 
 
@@ -74,14 +74,14 @@ def test_a_sensitivity_that_is_declared_too_small_is_found(name, monkeypatch):
 
         def perform(self, call, sampler):
             inputs = call.inputs
-            if inputs is not None and call.measure not in LOUD and kind is Replaying:
+            if inputs is not None and call.measure not in LOUD and kind is ReplayingSource:
                 inputs = inputs + type(inputs.flat[0])(3) if hasattr(inputs, "flat") else inputs + 3
             small = replace(call, sensitivity=call.sensitivity / 1000, inputs=inputs)
             return honest(self, small, sampler)
 
         return perform
 
-    for kind in (Recording, Replaying):
+    for kind in (RecordingSource, ReplayingSource):
         monkeypatch.setattr(kind, "perform", planted(kind))
     with pytest.raises(NotPrivate) as found:
         ALL_SCENES[name].check()

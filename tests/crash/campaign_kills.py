@@ -23,13 +23,14 @@ import numpy as np
 import torch
 from sqlalchemy import Engine, event
 
-from discreet.campaign.sealed_steps import ledger_of, leftovers
+from discreet.campaign.crash_recovery import leftovers
+from discreet.campaign.state import ledger_of
 from discreet.config import config_from_json
-from discreet.noise.sealed import SealedKey
+from discreet.noise.replay_key import ReplayKey
 from discreet.pools import Pool
 from discreet.privacy.ledger.high_water_mark import HighWaterMark
-from discreet.recipes import opening
-from discreet.recipes.verifying import verify_campaign
+from discreet.recipes import labelled_records, opening
+from discreet.recipes.verification import verify_campaign
 from discreet.storage.sqlite import WRITES
 from discreet.trainers.dp_sgd import trainer
 
@@ -218,7 +219,7 @@ def kill_before(kill_at, *, every):
 
 def telling_draws(say):
     """Every draw from a sealed key, by its place and with what it hid, into the pipe before anybody uses it."""
-    perform = SealedKey.perform
+    perform = ReplayKey.perform
 
     def performing(self, call, sampler):
         ticket = call.ticket
@@ -233,7 +234,7 @@ def telling_draws(say):
         say("drew", where, [hashlib.sha256(part).hexdigest() for part in (drawn, hidden)])
         return made
 
-    SealedKey.perform = performing
+    ReplayKey.perform = performing
 
 
 def in_child(work, *, delay=None, draws=None):
@@ -440,11 +441,12 @@ def replanned_in(campaign):
 def run(scenario, directory, kills):
     data = directory / "data"
     write_data(data)
-    plan = opening.plan_of(config_in(data, None))
-    opening.plan_of = lambda config: plan  # made once
+    private_pool = sys.modules["discreet.recipes.private_pool"]  # the package has a function of that name
+    plan = private_pool.plan_of(config_in(data, None))
+    private_pool.plan_of = lambda config: plan  # made once
     trainer.check_by_trying = lambda *made_up: None  # half of the time; reads no record, writes nothing
     (data / "warm").mkdir()
-    POOL.append(opening.pool_like(config_in(data / "warm", None), "../pool.npz", size=RECORDS))
+    POOL.append(labelled_records.pool_like(config_in(data / "warm", None), "../pool.npz", size=RECORDS))
     all_verbs(opened(data / "warm", None), lambda *words: None)  # everything is imported
     gc.freeze()  # a child that looks for garbage among what it was born with copies every page of it
     done = 0

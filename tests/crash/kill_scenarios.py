@@ -16,10 +16,10 @@ from discreet.noise import OperatingSystem, SealedPhase, laplace
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Laplace
 from discreet.privacy.ledger import FileSink, Ledger, adaptive
-from discreet.privacy.ledger import file_sink as sink_module
 from discreet.privacy.ledger import high_water_mark as mark_module
-from discreet.privacy.ledger.file_sink import read_lines
+from discreet.privacy.ledger import sinks as sink_module
 from discreet.privacy.ledger.high_water_mark import HighWaterMark
+from discreet.privacy.ledger.sinks import read_lines
 
 TERMS = adaptive(Budget(epsilon=10**6, delta="1e-6"))
 COUNT = Laplace(epsilon="0.5")

@@ -125,7 +125,7 @@ def main(directory, planted):
     if planted == "unbound":
         gate_room.same_inputs = lambda *_: None
     committed(BUDGET, [Line(who="queries", event=GATE.price())]).check_claim()  # children begin with everything warm,
-    import discreet.gates.local  # noqa: F401
+    import discreet.gates.local_engine  # noqa: F401
 
     pa.array(np.arange(2)).is_valid().to_numpy(zero_copy_only=False)  # and with what Arrow imports when it is asked
     kills = 0

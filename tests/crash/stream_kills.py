@@ -20,17 +20,16 @@ from pathlib import Path
 from sqlalchemy import Engine, event
 
 from discreet.config import example, stream_config_from
-from discreet.noise.key_files import read_secret
+from discreet.noise.keys import read_secret
 from discreet.privacy.ledger import Ledger, MemorySink
-from discreet.privacy.ledger.file_sink import read_lines
+from discreet.privacy.ledger.sinks import read_lines
 from discreet.storage.sqlite import WRITES
 from discreet.storage.stream_store import StreamStore
-from discreet.stream.journal_key import JournalKey
-from discreet.stream.outlets import FileOutlet, PipeOutlet
-from discreet.stream.reading import LineReader
-from discreet.stream.running import run_lines
+from discreet.stream.journal import JournalKey
+from discreet.stream.lines import FileOutlet, LineReader, PipeOutlet
+from discreet.stream.runner import run_lines
 from discreet.stream.service import StreamService
-from discreet.stream.verifying import verify_stream
+from discreet.stream.stream_directory import verify_stream
 
 RECORDS, CHAIN = 150, 6
 BATCH = [80]

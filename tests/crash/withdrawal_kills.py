@@ -18,7 +18,7 @@ import campaign_kills as kit
 import numpy as np
 from campaign_kills import POOL, config_in, in_child, kill_before, one_verb, opened, take, telling_draws
 
-from discreet.recipes import opening
+from discreet.recipes.labelled_records import pool_like
 from discreet.storage.database import Database
 from discreet.trainers.dp_sgd import trainer
 
@@ -178,11 +178,12 @@ def run(scenario, directory):
     data = directory / "data"
     kit.write_data(data)
     rename_records(data / "pool.npz")
-    plan = opening.plan_of(config_in(data, None))
-    opening.plan_of = lambda config: plan
+    private_pool = sys.modules["discreet.recipes.private_pool"]  # the package has a function of that name
+    plan = private_pool.plan_of(config_in(data, None))
+    private_pool.plan_of = lambda config: plan
     trainer.check_by_trying = lambda *made_up: None
     (data / "warm").mkdir()
-    POOL.append(opening.pool_like(config_in(data / "warm", None), "../pool.npz", size=kit.RECORDS))
+    POOL.append(pool_like(config_in(data / "warm", None), "../pool.npz", size=kit.RECORDS))
     kit.all_verbs(opened(data / "warm", None), lambda *words: None)
     gc.freeze()
     print(f"{(killed if scenario == 'killed' else begun)(data, None)} kills")

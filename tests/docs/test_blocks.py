@@ -16,9 +16,10 @@ import tomli_w
 from documented import BLOCKS_NOT_RUN, ROOT, RUN, STORIES, VERBS_NOT_RUN, all_blocks, commands, is_named, lines
 from pyarrow import parquet
 
-from discreet.cli.app import app, run
+from discreet.cli.app import add_installed_commands, app, run
 from discreet.config import EXAMPLES, config_from, example, stream_config_from
 from discreet.errors import DiscreetError
+from discreet.parts import RECIPES
 
 pytestmark = pytest.mark.thorough
 
@@ -29,13 +30,6 @@ ON_A_CAMPAIGN = {  # pages whose readers have a campaign: what they show is run 
     "docs/howto/report-on-a-campaign.md",
     "docs/howto/run-a-campaign.md",
     "docs/howto/withdraw-records.md",
-}
-PAGE_OF = {
-    "private-pool": "run-a-campaign.md",
-    "public-data": "improve-with-public-data.md",
-    "crowd": "ask-a-crowd.md",
-    "teachers": "run-a-campaign-of-teachers.md",
-    "stream": "run-a-stream.md",
 }
 PARTS = ("file", "commands", "cost", "released", "audit", "stop")
 FILE = """
@@ -135,6 +129,7 @@ def test_what_is_not_run_is_there_and_says_why():
 def verbs():
     import typer
 
+    add_installed_commands()
     return typer.main.get_command(app)
 
 
@@ -263,7 +258,7 @@ def test_the_tree_of_errors_is_the_tree(block):
 @pytest.mark.parametrize("recipe", EXAMPLES)
 def test_every_recipe_has_a_page_that_says_all(recipe):
     """File, commands, cost, what is released to whom, how to audit, how to stop: one table a recipe."""
-    page = (ROOT / "docs/howto" / PAGE_OF[recipe]).read_text(encoding="utf-8")
+    page = (ROOT / "docs/howto" / RECIPES[recipe].guide).read_text(encoding="utf-8")
     table = page.split("## In one table")[1].split("\n## ")[0]
     assert re.findall(r"^\| (\w+) \|", table, flags=re.MULTILINE) == list(PARTS)
     assert f"--example {recipe}`" in table

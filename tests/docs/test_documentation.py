@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from documented import BLOCK, PAGES, ROOT, STORIES, all_blocks, blocks_of, commands, lines, same_output, shown_after
 
-from discreet.cli.app import app, run
+from discreet.cli.app import add_installed_commands, app, run
 
 pytestmark = pytest.mark.thorough
 
@@ -98,6 +98,7 @@ def test_every_verb_and_option_is_documented_and_has_an_example():
     page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
     import typer
 
+    add_installed_commands()
     verbs = dict(verbs_of(typer.main.get_command(app)))
     assert {"discreet plan", "discreet verify", "discreet ledger export"} <= set(verbs)
     for name, verb in verbs.items():
@@ -124,10 +125,21 @@ def test_pages_name_no_machine_paths_or_hosts_of_a_registry():
         assert "pypi.org" not in text
 
 
+def test_modules_that_the_flows_of_the_architecture_name_exist():
+    flows = [line for line in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines() if line[:4] == "    "]
+    named = [(line, re.findall(r"[\w/]+\.py|\b[a-z]+(?:/\w+)*/(?=,|$)", line)) for line in flows]
+    assert sum(len(paths) for _, paths in named) > 60
+    for line, paths in named:
+        folder = Path()
+        for path in paths:  # a file without a folder is in the folder of the one before it
+            folder = Path(path).parent if "/" in path else folder
+            assert (ROOT / "src/discreet" / folder / Path(path).name).exists(), line
+
+
 def test_tests_and_files_that_pages_cite_exist():
     for page in PAGES:
         for path in re.findall(
-            r"`((?:tests|src|benchmarks|docs)/[\w/.-]+\.(?:py|md))`", page.read_text(encoding="utf-8")
+            r"`((?:tests|src|research|benchmarks|docs)/[\w/.-]+\.(?:py|md))`", page.read_text(encoding="utf-8")
         ):
             assert (ROOT / path).exists(), (page, path)
 
@@ -170,14 +182,14 @@ def prepared_stream():
 
 def replanned_ledger(made):
     """Committed to a plan, and left after its first phase because of what was released."""
-    from discreet.planning.continuing import Rest, continued_plan
-    from discreet.privacy.ledger import Ledger, MemorySink, Why, terms_of
-    from discreet.privacy.ledger.amendments import filter_order
-    from discreet.privacy.ledger.continued import Continued, continued_budget
+    from discreet.planning.replanning import Rest, continued_plan
+    from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
+    from discreet.privacy.ledger.admission import filter_order
+    from discreet.privacy.ledger.terms import Continued, continued_budget
 
     ledger = Ledger.create(MemorySink(), terms_of(made))
     line = ledger.terms.lines[0]
-    ledger.charge(event=line.event, count=line.count, who=line.who, why=Why(purpose="training"))
+    ledger.charge(event=line.event, count=line.count, who=line.who, why=ChargeReason(purpose="training"))
     budget, kept = continued_budget(made.budget, made.budget.epsilon, "released", first=True)
     rest = Rest(
         plan=made,

@@ -8,7 +8,7 @@ import pytest
 from exported_campaigns import raw, trained
 
 from discreet.exports import export_model, load_model
-from discreet.exports.onnx_files import write_onnx
+from discreet.exports.side_files import write_onnx
 from discreet.models import build_model
 from discreet.trainers.torch_predictor import TorchPredictor
 

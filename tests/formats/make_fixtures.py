@@ -1,5 +1,5 @@
-"""Writes one file of every stored format, as today's code writes it. Run it when a format gets a new version, and keep
-the files of the versions before: `python tests/formats/make_fixtures.py`. What is there is not written again.
+"""Writes one file of every stored format, as today's code writes it. Once a version was released, its file is kept
+when a format gets a new one: `python tests/formats/make_fixtures.py`. What is there is not written again.
 """
 
 import json
@@ -16,7 +16,7 @@ def plan(path):
     made = discreet.plan(
         epsilon=4, delta="1e-5", initial=1000, queries=[200], batch=100, epochs=3, selection_epsilon=1, accountant="rdp"
     )
-    from discreet.privacy.plan_forms import write_plan
+    from discreet.privacy.plan import write_plan
 
     write_plan(made, path)
 
@@ -49,7 +49,7 @@ def certificate(path):
 
 
 def key(path):
-    from discreet.noise.key_files import write_secret
+    from discreet.noise.keys import write_secret
 
     write_secret(path, "fixture", key=bytes(32))
 
@@ -62,23 +62,10 @@ def votes(path):
     write_votes(made, path)
 
 
-def first_votes(path):
-    """As the first version was written: without a unit."""
-    np.savez_compressed(
-        path,
-        format=np.array("discreet.votes/1"),
-        ids=np.array(["x", "y"]),
-        classes=np.array(["a", "b"]),
-        counts=np.array([[2, 1], [0, 3]], dtype=np.int32),
-        teachers=np.array(3),
-    )
-
-
 def stopping(path):
-    from discreet.campaign.stopping import Labels
-    from discreet.campaign.stopping_forms import rule_to_json
+    from discreet.campaign.stopping_rules import Labels
 
-    path.write_text(json.dumps(rule_to_json(Labels(100)), indent=1) + "\n")
+    path.write_text(json.dumps(Labels(100).to_json(), indent=1) + "\n")
 
 
 def export(path):
@@ -131,8 +118,8 @@ def text_classifier(path):
 
 
 def student(path):
-    from discreet.trainers.students.asking import Constant
     from discreet.trainers.students.stored import StudentModel
+    from discreet.trainers.students.student import Constant
 
     made = StudentModel(model=Constant(1), classes=2, ids=("x",), codes=np.array([1]), flat=True)
     path.write_bytes(made.to_bytes(np.zeros((1, 2))))
@@ -168,8 +155,7 @@ MAKES = {
     "mark-1": mark,
     "certificate-1.json": certificate,
     "key-1": key,
-    "votes-1.npz": first_votes,
-    "votes-2.npz": votes,
+    "votes-1.npz": votes,
     "stopping-1.json": stopping,
     "model-1-export": export,
     "predictor-1": predictor,
@@ -180,7 +166,7 @@ MAKES = {
     "campaign-1.toml": example_of("private-pool"),
     "campaign-1-public-data.toml": example_of("public-data"),
     "campaign-1-crowd.toml": example_of("crowd"),
-    "campaign-1-teachers.toml": example_of("teachers"),
+    "campaign-1-pate.toml": example_of("pate"),
     "stream-1.toml": example_of("stream"),
 }
 

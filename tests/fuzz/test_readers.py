@@ -11,16 +11,16 @@ import pytest
 
 from discreet.errors import BadInput, DiscreetError
 from discreet.noise import SecretKey
-from discreet.noise.key_files import read_secret
+from discreet.noise.keys import read_secret
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import certify
 from discreet.privacy.certificate.statement import digest_of, dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate, verify_ledger
 from discreet.privacy.event_forms import from_json
 from discreet.privacy.events import Laplace, PoissonSampledGaussian, Pure, ThresholdResponse
-from discreet.privacy.ledger import Ledger, Line, MemorySink, Path, Stay, Why, adaptive, committed
-from discreet.privacy.ledger.entries import sealed
-from discreet.privacy.ledger.file_sink import whole_lines
+from discreet.privacy.ledger import ChargeReason, Ledger, Line, MemorySink, Path, PathSegment, adaptive, committed
+from discreet.privacy.ledger.charges import sealed
+from discreet.privacy.ledger.sinks import whole_lines
 
 pytestmark = pytest.mark.thorough
 
@@ -83,8 +83,10 @@ def salted(form, chance):
 @pytest.fixture(scope="module")
 def ledger_lines():
     paths = [
-        Path(name="asked", stays=(Stay(who="pool", last=1, choice="asked"), Stay(who="phase-1", first=1))),
-        Path(name="missed", stays=(Stay(who="pool", choice="missed"),)),
+        Path(
+            name="asked", stays=(PathSegment(who="pool", last=1, choice="asked"), PathSegment(who="phase-1", first=1))
+        ),
+        Path(name="missed", stays=(PathSegment(who="pool", choice="missed"),)),
     ]
     ask = ThresholdResponse(asked="0.5", missed="0.25")
     lines = [Line(who="pool", phase=1, event=ask), Line(who="phase-1", phase=1, event=Pure(epsilon="0.1"), count=5)]
@@ -92,7 +94,7 @@ def ledger_lines():
     sink = MemorySink()
     with Ledger.create(sink, terms) as ledger:
         for line in lines:
-            ledger.charge(event=line.event, count=line.count, who=line.who, why=Why(phase=1, purpose="run"))
+            ledger.charge(event=line.event, count=line.count, who=line.who, why=ChargeReason(phase=1, purpose="run"))
         certificate = dump_certificate(certify(ledger)).encode()
     return sink.read(), certificate
 

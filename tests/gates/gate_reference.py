@@ -6,7 +6,7 @@ from fractions import Fraction
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from discreet.gates import CrowdGate
-from discreet.gates.normalising import Normaliser
+from discreet.gates.values import Normaliser
 from discreet.noise import SecretKey, Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, Line, MemorySink, committed

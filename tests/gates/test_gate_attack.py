@@ -15,12 +15,10 @@ from scipy.stats import binom
 
 from discreet.gates import CrowdGate, Profile, open_log, table_log
 from discreet.gates import gate as gate_room
-from discreet.gates.smallest_values import SmallestValues
-from discreet.gates.unit_values import UnitValues
-from discreet.gates.value_counts import ValueCounts
+from discreet.gates.contributions import SmallestValues, UnitValues, ValueCounts
 from discreet.noise import SecretKey
 from discreet.privacy.accounting.release_gate import largest_loss, release_delta
-from discreet.testing.statistics import SURELY
+from discreet.testing.noise import SURELY
 
 pytestmark = pytest.mark.thorough
 

@@ -10,9 +10,8 @@ from scipy.stats import binom
 
 from discreet.errors import BadInput
 from discreet.gates import Profile, calibrate
-from discreet.gates.calibrate import nearest
-from discreet.gates.older import amplified, as_tabulated, theorem_delta
-from discreet.gates.paper_table import cells
+from discreet.gates.calibration import nearest
+from discreet.gates.published_bounds import as_tabulated, cells, theorem_delta
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, Line, MemorySink, committed
 
@@ -62,13 +61,10 @@ def test_the_paper_s_table():
     assert sum(cell.by_theorem for cell in found) < 124  # the floor that was ignored
 
 
-def test_amplification():
-    assert amplified(1.0, 1e-6, sampled=1.0, less=1.0) == (1.0, 1e-6)
-    epsilon, delta = amplified(1.0, 1e-6, sampled=1.0, less=0.1)
-    assert epsilon == pytest.approx(math.log(1 + 0.1 * (math.e - 1)))
-    assert delta == pytest.approx(1e-7)
-    with pytest.raises(BadInput):
-        amplified(1.0, 1e-6, sampled=0.1, less=0.2)
+def amplified(epsilon, delta, *, sampled, less):
+    """Formula (3) of the paper: amplification by sampling less."""
+    ratio = less / sampled
+    return math.log1p(ratio * math.expm1(epsilon)), ratio * delta
 
 
 @pytest.mark.parametrize(("beta", "less"), [(0.3, 0.1), (0.9, 0.3), (0.1, 0.05)])

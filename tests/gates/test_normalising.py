@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import BadInput
-from discreet.gates.normalising import Normaliser, offsets_of, raw_bytes
+from discreet.gates.values import Normaliser, offsets_of, raw_bytes
 
 PLAIN = Normaliser()
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from discreet.errors import BadInput, MissingExtra
 from discreet.gates import CrowdGate
 from discreet.gates.query_log import valid_rows
-from discreet.gates.spark import check_log, require_spark
-from discreet.gates.spark_logs import _path, _runs
-from discreet.gates.spark_tasks import Job, Survey, Taken, counted, merged, paired, quietly, surveyed
+from discreet.gates.spark import _path, _runs, check_log, require_spark
+from discreet.gates.spark_tasks import Job, Survey, TaskRows, counted, merged, paired, quietly, surveyed
 from discreet.noise import release_key
-from discreet.noise.carried import CarriedKey
+from discreet.noise.keys import CarriedKey
 
 ROWS = st.lists(
     st.tuples(
@@ -31,7 +30,7 @@ CUTS = st.lists(st.integers(0, 40), max_size=3)
 def job_of(gate, *, units, width=8):
     receipt, _ledger = paid(gate)
     key = release_key(receipt)
-    return Job(gate=gate, key=CarriedKey(key), units=units, width=width, depth=2), key
+    return Job(event=gate.price(), coin=gate.coin, key=CarriedKey(key), units=units, width=width, depth=2), key
 
 
 def cut(rows, cuts):
@@ -44,7 +43,7 @@ def source(batches, *, units):
     for first, rows in batches:
         texts = pa.array([text for _, text in rows], pa.string())
         who = pa.array([unit for unit, _ in rows], pa.string()) if units else None
-        yield Taken(valid_rows(first, texts, who), [(0, first, len(rows))])
+        yield TaskRows(valid_rows(first, texts, who), [(0, first, len(rows))])
 
 
 def survey_of(job, parts, read):
@@ -66,7 +65,7 @@ def test_surveys_of_parts_are_that_of_the_whole(rows, cuts, units):
         return source(batches, units=units)
 
     whole, parts = survey_of(job, cut(rows, []), read), survey_of(job, cut(rows, cuts), read)
-    assert (whole.rows, whole.without_text, whole.without_unit) == (parts.rows, parts.without_text, parts.without_unit)
+    assert whole.figures == parts.figures
     assert np.array_equal(whole.values.registers, parts.values.registers)
     assert np.array_equal(whole.units.registers, parts.units.registers)
     assert (parts.sketch.cells >= whole.sketch.cells).all()  # a unit's value counts once in every part

@@ -60,7 +60,7 @@ def main(place: Path) -> None:
 
     type(frame).toArrow = explained
     for log in (table_log(table, text="text", person="who"), frame_log(frame, text="text", person="who")):
-        texts, _, _ = release_spark(gate, log, key=SecretKey(SECRET), spark=spark, width=64)
+        texts, _, _ = release_spark(gate.price(), log, coin=gate.coin, key=SecretKey(SECRET), spark=spark, width=64)
         assert texts.to_pylist() == [TEXT, "b"]
     (place / "plans.txt").write_text(plans.getvalue())
     from pyspark.sql import functions as sql

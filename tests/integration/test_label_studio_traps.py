@@ -199,7 +199,7 @@ def test_an_import_whose_answer_is_lost_is_found_again(label_studio, people):
     assert transport.lost == 1  # and it was not sent again by itself
     other = oracle_at(label_studio, campaign=campaign)
     done = other.push(questions(6))
-    assert (done.new, done.there) == ((), 6)
+    assert (done.new, done.existing) == ((), 6)
     assert people.count(done.project) == 6
 
 
@@ -229,7 +229,7 @@ def test_a_server_that_fails_for_a_moment_is_looked_at_and_the_rest_is_pushed(la
     with Client(label_studio.url, Token(value=LEGACY), transport=transport) as client:
         pushed = LabelStudioOracle(Server(client), **options).push(questions(6))
     assert len(transport.failed) == 2  # the project, and the tasks
-    assert (len(pushed.new), pushed.there, pushed.beside) == (6, 0, ())
+    assert (len(pushed.new), pushed.existing, pushed.beside) == (6, 0, ())
     assert people.count(pushed.project) == 6
     assert [one.id for one in server_at(label_studio).projects() if mark_of(campaign) in one.description] == [
         pushed.project
@@ -304,7 +304,7 @@ def test_a_younger_project_that_somebody_else_deletes_first(label_studio, people
     there = server_at(label_studio).project(project)
     gone = dataclasses.replace(there, id=10**6)
     monkeypatch.setattr(Server, "projects", lambda self: iter([there, gone]))
-    assert oracle.push(questions(6)) == Pushed(project=project, there=6)
+    assert oracle.push(questions(6)) == Pushed(project=project, existing=6)
 
 
 def test_tasks_are_read_in_pages(label_studio, people, pushed, monkeypatch):
@@ -322,7 +322,7 @@ def test_a_project_is_changed_so_that_answers_cannot_be_read_any_more(label_stud
     fine = labeling_config("text", ["ill", "healthy"], multilabel=False)
     added = '<View><Header value="Look closely"/><TextArea name="why" toName="record"/>' + fine[len("<View>") :]
     people.send("PATCH", f"/api/projects/{project}/", {"label_config": added})
-    assert oracle.push(questions(6)).there == 6  # more is welcome
+    assert oracle.push(questions(6)).existing == 6  # more is welcome
     for config, fact in (
         (labeling_config("text", ["ill", "sick"], multilabel=False), "its classes are not those of the campaign"),
         (labeling_config("text", CLASSES, multilabel=True), "several classes can be chosen"),

@@ -75,7 +75,7 @@ def test_an_owner_leads_a_campaign(tmp_path):  # noqa: PLR0915 - one story, told
         kept(page, "before")
 
         page.click("text=Ask the query of phase 0")
-        assert "Nothing more is charged" in page.inner_text("main")  # the first records are drawn by lot
+        assert "Nothing more is charged" in page.inner_text("main")  # the first records are drawn uniformly at random
         kept(page, "confirm-ask")
         page.click("#confirm")
         page.wait_for_selector("#open", timeout=120_000)
@@ -109,7 +109,7 @@ def test_an_owner_leads_a_campaign(tmp_path):  # noqa: PLR0915 - one story, told
         page.wait_for_selector(".checks")
         assert page.locator(".checks .failed").count() == 0
         assert page.locator(".badge.trained").count() == 2
-        page.goto(f"{address}/owner/report/world")
+        page.goto(f"{address}/owner/report/public")
         kept(page, "report")
         assert page.evaluate("getComputedStyle(document.querySelector('section')).borderRadius") != "0px"
         assert troubles == []

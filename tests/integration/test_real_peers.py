@@ -10,9 +10,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from discreet.bench.peer_cases import PeerCase
-from discreet.bench.peer_grid import DIGITS, METHODS
 from discreet.errors import BadInput, ReceiptRefused
+from discreet_research.bench.peer_cases import DIGITS, METHODS, PeerCase
 
 pytestmark = pytest.mark.integration
 SMALL = replace(DIGITS, queries=(30, 20), epochs=3)
@@ -23,7 +22,7 @@ def installed():
     """Without them a test is skipped, but never in CI."""
     for name in ("opacus", "skactiveml"):
         if find_spec(name) is None:
-            told = f"{name} is not installed: pip install 'discreet[peers]'"
+            told = f"{name} is not installed: pip install 'discreet-research[peers]'"
             pytest.fail(told) if os.environ.get("CI") else pytest.skip(told)
 
 
@@ -39,11 +38,11 @@ def sums_of(name, x, y, usable, clip=0.7):
     """Opacus' sum of clipped gradients, and ours by the reference and by the fast engine."""
     import torch
 
-    from discreet.bench.opacus_trainer import OpacusSums
     from discreet.models import build_model
     from discreet.trainers.dp_sgd.engine.fast import FastGradients
     from discreet.trainers.dp_sgd.gradients import RecordGradients
-    from discreet.trainers.dp_sgd.losses import cross_entropy
+    from discreet.trainers.dp_sgd.optimization import cross_entropy
+    from discreet_research.bench.opacus_trainer import OpacusSums
 
     if name == "linear":
         module = torch.nn.Linear(x.shape[1], 10, bias=False)
@@ -98,10 +97,10 @@ def phase(steps=1, sigma=3.0, rate=0.5, batch=50):
 def trained(phase, cohort, source, **changes):
     import torch
 
-    from discreet.bench.opacus_trainer import OpacusTrainer
     from discreet.privacy.budget import Budget
-    from discreet.privacy.ledger import Ledger, Line, MemorySink, Path, Stay, committed
+    from discreet.privacy.ledger import Ledger, Line, MemorySink, Path, PathSegment, committed
     from discreet.trainers.dp_sgd import Settings, charge_training
+    from discreet_research.bench.opacus_trainer import OpacusTrainer
 
     def model():
         made = torch.nn.Linear(60, 10, bias=False)
@@ -109,7 +108,9 @@ def trained(phase, cohort, source, **changes):
         return made
 
     lines = [Line(who=who, phase=0, event=event, count=phase.steps) for who, event in phase.stages[0].cohorts]
-    terms = committed(Budget(epsilon="1000", delta="1e-5"), lines, paths=[Path(name="a", stays=(Stay(who="a"),))])
+    terms = committed(
+        Budget(epsilon="1000", delta="1e-5"), lines, paths=[Path(name="a", stays=(PathSegment(who="a"),))]
+    )
     ledger = Ledger.create(MemorySink(), terms, source=source)
     settings = Settings(learning_rate=0.5, clip=2.0, **changes)
     trainer = OpacusTrainer(model, classes=10, settings=settings, seed=1)

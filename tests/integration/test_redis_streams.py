@@ -15,9 +15,9 @@ from discreet.config import example, stream_config_from
 from discreet.errors import BadInput, InvalidStore, StoreUnavailable
 from discreet.storage.stream_store import StreamStore
 from discreet.stream.redis_streams import Names, RedisStreams
-from discreet.stream.running import catch_up, run_redis
+from discreet.stream.runner import catch_up, run_redis
 from discreet.stream.service import StreamService
-from discreet.stream.verifying import verify_stream
+from discreet.stream.stream_directory import verify_stream
 
 pytestmark = pytest.mark.integration
 NAMES = Names(records="payments", labels="payments:labels", decisions="payments:decisions", group="discreet")
@@ -158,9 +158,8 @@ def run_to_the_end(place, server, *, idle=0.3, text=SEEDED):
 
 
 def test_it_decides_as_lines_do(tmp_path, server):
-    from discreet.stream.outlets import FileOutlet
-    from discreet.stream.reading import LineReader
-    from discreet.stream.running import run_lines
+    from discreet.stream.lines import FileOutlet, LineReader
+    from discreet.stream.runner import run_lines
 
     send(server.client(), range(300))
     run_to_the_end(tmp_path / "redis", server)

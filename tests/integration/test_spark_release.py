@@ -148,7 +148,7 @@ def test_a_log_that_changes_is_refused(spark, tmp_path):
     path.write_text('{"text": "a"}\n' * 21)
     gate = CrowdGate(k=2, beta=0.5, persons=False)
     with pytest.raises(BadInput, match="changed"):
-        release_spark(gate, log, key=key_of(gate), spark=spark, width=64)
+        release_spark(gate.price(), log, coin=gate.coin, key=key_of(gate), spark=spark, width=64)
 
 
 def written(place, files, **options):
@@ -168,7 +168,7 @@ def test_a_scan_knows_rows_by_file_and_number(spark, tmp_path):
     cut.conf.set("spark.sql.files.maxPartitionBytes", "2000")
     log = scan_log(cut, [str(tmp_path / "log")], text="a text")
     assert log.frame.rdd.getNumPartitions() > 4
-    texts, counts, figures = release_spark(gate, log, key=key_of(gate), width=64)
+    texts, counts, figures = release_spark(gate.price(), log, coin=gate.coin, key=key_of(gate), width=64)
     assert dict(zip(texts.to_pylist(), counts.tolist(), strict=True)) == reference_release(gate, key_of(gate), files)
     assert figures.rows == 8000
 
@@ -182,7 +182,7 @@ def test_a_frame_in_any_order_releases_the_same(spark, tmp_path, unit):
     wanted = reference_release(gate, key_of(gate), files)
     for one in (frame, frame.repartition(5).orderBy("a text")):
         log = frame_log(one, text="a text", **{unit: "who`s"})
-        texts, counts, _ = release_spark(gate, log, key=key_of(gate), width=64)
+        texts, counts, _ = release_spark(gate.price(), log, coin=gate.coin, key=key_of(gate), width=64)
         assert dict(zip(texts.to_pylist(), counts.tolist(), strict=True)) == wanted
     assert len(wanted) > 3
 
@@ -191,7 +191,9 @@ def test_whole_numbers_are_units_as_their_digits(spark):
     rows = [(number % 50, f"text {number % 3}") for number in range(150)]
     frame = spark.createDataFrame(rows, "who long, text string")
     gate = CrowdGate(k=4, beta=0.5, values=1, counts=True)
-    texts, counts, _ = release_spark(gate, frame_log(frame, text="text", person="who"), key=key_of(gate), width=64)
+    texts, counts, _ = release_spark(
+        gate.price(), frame_log(frame, text="text", person="who"), coin=gate.coin, key=key_of(gate), width=64
+    )
     wanted = reference_release(gate, key_of(gate), [[(str(who), text) for who, text in rows]])
     assert dict(zip(texts.to_pylist(), counts.tolist(), strict=True)) == wanted
 
@@ -209,7 +211,7 @@ def test_nothing_below_k_with_a_sketch_that_tells_nothing_apart(spark, tmp_path)
     frame = spark.read.parquet(str(tmp_path))
     for width in (2, 1 << 12):
         log = frame_log(frame, text="text", person="who")
-        texts, counts, figures = release_spark(gate, log, key=key_of(gate), width=width)
+        texts, counts, figures = release_spark(gate.price(), log, coin=gate.coin, key=key_of(gate), width=width)
         found = dict(zip(texts.to_pylist(), counts.tolist(), strict=True))
         assert not below & found.keys()
         assert found == {text: count for text, count in wanted.items() if count >= gate.k}
@@ -255,7 +257,9 @@ def test_a_hundred_million_rows(spark, tmp_path):
         kept += np.bincount(values[fell], minlength=kept.size)
     wanted = {f"text {value}": int(kept[value]) for value in np.flatnonzero(kept >= gate.k)}
     for log in (open_log(tmp_path, text="text"), scan_log(spark, [str(tmp_path)], text="text")):
-        texts, counts, figures = release_spark(gate, log, key=key_of(gate), spark=spark, width=1 << 12)
+        texts, counts, figures = release_spark(
+            gate.price(), log, coin=gate.coin, key=key_of(gate), spark=spark, width=1 << 12
+        )
         assert figures.rows == 10**8
         assert dict(zip(texts.to_pylist(), counts.tolist(), strict=True)) == wanted
 
@@ -288,7 +292,9 @@ def test_a_text_that_ones_own_function_cannot_take_is_left_out(spark):
     """Neither an error nor a word about it: both would tell that somebody wrote it."""
     gate = CrowdGate(k=2, beta=0.5, normalisation="nfkc,spark_texts:fail")
     rows = [(f"p{number}", "plain" if number % 2 else "a secret text") for number in range(80)]
-    texts, _, _ = release_spark(gate, log_of([rows], "person"), key=key_of(gate), spark=spark, width=64)
+    texts, _, _ = release_spark(
+        gate.price(), log_of([rows], "person"), coin=gate.coin, key=key_of(gate), spark=spark, width=64
+    )
     assert texts.to_pylist() == ["plain"]
 
 
@@ -296,7 +302,7 @@ def test_a_part_that_is_not_there_is_said_without_a_row(spark):
     log = QueryLog(parts=[BadPart()], text="text")
     gate = CrowdGate(k=2, beta=0.5, persons=False)
     with pytest.raises(BadInput, match="a task failed with FileNotFoundError") as caught:
-        release_spark(gate, log, key=key_of(gate), spark=spark, width=64)
+        release_spark(gate.price(), log, coin=gate.coin, key=key_of(gate), spark=spark, width=64)
     assert "quoted" not in str(caught.value)
 
 

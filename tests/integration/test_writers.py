@@ -5,9 +5,9 @@ import pytest
 from real_data import data
 
 from discreet.models import build_model
-from discreet.noise import Recording, Seeded
+from discreet.noise import RecordingSource, Seeded
 from discreet.planning import PlanRequest, make_plan
-from discreet.pools.idx import read_idx
+from discreet.pools.array_files import read_idx
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive, terms_of
 from discreet.privacy.training_phase import TrainingPhase
@@ -62,7 +62,7 @@ def test_a_model_protects_writers_and_reads_other_writers(written, person_clip):
 
 
 def test_writers_are_sampled_and_give_at_most_m_pictures(written):
-    made, source = planned(8), Recording(Seeded(0))
+    made, source = planned(8), RecordingSource(Seeded(0))
     trained(written, made, source, clip=0.5)
     rate = TrainingPhase.of(made, 0).stages[0].cohorts[0][1].sampling_rate
     masks = np.stack([out for call, out in source.tape.calls if call.mechanism == "poisson-mask"])

@@ -9,7 +9,7 @@ import torch
 
 from discreet.errors import BadInput, MissingExtra
 from discreet.models import build_model, model_names
-from discreet.models.build import REGISTRY
+from discreet.models.build import MODELS
 
 VECTOR = {"inputs": (6,), "classes": 3}
 
@@ -63,7 +63,7 @@ def test_importing_the_room_and_listing_names_does_not_import_torch():
 
 def test_every_name_has_one_line():
     names = model_names()
-    assert set(REGISTRY) < set(names)
+    assert set(MODELS.names()) < set(names)
     assert all(line and "\n" not in line for line in names.values())
 
 

@@ -7,7 +7,7 @@ import torch
 from model_cases import one_by_one
 
 from discreet.models import build_model
-from discreet.models.group_convolution import (
+from discreet.models.resnet9 import (
     GROUPS,
     GroupConv,
     LiftingConv,

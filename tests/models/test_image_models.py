@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from discreet.errors import BadInput
 from discreet.models import build_model
-from discreet.models.parts import MaxPool
+from discreet.models.layers import MaxPool
 
 
 def size(model):

@@ -5,8 +5,7 @@ import torch
 from model_cases import CASES, IMAGES, make, one_by_one, pick, records, trained, vmapped, worst_difference
 from torch import nn
 
-from discreet.models.mixing import mixing_layers
-from discreet.models.split import has_seam
+from discreet.models.layers import has_seam, mixing_layers
 
 pytestmark = pytest.mark.thorough
 

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from discreet.noise import SecretKey
-from discreet.noise.carried import CarriedKey
+from discreet.noise.keys import CarriedKey
 
 KEY = SecretKey(bytes(range(32)))
 

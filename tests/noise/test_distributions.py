@@ -12,8 +12,7 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.events import Gaussian, Laplace, Pure
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.testing import check_source
-from discreet.testing.noise import goodness_of_fit, samples
-from discreet.testing.statistics import SURELY, independence_pvalue, ks_pvalue, repeats
+from discreet.testing.noise import SURELY, goodness_of_fit, independence_pvalue, ks_pvalue, repeats, samples
 
 pytestmark = pytest.mark.thorough
 

@@ -9,12 +9,12 @@ from scipy import stats
 
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import (
-    EndlessCoins,
-    EndlessCounts,
-    EndlessNoise,
+    IndexedCoins,
+    IndexedCounts,
+    IndexedNoise,
     OperatingSystem,
-    Recording,
-    Replaying,
+    RecordingSource,
+    ReplayingSource,
     SealedPhase,
     Seeded,
     numerator,
@@ -23,7 +23,7 @@ from discreet.noise.stream import ONE
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import DiscreteLaplace, Gaussian, Laplace, Pure, ThresholdResponse
 from discreet.privacy.ledger import FileSink, Ledger, MemorySink, adaptive
-from discreet.testing.statistics import SURELY, chi_square_pvalue, coin_pvalue, discrete_laplace_pmf, ks_pvalue
+from discreet.testing.noise import SURELY, chi_square_pvalue, coin_pvalue, discrete_laplace_pmf, ks_pvalue
 
 pytestmark = pytest.mark.thorough
 
@@ -39,11 +39,11 @@ def paid(event, source=None, who="stream"):
 
 
 def coins(source=None):
-    return EndlessCoins(paid(ASK, source), who="stream")
+    return IndexedCoins(paid(ASK, source), who="stream")
 
 
 def noise(event, source=None, size=SIZE):
-    return EndlessNoise(paid(event, source), size=size, sensitivity=2.0, who="stream")
+    return IndexedNoise(paid(event, source), size=size, sensitivity=2.0, who="stream")
 
 
 def test_coins_fall_with_their_chance_and_whoever_counts_gets_the_same():
@@ -106,49 +106,49 @@ def test_noise_and_coins_of_other_seeds_and_groups_are_others():
     zeros = np.zeros(SIZE)
     event = Pure(epsilon=1)
     rows = [noise(event, Seeded(seed)).hide(0, zeros) for seed in (1, 2)]
-    other = EndlessNoise(paid(event, Seeded(1), who="others"), size=SIZE, sensitivity=2.0, who="others").hide(0, zeros)
+    other = IndexedNoise(paid(event, Seeded(1), who="others"), size=SIZE, sensitivity=2.0, who="others").hide(0, zeros)
     assert len({row.tobytes() for row in [*rows, other]}) == 3
     os_drawn = [noise(event, OperatingSystem()).hide(0, zeros).tobytes() for _ in range(2)]
     assert os_drawn[0] != os_drawn[1]
 
 
 def test_counts_have_their_distribution():
-    drawn = EndlessCounts(paid(DiscreteLaplace(epsilon="0.5")), who="stream")
+    drawn = IndexedCounts(paid(DiscreteLaplace(epsilon="0.5")), who="stream")
     found = np.array([drawn.hide(number, 40) for number in range(20_000)])
     assert chi_square_pvalue(found - 40, discrete_laplace_pmf(0.5)) > SURELY
     assert chi_square_pvalue(found - 40, discrete_laplace_pmf(0.45)) < SURELY
-    again = EndlessCounts(paid(DiscreteLaplace(epsilon="0.5")), who="stream")
+    again = IndexedCounts(paid(DiscreteLaplace(epsilon="0.5")), who="stream")
     assert again.hide(77, 40) == found[77]
 
 
 def test_it_is_one_draw_off_a_receipt_and_of_what_was_charged():
     receipt = paid(ASK)
-    EndlessCoins(receipt, who="stream")
+    IndexedCoins(receipt, who="stream")
     with pytest.raises(ReceiptRefused, match="spent"):
-        EndlessCoins(receipt, who="stream")
+        IndexedCoins(receipt, who="stream")
     for forgery in (None, "receipt", 7):
         with pytest.raises(ReceiptRefused):
-            EndlessCoins(forgery, who="stream")
+            IndexedCoins(forgery, who="stream")
     with pytest.raises(ReceiptRefused, match="charged for"):
-        EndlessCoins(paid(Laplace(epsilon=1)), who="stream")
+        IndexedCoins(paid(Laplace(epsilon=1)), who="stream")
     with pytest.raises(ReceiptRefused, match="charged for"):
-        EndlessNoise(paid(ASK), size=2, sensitivity=1.0, who="stream")
+        IndexedNoise(paid(ASK), size=2, sensitivity=1.0, who="stream")
     with pytest.raises(ReceiptRefused, match="charged for"):
-        EndlessCounts(paid(Pure(epsilon=1)), who="stream")
+        IndexedCounts(paid(Pure(epsilon=1)), who="stream")
     with pytest.raises(ReceiptRefused, match="epsilon=0"):
-        EndlessNoise(paid(Pure(epsilon=0)), size=2, sensitivity=1.0, who="stream")
+        IndexedNoise(paid(Pure(epsilon=0)), size=2, sensitivity=1.0, who="stream")
     with pytest.raises(BadInput):
-        EndlessNoise(paid(Pure(epsilon=1)), size=0, sensitivity=1.0, who="stream")
+        IndexedNoise(paid(Pure(epsilon=1)), size=0, sensitivity=1.0, who="stream")
     with pytest.raises(BadInput, match="declared size"):
         noise(Pure(epsilon=1)).hide(0, np.zeros(SIZE + 1))
     with pytest.raises(BadInput, match="2\\^40"):
-        EndlessCounts(paid(DiscreteLaplace(epsilon="1e-20")), who="stream")
+        IndexedCounts(paid(DiscreteLaplace(epsilon="1e-20")), who="stream")
 
 
 def test_a_closed_ledger_ends_it_at_once():
     ledger = Ledger.create(MemorySink(), TERMS, source=Seeded(3))
-    drawn = EndlessCoins(ledger.charge(event=ASK, who="stream", why="stream"), who="stream")
-    hidden = EndlessNoise(
+    drawn = IndexedCoins(ledger.charge(event=ASK, who="stream", why="stream"), who="stream")
+    hidden = IndexedNoise(
         ledger.charge(event=Pure(epsilon=1), who="stream", why="stream"), size=2, sensitivity=1.0, who="stream"
     )
     drawn.toss(0, LOW, LOW, HIGH)
@@ -176,9 +176,9 @@ def test_a_forked_child_tosses_none_of_its_parents_coins():
 
 
 def test_a_recorder_sees_each_use_and_a_replay_gives_it_back():
-    tape = Recording(Seeded(3))
+    tape = RecordingSource(Seeded(3))
     receipt = paid(ASK, tape)
-    watched = EndlessCoins(receipt, who="stream")
+    watched = IndexedCoins(receipt, who="stream")
     chances = np.resize(np.array([LOW, HIGH], dtype=np.uint64), 40)
     seen = [*watched.toss_many(10, chances, LOW, HIGH).tolist(), watched.toss(3, HIGH, LOW, HIGH)]
     plain = coins()
@@ -187,21 +187,21 @@ def test_a_recorder_sees_each_use_and_a_replay_gives_it_back():
     assert [call.parameters["first"] for call in calls] == [10, 3]
     assert calls[0].measure == "one-record"
     assert calls[0].parameters["null"] == LOW
-    replayed = EndlessCoins(paid(ASK, Replaying(tape.tape)), who="stream")
+    replayed = IndexedCoins(paid(ASK, ReplayingSource(tape.tape)), who="stream")
     other = np.full(40, LOW, dtype=np.uint64)
     assert [*replayed.toss_many(10, other, LOW, HIGH).tolist(), replayed.toss(3, LOW, LOW, HIGH)] == seen
 
     for event in (Gaussian(noise_multiplier=1.5), Pure(epsilon=0.5)):
-        tape = Recording(Seeded(3))
+        tape = RecordingSource(Seeded(3))
         hidden = noise(event, tape).hide(5, np.ones(SIZE))
         assert np.array_equal(hidden, noise(event).hide(5, np.ones(SIZE)))
         (call, _) = tape.tape.calls[0]
         assert (call.measure, call.sensitivity, call.parameters["number"]) == ("l2", 2.0, 5)
-        assert np.array_equal(noise(event, Replaying(tape.tape)).hide(5, np.zeros(SIZE)), hidden)
-    tape = Recording(Seeded(3))
-    count = EndlessCounts(paid(DiscreteLaplace(epsilon=1), tape), who="stream").hide(2, 9)
-    assert count == EndlessCounts(paid(DiscreteLaplace(epsilon=1)), who="stream").hide(2, 9)
-    assert EndlessCounts(paid(DiscreteLaplace(epsilon=1), Replaying(tape.tape)), who="stream").hide(2, 8) == count
+        assert np.array_equal(noise(event, ReplayingSource(tape.tape)).hide(5, np.zeros(SIZE)), hidden)
+    tape = RecordingSource(Seeded(3))
+    count = IndexedCounts(paid(DiscreteLaplace(epsilon=1), tape), who="stream").hide(2, 9)
+    assert count == IndexedCounts(paid(DiscreteLaplace(epsilon=1)), who="stream").hide(2, 9)
+    assert IndexedCounts(paid(DiscreteLaplace(epsilon=1), ReplayingSource(tape.tape)), who="stream").hide(2, 8) == count
 
 
 def test_a_sealed_key_repeats_the_same_draws_after_a_restart(tmp_path):
@@ -213,8 +213,8 @@ def test_a_sealed_key_repeats_the_same_draws_after_a_restart(tmp_path):
             phase = SealedPhase(ledger, phase=0, directory=tmp_path)
             receipt = phase.charge(event=ASK, who="stream", purpose="stream")
             taught = phase.charge(event=Pure(epsilon=1), who="stream", purpose="learn")
-            bits = EndlessCoins(receipt, who="stream").toss_many(5, np.full(200, HIGH, np.uint64), LOW, HIGH)
-            hidden = EndlessNoise(taught, size=2, sensitivity=1.0, who="stream").hide(4, np.zeros(2))
+            bits = IndexedCoins(receipt, who="stream").toss_many(5, np.full(200, HIGH, np.uint64), LOW, HIGH)
+            hidden = IndexedNoise(taught, size=2, sensitivity=1.0, who="stream").hide(4, np.zeros(2))
             return bits.tolist(), hidden.tolist(), len(ledger)
 
     first = drawn()

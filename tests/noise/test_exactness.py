@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discreet.noise.stream import ONE, Stream
-from discreet.testing.statistics import SURELY, chi_square_pvalue, discrete_laplace_pmf
+from discreet.testing.noise import SURELY, chi_square_pvalue, discrete_laplace_pmf
 
 pytestmark = pytest.mark.thorough
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.noise.stream import ONE, Stream
-from discreet.testing.statistics import SURELY, coin_pvalue, independence_pvalue
+from discreet.testing.noise import SURELY, coin_pvalue, independence_pvalue
 
 
 class Counting(Stream):

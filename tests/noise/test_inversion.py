@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.noise import inversion
-from discreet.noise.inversion import GaussianNoise, LaplaceNoise, fallen_far
+from discreet.noise.inversion import GaussianScoreNoise, LaplaceScoreNoise, _Gaps, fallen_far
 from discreet.noise.stream import ONE, Stream
-from discreet.testing.statistics import (
+from discreet.testing.noise import (
     ENOUGH,
     SURELY,
     chi_square_pvalue,
@@ -60,8 +59,8 @@ def test_laplace_noise_changes_at_its_exact_probabilities(scale, share):
     bits = int(PRECISE.multiply(laplace_edge(scale, size), Decimal(1 << 136)))
     for below, expected in ((bits - 2, size), (bits + 2, size - 1)):
         first, word, more = below >> 128, below >> 64 & (1 << 64) - 1, below & (1 << 64) - 1
-        plus = LaplaceNoise(scale=scale).drawn(np.array([first], np.uint8), Given([word, more, 1]))
-        minus = LaplaceNoise(scale=scale).drawn(
+        plus = LaplaceScoreNoise(scale=scale).drawn(np.array([first], np.uint8), Given([word, more, 1]))
+        minus = LaplaceScoreNoise(scale=scale).drawn(
             np.array([255 - first], np.uint8), Given([word ^ (1 << 64) - 1, more, 1])
         )
         assert (int(plus[0]), int(minus[0])) == (expected, -expected)
@@ -74,23 +73,23 @@ def test_laplace_noise_beyond_changes_there_too(halvings):
     bits = int(PRECISE.multiply(laplace_edge(scale, size), Decimal(1 << 128 + halvings)))
     for below, expected in ((bits - 2, size), (bits + 2, size - 1)):
         given = Given([below >> 64, below & (1 << 64) - 1, 1])
-        assert LaplaceNoise(scale=scale).drawn_beyond(halvings, 1, given).tolist() == [expected]
+        assert LaplaceScoreNoise(scale=scale).drawn_beyond(halvings, 1, given).tolist() == [expected]
 
 
 @pytest.mark.parametrize("scale", [2, 1 << 28])
 def test_floats_and_decimals_agree(scale, monkeypatch):
     """What floats decide, decimals decide alike: once with no float trusted, on the same words."""
-    first, noise = first_bytes(300), LaplaceNoise(scale=scale)
+    first, noise = first_bytes(300), LaplaceScoreNoise(scale=scale)
     quick = noise.drawn(first, fresh()), noise.drawn_beyond(3, 300, fresh())
     gaps = fallen_far(fresh(), ONE // 50, 5000)
-    monkeypatch.setattr(inversion, "_DOUBT", 1.0)
+    monkeypatch.setattr("discreet.noise.inversion._DOUBT", 1.0)
     slow = noise.drawn(first, fresh()), noise.drawn_beyond(3, 300, fresh())
     assert all((one == other).all() for one, other in zip(quick, slow, strict=True))
     assert gaps.tolist() == fallen_far(fresh(), ONE // 50, 5000).tolist()
 
 
 def test_laplace_noise_has_its_law():
-    drawn = LaplaceNoise(scale=9).drawn(first_bytes(5 * ENOUGH), fresh())
+    drawn = LaplaceScoreNoise(scale=9).drawn(first_bytes(5 * ENOUGH), fresh())
     assert chi_square_pvalue(drawn, discrete_laplace_pmf(1 / 9)) > SURELY
     assert chi_square_pvalue(drawn, discrete_laplace_pmf(1.05 / 9)) < SURELY
     assert chi_square_pvalue(drawn, discrete_laplace_pmf(0.95 / 9)) < SURELY
@@ -98,13 +97,13 @@ def test_laplace_noise_has_its_law():
 
 def test_noise_beyond_has_the_law_of_what_is_beyond():
     scale = 1 << 28
-    drawn = LaplaceNoise(scale=scale).drawn_beyond(6, 2 * ENOUGH, fresh()) / scale - LaplaceNoise(scale=scale).distance(
-        6
-    )
+    drawn = LaplaceScoreNoise(scale=scale).drawn_beyond(6, 2 * ENOUGH, fresh()) / scale - LaplaceScoreNoise(
+        scale=scale
+    ).distance(6)
     assert ks_pvalue(drawn, stats.expon.cdf) > SURELY
     assert ks_pvalue(drawn, stats.expon(scale=1.05).cdf) < SURELY
-    normal = GaussianNoise(steps=2.0**28).drawn_beyond(6, 2 * ENOUGH, fresh()) / 2.0**28
-    assert normal.min() >= GaussianNoise(steps=2.0**28).distance(6) - 1e-6
+    normal = GaussianScoreNoise(steps=2.0**28).drawn_beyond(6, 2 * ENOUGH, fresh()) / 2.0**28
+    assert normal.min() >= GaussianScoreNoise(steps=2.0**28).distance(6) - 1e-6
     assert ks_pvalue(normal, lambda x: 1 - stats.norm.sf(x) * 64) > SURELY
     assert ks_pvalue(normal, lambda x: 1 - np.minimum(stats.norm.sf(x / 1.02) * 64, 1)) < SURELY
 
@@ -117,14 +116,14 @@ def test_normals_are_those_of_the_stream():
     words = stream.words(16_000)  # small tails go on with the words after these, in both
     made = stream.normals_at(words >> np.uint64(1), (words & np.uint64(1)) == 0)
     assert (made == fresh().normals(16_000)).all()
-    drawn = GaussianNoise(steps=2.0**28).drawn(first_bytes(2 * ENOUGH), fresh()) / 2.0**28
+    drawn = GaussianScoreNoise(steps=2.0**28).drawn(first_bytes(2 * ENOUGH), fresh()) / 2.0**28
     assert ks_pvalue(drawn, stats.norm.cdf) > SURELY
     assert ks_pvalue(drawn, stats.norm(scale=1.05).cdf) < SURELY
 
 
 def test_a_gaussian_falls_with_its_first_byte():
     words = np.zeros(256, dtype=np.uint64) + np.uint64(1 << 63)
-    drawn = GaussianNoise(steps=2.0**28).drawn(np.arange(256, dtype=np.uint8), Given(words))
+    drawn = GaussianScoreNoise(steps=2.0**28).drawn(np.arange(256, dtype=np.uint8), Given(words))
     assert (np.diff(drawn) < 0).all()
 
 
@@ -139,7 +138,7 @@ def test_gaps_change_at_their_exact_probabilities(gap):
     bits = int(PRECISE.multiply(stays, Decimal(1 << 128)))
     for below, expected in ((bits - 2, gap), (bits + 2, gap - 1)):
         given = Given([below >> 64, below & (1 << 64) - 1, 1])
-        assert inversion._Gaps(numerator).drawn(given, 1, 10**6).tolist() == [expected]
+        assert _Gaps(numerator).drawn(given, 1, 10**6).tolist() == [expected]
 
 
 @pytest.mark.parametrize("probability", [0.9, 0.5, 0.26, 0.04, 0.003, 2.0**-9])

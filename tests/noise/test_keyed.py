@@ -13,7 +13,7 @@ from discreet.noise.stream import ONE
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Pure
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
-from discreet.testing.statistics import SURELY
+from discreet.testing.noise import SURELY
 
 IDS = [f"patient-{number}" for number in range(60_000)]
 SHARES = [Decimal("0.6"), Decimal("0.3"), Decimal("0.1")]

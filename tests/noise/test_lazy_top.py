@@ -7,21 +7,21 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from discreet.noise import Recording, Seeded, gaussian_top, laplace_top, lazy_top
-from discreet.noise.inversion import GaussianNoise, LaplaceNoise, fallen_far
-from discreet.noise.lattice import Lattice
-from discreet.noise.lazy_levels import Levels, guessed_levels, heights
+from discreet.noise import RecordingSource, Seeded, gaussian_top, laplace_top, noisy_top
+from discreet.noise.additive_noise import Lattice
+from discreet.noise.inversion import GaussianScoreNoise, LaplaceScoreNoise, fallen_far
+from discreet.noise.noisy_top import Levels, guessed_levels, heights
 from discreet.noise.stream import ONE, Stream
 from discreet.privacy.events import Gaussian, Laplace
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.testing.neighbours import AMPLE
-from discreet.testing.statistics import SURELY
+from discreet.testing.noise import SURELY
 
 pytestmark = pytest.mark.thorough
 
 LUCK = np.random.default_rng(0)
 LATTICE = Lattice.under(1.0, "test")
-NOISES = [LaplaceNoise(scale=1 << 28), GaussianNoise(steps=2.0**28)]
+NOISES = [LaplaceScoreNoise(scale=1 << 28), GaussianScoreNoise(steps=2.0**28)]
 """Of one unit of score."""
 SHAPES = {
     "even": LUCK.random(700),
@@ -51,7 +51,7 @@ class Constant(Stream):
 def parts(seed):
     """Real sampling, coins and first bytes; the bits that follow are everybody's."""
     word = int(np.random.default_rng(seed).integers(0, 1 << 64, dtype=np.uint64))
-    real = {lazy_top._SAMPLED, lazy_top._FALLEN, lazy_top._BYTES, lazy_top._REST}
+    real = {noisy_top._SAMPLED, noisy_top._FALLEN, noisy_top._BYTES, noisy_top._REST}
     return lambda part: Stream(b"p" * 32, bytes([seed % 251, part])) if part in real else Constant(word)
 
 
@@ -59,11 +59,11 @@ def in_full(scores, count, levels, noise, streams):
     """Everybody's noise, and the largest: with numbers made of U = 2^-j U' for those of the far who fell."""
     fell = np.zeros(scores.size, dtype=bool)
     if levels.halvings:
-        fell[fallen_far(streams(lazy_top._FALLEN), ONE >> levels.halvings, scores.size)] = True
-    bytes_, rest, others = streams(lazy_top._BYTES), streams(lazy_top._REST), streams(lazy_top._OTHERS)
+        fell[fallen_far(streams(noisy_top._FALLEN), ONE >> levels.halvings, scores.size)] = True
+    bytes_, rest, others = streams(noisy_top._BYTES), streams(noisy_top._REST), streams(noisy_top._OTHERS)
     least, noisy = (256 >> levels.halvings) % 256, []
-    for start in range(0, scores.size, lazy_top._BLOCK):
-        block = scores[start : start + lazy_top._BLOCK]
+    for start in range(0, scores.size, noisy_top._BLOCK):
+        block = scores[start : start + noisy_top._BLOCK]
         near = [place for place, score in enumerate(block) if not levels.halvings or score > levels.cut]
         own = bytes_.words(-(-len(near) // 8)).view(np.uint8)[: len(near)]
         first = (least + rest.below(np.full(block.size, 256 - least))).astype(np.uint8)
@@ -79,16 +79,16 @@ def in_full(scores, count, levels, noise, streams):
 
 def both(scores, count, noise, seed, monkeypatch, levels=None):
     streams = parts(seed)
-    guessed = levels or guessed_levels(scores, count, LATTICE, noise, streams(lazy_top._SAMPLED))
-    monkeypatch.setattr(lazy_top, "guessed_levels", lambda *_: guessed)
-    found = lazy_top.lazy_top(scores, count, lattice=LATTICE, noise=noise, streams=streams)
+    guessed = levels or guessed_levels(scores, count, LATTICE, noise, streams(noisy_top._SAMPLED))
+    monkeypatch.setattr(noisy_top, "guessed_levels", lambda *_: guessed)
+    found = noisy_top.lazy_top(scores, count, lattice=LATTICE, noise=noise, streams=streams)
     return found.tolist(), in_full(scores, count, guessed, noise, streams)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("noise", NOISES)
 def test_lazy_is_the_same_as_in_full(shape, noise, monkeypatch):
-    monkeypatch.setattr(lazy_top, "_BLOCK", 256)
+    monkeypatch.setattr(noisy_top, "_BLOCK", 256)
     for seed, count in enumerate((1, 20, 300, 690)):
         found, expected = both(SHAPES[shape], count, noise, seed, monkeypatch)
         assert found == expected
@@ -97,10 +97,10 @@ def test_lazy_is_the_same_as_in_full(shape, noise, monkeypatch):
 @pytest.mark.parametrize("noise", NOISES)
 def test_whatever_the_levels_are(noise, monkeypatch):
     """Levels at random, good and bad: too high, too low, nearly equal. Bad ones are told apart, and all is drawn."""
-    monkeypatch.setattr(lazy_top, "_BLOCK", 128)
+    monkeypatch.setattr(noisy_top, "_BLOCK", 128)
     drawn_in_full = []
-    whole = lazy_top._all_drawn
-    monkeypatch.setattr(lazy_top, "_all_drawn", lambda *given: drawn_in_full.append(1) or whole(*given))
+    whole = noisy_top._all_drawn
+    monkeypatch.setattr(noisy_top, "_all_drawn", lambda *given: drawn_in_full.append(1) or whole(*given))
     for seed in range(40):
         luck = np.random.default_rng(seed)
         scores = luck.normal(0, luck.choice([0.1, 1.0, 10.0]), 250).round(luck.integers(0, 3))
@@ -117,7 +117,7 @@ def test_whatever_the_levels_are(noise, monkeypatch):
 @pytest.mark.parametrize("planted", ["last", "least", "cut"])
 def test_a_bound_that_is_too_tight_is_found(planted, monkeypatch):
     """For every second class of scores, so that the numbers still add up; or for the far, of whom more would rise."""
-    noise, tables, odd, wrong = NOISES[0], lazy_top._tables, np.arange(256) % 2 == 1, 0
+    noise, tables, odd, wrong = NOISES[0], noisy_top._tables, np.arange(256) % 2 == 1, 0
 
     def tight(*given):
         last, least = tables(*given)
@@ -127,10 +127,10 @@ def test_a_bound_that_is_too_tight_is_found(planted, monkeypatch):
             least = np.where(odd, np.minimum(1.55 * least, 255), least).astype(np.uint8)
         return last, least
 
-    monkeypatch.setattr(lazy_top, "_tables", tight)
+    monkeypatch.setattr(noisy_top, "_tables", tight)
     for seed in range(20):
         scores = np.random.default_rng(seed).normal(0, 1, 3000)
-        guess = guessed_levels(scores, 900, LATTICE, noise, parts(seed)(lazy_top._SAMPLED))
+        guess = guessed_levels(scores, 900, LATTICE, noise, parts(seed)(noisy_top._SAMPLED))
         halvings, cut = (3, 0.5) if planted == "cut" else (0, -math.inf)
         levels = Levels(low=guess.low, high=guess.high, halvings=halvings, cut=cut)
         found, expected = both(scores, 900, noise, seed, monkeypatch, levels)
@@ -155,7 +155,7 @@ def high_share(tail, size, count):
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 def test_lazily_and_in_full_the_same_share_is_asked(family, many, monkeypatch):
     """One law is tested of both ways; of the lazy one, often enough to find noise that is 5% off."""
-    monkeypatch.setattr("discreet.noise.top.MANY", many)
+    monkeypatch.setattr("discreet.noise.noisy_top.MANY", many)
     size, runs, count = 1 << 13, 200 if many < 1 << 13 else 50, 2_000
     scores = np.tile([0.0, 1.0], size // 2)
     if family == "laplace":
@@ -206,7 +206,7 @@ def test_one_seed_gives_one_selection_and_the_array_is_not_copied():
         found.append(laplace_top(scores, 700, sensitivity=1.0, receipt=receipt).tolist())
     assert found[0] == found[1]
     scores.flags.writeable = False
-    source = Recording(Seeded(0))
+    source = RecordingSource(Seeded(0))
     receipt = Ledger.create(MemorySink(), adaptive(AMPLE), source=source).charge(
         event=Gaussian(noise_multiplier=1.0), who="pool", why="test"
     )

@@ -26,7 +26,7 @@ from discreet.noise import (
     release_key,
     threshold_coins,
 )
-from discreet.noise.lattice import Lattice
+from discreet.noise.additive_noise import Lattice
 from discreet.noise.stream import ONE
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import (

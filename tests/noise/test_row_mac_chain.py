@@ -3,7 +3,7 @@
 import pytest
 
 from discreet.noise import SecretKey
-from discreet.noise.row_macs import RowMacs
+from discreet.noise.keys import RowMacs
 
 ROWS = [{"id": "q1", "above": True, "mac": b"\x01"}, {"id": "q2", "above": False, "mac": b"\x02"}]
 NAME, NONCE = ("questions", "1"), b"n" * 16

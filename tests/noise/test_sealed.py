@@ -20,7 +20,7 @@ from discreet.noise import (
 )
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Laplace, PoissonSampledGaussian, Pure
-from discreet.privacy.ledger import FileSink, Ledger, MemorySink, Why, adaptive
+from discreet.privacy.ledger import ChargeReason, FileSink, Ledger, MemorySink, adaptive
 
 TERMS = adaptive(Budget(epsilon=50, delta="1e-6"))
 COUNT = Laplace(epsilon="0.5")
@@ -145,7 +145,7 @@ def test_the_key_is_private_bound_to_its_ledger_and_never_shown(tmp_path):
         (key,) = tmp_path.glob("*.key")
         assert key.stat().st_mode & 0o777 == 0o600
         secret = key.read_text()
-        assert repr(phase.key) == "SealedKey(...)"
+        assert repr(phase.key) == "ReplayKey(...)"
         os.chmod(key, 0o644)  # noqa: PTH101
         with pytest.raises(BadInput, match="others may read"):
             SealedPhase(ledger, phase=2, directory=tmp_path)
@@ -163,7 +163,7 @@ def test_an_entry_is_reissued_to_its_own_key_alone(tmp_path):
     with opened(tmp_path) as ledger:
         phase = SealedPhase(ledger, phase=2, directory=tmp_path)
         receipt = phase.charge(event=COUNT, who="pool", purpose="count 0")
-        plain = ledger.charge(event=COUNT, who="pool", why=Why(phase=2, purpose="count"))
+        plain = ledger.charge(event=COUNT, who="pool", why=ChargeReason(phase=2, purpose="count"))
         for entry in (plain.entry, receipt.entry):
             with pytest.raises(ReceiptRefused):
                 ledger.reissue(entry, source=OperatingSystem())

@@ -8,11 +8,11 @@ from scipy import stats
 
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import Seeded, gaussian_top, laplace_top, poisson_mask
-from discreet.noise.top import largest
+from discreet.noise.noisy_top import largest
 from discreet.privacy.events import Gaussian, Laplace, PoissonSampledGaussian, Pure, ThresholdResponse
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.testing.neighbours import AMPLE
-from discreet.testing.statistics import SURELY, coin_pvalue
+from discreet.testing.noise import SURELY, coin_pvalue
 
 pytestmark = pytest.mark.thorough
 

@@ -9,8 +9,8 @@ from scipy import stats
 
 from discreet.errors import BadInput, LedgerUnavailable, ReceiptRefused
 from discreet.noise import OperatingSystem, SealedPhase, Seeded, gaussian, tuned_runs
-from discreet.noise.run_counts import run_count
 from discreet.noise.stream import Stream
+from discreet.noise.tuned import run_count
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import DiscreteLaplace, Gaussian
 from discreet.privacy.ledger import FileSink, Ledger, MemorySink, adaptive

@@ -11,7 +11,7 @@ from scipy import stats
 
 from discreet.noise import SecretKey
 from discreet.noise.unit_words import UnitWords
-from discreet.testing.statistics import SURELY
+from discreet.testing.noise import SURELY
 
 KEY = SecretKey(bytes(range(32)))
 WORDS = UnitWords(KEY)

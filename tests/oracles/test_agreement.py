@@ -2,7 +2,7 @@
 
 import pytest
 
-from discreet.oracles.agreement import agreement_of, cohen_kappa, fleiss_kappa, raw_agreement
+from discreet.oracles.answers import agreement_of, cohen_kappa, fleiss_kappa, raw_agreement
 from discreet.records import Answer
 
 FLEISS = [  # ten subjects, fourteen raters, five categories: the worked example of Fleiss' kappa, 0.210

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from discreet.errors import BadInput
 from discreet.oracles import AnswerWords, read_answer_rows, read_answers, write_answers, write_questions
-from discreet.oracles.cells import guarded, unguarded
-from discreet.oracles.files_in import rows_of
+from discreet.oracles.answer_files import rows_of
+from discreet.oracles.question_files import guarded, unguarded
 from discreet.records import Answer, Question
 
 SECRET = "Ida Grün"

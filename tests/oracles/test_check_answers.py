@@ -36,10 +36,10 @@ MIXED = [answer(0, "cat"), answer(77, "Ida"), answer(1, "Ida Grün"), answer(2, 
 
 
 def test_a_caller_may_take_the_good_ones():
-    found = check(MIXED, whole=False)
+    found = check(MIXED, strict=False)
     assert found == Accepted(valid=(MIXED[0], MIXED[4]), unknown=(MIXED[1],), outside=(MIXED[2], MIXED[3]))
     assert repr(found) == "Accepted(valid=2, unknown=1, outside=2)"
-    several = check(MIXED, whole=False, multilabel=True)
+    several = check(MIXED, strict=False, multilabel=True)
     assert several.valid == (MIXED[3], MIXED[4])
 
 
@@ -71,16 +71,16 @@ def test_a_long_list_of_mistakes_is_cut():
     ],
 )
 def test_what_is_no_answer_is_refused_whatever_the_caller_says(wrong, fact):
-    for whole in (True, False):
+    for strict in (True, False):
         with pytest.raises(BadInput, match=f"answer number 2.*{fact}"):
-            check([answer(0, "cat"), wrong], whole=whole)
+            check([answer(0, "cat"), wrong], strict=strict)
 
 
 @pytest.mark.parametrize("value", [3, True, ["cat"], {"cat"}, "Cat", "cat ", "", b"cat", float("nan")])
 def test_values_of_another_kind_are_outside(value):
-    assert check([answer(0, value)], whole=False).outside
-    assert check([answer(0, value)], whole=False, multilabel=True).outside
-    assert check([answer(0, (value,))], whole=False, multilabel=True).outside
+    assert check([answer(0, value)], strict=False).outside
+    assert check([answer(0, value)], strict=False, multilabel=True).outside
+    assert check([answer(0, (value,))], strict=False, multilabel=True).outside
 
 
 def test_oracles_by_name(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 from discreet.errors import BadInput
 from discreet.oracles import CallableOracle, FileOracle, SimulatedOracle, dawid_skene
-from discreet.oracles.dawid_skene import climb, thought_of, trust_in
+from discreet.oracles.annotators import climb, thought_of, trust_in
 from discreet.records import Answer, Question
 
 CLASSES = ("no", "yes")

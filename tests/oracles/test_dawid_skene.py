@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from discreet.errors import BadInput
 from discreet.noise import SecretKey
 from discreet.oracles import AnnotatorMatrices, SimulatedOracle, dawid_skene, majority, weighted_vote
-from discreet.oracles.dawid_skene import climb
+from discreet.oracles.annotators import climb
 from discreet.records import Answer, Question
 
 ABC = ["a", "b", "c"]

@@ -9,7 +9,7 @@ import pytest
 
 from discreet.errors import BadInput
 from discreet.oracles import FileOracle
-from discreet.oracles.files_in import rows_of
+from discreet.oracles.answer_files import rows_of
 from discreet.records import Question
 from discreet.testing import check_oracle
 

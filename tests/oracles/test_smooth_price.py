@@ -9,10 +9,17 @@ from scipy.special import log_ndtr
 
 from discreet.errors import BadInput
 from discreet.noise import Seeded
-from discreet.oracles.teachers import cost_release, owners_epsilon, release_cost, smooth_cost
-from discreet.oracles.teachers.data_dependent import dependent_rdp, log_chance
-from discreet.oracles.teachers.smooth_price import step_costs, step_of
-from discreet.planning.teachers import NoisyMaxPrice, price_answers
+from discreet.oracles.data_dependent import (
+    cost_release,
+    data_dependent_epsilon,
+    dependent_rdp,
+    log_chance,
+    release_cost,
+    smooth_cost,
+    step_costs,
+    step_of,
+)
+from discreet.planning.pate import NoisyMaxPrice, price_answers
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Gaussian
 from discreet.privacy.ledger import Ledger, MemorySink
@@ -197,4 +204,4 @@ def test_refused_before_anything_is_charged():
 
 
 def test_it_is_apart_from_the_owners_number():
-    assert owners_epsilon(AGREED, price=PRICE).audience == "owner"
+    assert data_dependent_epsilon(AGREED, price=PRICE).audience == "owner"

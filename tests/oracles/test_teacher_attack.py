@@ -15,7 +15,7 @@ from scipy.stats import beta, laplace
 
 from discreet import Budget
 from discreet.noise import Seeded, SparseVector, gaussian, noisy_winner
-from discreet.planning.teachers import price_answers
+from discreet.planning.pate import price_answers
 from discreet.privacy.events import DiscreteLaplace, Gaussian, Pure
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 

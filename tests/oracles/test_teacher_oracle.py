@@ -9,8 +9,9 @@ from sklearn.linear_model import RidgeClassifier  # it draws nothing, not even a
 from discreet import Budget
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import SecretKey, Seeded, noisy_winner
-from discreet.oracles.teachers import TeacherOracle, build_aggregator, distances, owners_epsilon
-from discreet.planning.teachers import AGGREGATORS, price_answers
+from discreet.oracles.data_dependent import data_dependent_epsilon
+from discreet.oracles.teachers import TeacherOracle, build_aggregator, distances
+from discreet.planning.pate import AGGREGATORS, price_answers
 from discreet.privacy.events import DiscreteLaplace, Laplace
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.records import Question, Votes
@@ -261,14 +262,14 @@ def test_planted_unstable_answers_uncounted_are_caught():
 
 def test_the_owners_epsilon_is_below_the_claim_where_teachers_agree():
     price = price_of("gaussian", answers=500)
-    agreed = owners_epsilon(np.tile([[K, 0, 0]], (500, 1)), price=price)
-    split_votes = owners_epsilon(np.tile([[K // 2, K // 2, 0]], (500, 1)), price=price)
+    agreed = data_dependent_epsilon(np.tile([[K, 0, 0]], (500, 1)), price=price)
+    split_votes = data_dependent_epsilon(np.tile([[K // 2, K // 2, 0]], (500, 1)), price=price)
     assert agreed.audience == "owner"
     assert agreed.on_these_votes < 0.5 * agreed.claimed
     assert split_votes.on_these_votes == pytest.approx(split_votes.claimed)
     assert agreed.claimed == pytest.approx(4, rel=0.1)  # RDP's, a little above the PLD's
     with pytest.raises(BadInput):
-        owners_epsilon(np.array([[1, 2, 3]]), price=price_of("laplace"))
+        data_dependent_epsilon(np.array([[1, 2, 3]]), price=price_of("laplace"))
 
 
 def test_a_price_for_others_is_refused():

@@ -18,12 +18,12 @@ from discreet.privacy.accounting.pld import pld_pair
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.records import Selection
 from discreet.selectors import into_cohorts
-from discreet.selectors.responding import coins_for, is_above
+from discreet.selectors.threshold_selector import coins_for, is_above
 from discreet.trainers.dp_sgd import Settings
 from discreet.trainers.dp_sgd.batches import micro_batches
 from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords
 from discreet.trainers.dp_sgd.gradients import RecordGradients
-from discreet.trainers.dp_sgd.losses import cross_entropy
+from discreet.trainers.dp_sgd.optimization import cross_entropy
 
 pytestmark = pytest.mark.thorough
 

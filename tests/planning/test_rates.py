@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.planning.rates import LEAST_RATE, Guess, largest_rates
-from discreet.privacy.accounting.rdp import ORDERS, conversion, epsilon_at
-from discreet.privacy.accounting.sampled_gaussian import sampled_gaussian_rdp
+from discreet.planning.spending import LEAST_RATE, Guess, largest_rates
+from discreet.privacy.accounting.rdp import ORDERS, conversion, epsilon_at, sampled_gaussian_rdp
 
 
 def epsilon(rate, steps, sigma, history, delta):

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from discreet.errors import BadInput, InfeasiblePlan
-from discreet.planning.teachers.phases import TeacherPlan, plan_answers
+from discreet.planning.pate.phases import TeacherPlan, plan_answers
 from discreet.privacy.budget import Budget
 
 BUDGET = Budget(epsilon=2, delta="1e-6")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.pools import archives, open_pool
-from discreet.pools.idx import read_idx
+from discreet.pools import array_files as archives
+from discreet.pools import open_pool
+from discreet.pools.array_files import read_idx
 from discreet.trainers.students.stored import student_from_bytes
 from discreet.trainers.teachers import read_votes
 from discreet.trainers.text_classifier import TextClassifier
@@ -91,7 +92,7 @@ def test_models_and_votes_that_unpack_to_too_much(tmp_path, monkeypatch):
 
 
 def test_gzip_that_unpacks_to_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr("discreet.pools.idx.MOST_UNPACKED", MEGABYTE)
+    monkeypatch.setattr("discreet.pools.array_files.MOST_UNPACKED", MEGABYTE)
     (tmp_path / "images").write_bytes(gzip.compress(bytes(100 * MEGABYTE)))
 
     def act():

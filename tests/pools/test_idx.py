@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from discreet.errors import BadInput
-from discreet.pools.idx import read_idx
+from discreet.pools.array_files import read_idx
 
 TABLE = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
 

@@ -142,7 +142,7 @@ def test_public_facts_are_what_was_declared(opened):
 
 def test_a_pool_feeds_scores_and_training(tmp_path):
     from discreet.scorers import build_scorer
-    from discreet.scorers.streaming import pool_scores
+    from discreet.scorers.score import pool_scores
     from discreet.trainers.dp_sgd import CohortRecords
 
     write, file, options = FILES["parquet"]

@@ -23,7 +23,7 @@ from discreet.campaign.recipe import unwatched
 from discreet.errors import NotNow, StoreUnavailable
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import adaptive
-from discreet.recipes.opening import _finish
+from discreet.recipes.opening import finish
 from discreet.records import Answer
 from discreet.storage import open_storage
 
@@ -64,7 +64,7 @@ def opened(storage, name="shared"):
         storage.create(name, config={}, simulation=False)
     recipe, pool = Busy(), pool_of(RECORDS)
     store = storage.load(name)
-    _finish(store, recipe, pool, None, unwatched)
+    finish(store, recipe, pool, None, unwatched)
     return Campaign(store, recipe=recipe, pool=pool, per_question=PER_QUESTION)
 
 

@@ -14,7 +14,7 @@ from test_copying import check_moved, check_takes_nothing, filled, seen, spends
 from discreet.cli.app import app
 from discreet.errors import StoreUnavailable
 from discreet.storage import moves, open_storage
-from discreet.storage.copying import abandon_move, copy_campaign
+from discreet.storage.moves import abandon_move, copy_campaign
 
 pytestmark = pytest.mark.integration
 

@@ -16,14 +16,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "campaign"))
 from loop_parts import Counting, Stopped, pool_of
 
 from discreet.campaign import Campaign
+from discreet.campaign.crash_recovery import ASK, charging
 from discreet.campaign.recipe import unwatched
-from discreet.campaign.sealed_steps import ASK, charging
 from discreet.noise import OperatingSystem
-from discreet.noise.key_files import write_secret
+from discreet.noise.keys import write_secret
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Laplace
 from discreet.privacy.ledger import Ledger, adaptive
-from discreet.recipes.opening import _finish
+from discreet.recipes.opening import finish
 
 pytestmark = pytest.mark.integration
 
@@ -57,13 +57,13 @@ def guarded(server, url, monkeypatch):
 def shown(storage):
     """All that could be printed of a store."""
     store = storage.load("scans")
-    engine = storage._database._engine
+    engine = storage.database._engine
     parts = (
         storage,
         storage.url,
         store,
-        store._scope,
-        store._scope.database.dialect,
+        store,
+        store.database.dialect,
         engine,
         engine.url,
         vars(storage),
@@ -88,7 +88,7 @@ def test_a_password_is_given_aside_and_never_shown(guarded, tmp_path, monkeypatc
     file.chmod(0o600)
     monkeypatch.setenv("PGPASSFILE", str(file))
     with open_storage(guarded, directory=tmp_path) as storage:
-        with storage._database.reading("looking") as connection:
+        with storage.database.reading("looking") as connection:
             stored = connection.execute(tables.campaigns.select()).all()
         assert PASSWORD not in str(stored)
         assert PASSWORD not in shown(storage)
@@ -118,7 +118,7 @@ def campaign_on(url, directory, recipe, mark=None):
     if "loop" not in storage.campaigns():
         storage.create("loop", config={}, simulation=False)
     store, pool = storage.load("loop"), pool_of()
-    _finish(store, recipe, pool, None, unwatched)
+    finish(store, recipe, pool, None, unwatched)
     return Campaign(store, recipe=recipe, pool=pool)
 
 
@@ -249,7 +249,7 @@ def test_files_come_to_other_hosts_and_go_when_they_are_replaced(url, tmp_path):
         assert (second.directory / "objects" / name).exists()
         two.load("scans")
         assert not (second.directory / "objects" / name).exists(), "a host drops copies that nothing names"
-        with one._database.reading("looking") as connection:
+        with one.database.reading("looking") as connection:
             assert {row.sha256 for row in connection.execute(tables.file_pieces.select())} == {
                 row.sha256 for row in connection.execute(tables.files.select())
             }
@@ -259,7 +259,7 @@ def test_a_file_that_was_changed_in_the_database_is_noticed(url, tmp_path):
     pieces = tables.file_pieces
     with open_storage(url, directory=tmp_path / "a") as one, open_storage(url, directory=tmp_path / "b") as two:
         one.create("scans", config={}, simulation=False).keep_file("model", phase=0, data=b"weights")
-        with one._database.writing("changing it") as connection:
+        with one.database.writing("changing it") as connection:
             connection.execute(pieces.update().values(piece=b"Weights"))
         with pytest.raises(InvalidStore, match="changed"):
             two.load("scans").file("model", 0)

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 from cutting_proxy import AFTER, BEFORE, CuttingProxy
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from discreet.errors import InvalidStore, LedgerUnavailable, StoreUnavailable
 from discreet.records import Answer, Question
-from discreet.storage import migrations, open_storage, scope, upgrade_storage
+from discreet.storage import database, open_storage, tables, upgrade_storage
 from discreet.storage import postgres_transactions as transactions
 from discreet.storage.postgres import PostgresDatabase
 from discreet.storage.postgres_transactions import Transaction
 from discreet.storage.tables import campaigns
 from discreet.testing import check_storage
-from discreet.testing.storage_processes import check_turns
+from discreet.testing.processes import check_turns
 
 pytestmark = pytest.mark.integration
 
@@ -180,10 +180,10 @@ def test_a_lost_transaction_that_is_not_over_is_not_called_undone(server, store,
 
 def test_rows_of_connections_that_are_long_gone_are_removed(url, store, tmp_path):
     def rows():
-        with store._scope.reading("looking") as connection:
+        with store.reading("looking") as connection:
             return set(connection.exec_driver_sql("select session from commits").scalars())
 
-    with store._scope.writing("aging") as connection:
+    with store.writing("aging") as connection:
         connection.exec_driver_sql("insert into commits values ('old', 'x', '2001-01-01T00:00:00')")
     before = rows()
     told(store)
@@ -306,7 +306,7 @@ def told_by_another_thread(store):
 
 def test_a_pooler_that_hands_out_other_backends_is_noticed(store):
     with store.exclusive("working"):
-        session = store._scope.database.dialect.session()
+        session = store.database.dialect.session()
         with session._connection.begin():
             session._connection.exec_driver_sql("select pg_advisory_unlock_all()")
         with pytest.raises(StoreUnavailable, match="pooler"):
@@ -316,8 +316,8 @@ def test_a_pooler_that_hands_out_other_backends_is_noticed(store):
 def test_two_purposes_in_one_block_are_one_connection(store):
     with store.exclusive("working"), store.exclusive("asking"):
         store.record("begun", phase=0)
-        assert len(store._scope.database.dialect.session()._held) == 2
-    assert store._scope.database.dialect.session() is None
+        assert len(store.database.dialect.session()._held) == 2
+    assert store.database.dialect.session() is None
 
 
 # -- what a server must be
@@ -341,10 +341,10 @@ def test_commits_wait_for_the_disk_whatever_the_role_says(server, url, store):
     with server.admin() as admin:
         admin.execute(f"alter database {name} set synchronous_commit = off")
     end_sessions(server, url)
-    with store._scope.writing("looking") as connection:
+    with store.writing("looking") as connection:
         assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
         assert connection.exec_driver_sql("show transaction_isolation").scalar() == "read committed"
-    with store._scope.reading("looking") as connection:
+    with store.reading("looking") as connection:
         assert connection.exec_driver_sql("show transaction_isolation").scalar() == "repeatable read"
 
 
@@ -362,7 +362,7 @@ def test_a_server_that_takes_no_writes(server, url, store):
 def test_a_lock_is_waited_for_as_long_as_the_store_is_patient(url, store, tmp_path):
     with open_storage(url, directory=tmp_path, patience=0.2) as hasty:
         other = hasty.load("scans")
-        with store._scope.writing("holding"):
+        with store.writing("holding"):
             with pytest.raises(StoreUnavailable, match="another process is writing"):
                 told(other)
             assert len(other.ids()) == 4
@@ -371,18 +371,21 @@ def test_a_lock_is_waited_for_as_long_as_the_store_is_patient(url, store, tmp_pa
 # -- tables
 
 
+def m998_planted(connection):
+    """What a later schema may do."""
+    connection.execute(text("alter table answers add column confidence integer"))
+
+
 def test_an_older_database_is_upgraded_by_its_own_verb_when_nobody_uses_it(url, tmp_path, monkeypatch):
-    with monkeypatch.context() as before:
-        before.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:-1])
-        before.setattr("discreet.storage.opening.tidy_copies", lambda scope: None)
-        older = open_storage(url, directory=tmp_path)
-        assert older.campaigns() == []
+    older = open_storage(url, directory=tmp_path)
+    assert older.campaigns() == []
+    monkeypatch.setattr(tables, "MIGRATIONS", (*tables.MIGRATIONS, m998_planted))
     with pytest.raises(InvalidStore, match="behind this version"):
         open_storage(url, directory=tmp_path)
     with pytest.raises(StoreUnavailable, match="other processes use it"):
         upgrade_storage(url)
     older.close()
-    assert upgrade_storage(url) == [migrations.MIGRATIONS[-1].__name__]
+    assert upgrade_storage(url) == ["m998_planted"]
     assert upgrade_storage(url) == []
     open_storage(url, directory=tmp_path).close()
 
@@ -406,6 +409,6 @@ def test_somebody_elses_database_is_left_alone(server, url, tmp_path):
 
 def test_writers_without_the_lock_of_their_campaign_are_caught(url, tmp_path, monkeypatch):
     """What the contract's turns would find: two who end one log at once."""
-    monkeypatch.setattr(scope, "_ALONE", select(campaigns.c.number).where(campaigns.c.number == scope.CAMPAIGN))
+    monkeypatch.setattr(database, "_ALONE", select(campaigns.c.number).where(campaigns.c.number == database.CAMPAIGN))
     with pytest.raises(AssertionError, match="two processes"):
         check_turns(lambda: open_storage(url, directory=tmp_path), each=400)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from shared_load import PER_QUESTION, opened
 
-from discreet.campaign.sealed_steps import ledger_of
+from discreet.campaign.state import ledger_of
 from discreet.privacy.certificate.verification import verify_ledger
 from discreet.storage import open_storage
 

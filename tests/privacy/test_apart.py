@@ -8,20 +8,27 @@ import pytest
 
 from discreet.api import plan
 from discreet.errors import BadInput, BudgetExceeded, InvalidEvent, InvalidLedger
-from discreet.planning.for_everyone import gaussian_query
+from discreet.planning.calibration import gaussian_query
 from discreet.privacy.accounting.rdp import rdp_epsilon
 from discreet.privacy.event_forms import from_json, to_json
-from discreet.privacy.events import Block, Composed, Gaussian, Repeated
-from discreet.privacy.ledger import Ledger, MemorySink, Why, terms_of
+from discreet.privacy.events import BlockEvent, Composed, Gaussian, Repeated
+from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
 from discreet.privacy.ledger.terms import Terms
-from discreet.privacy.plan_forms import plan_from_json
+from discreet.privacy.plan import plan_from_json
 from discreet.privacy.trajectories import Branch, Trajectory, block_epsilon
 
 EPSILON, DELTA, SELECTION = 8, "1e-5", "2"
 
 
 def planned(mechanism="gaussian", **changes):
-    given = {"initial": 200, "queries": [50, 50], "batch": 50, "epochs": 3, "accountant": "rdp", "selection": "apart"}
+    given = {
+        "initial": 200,
+        "queries": [50, 50],
+        "batch": 50,
+        "epochs": 3,
+        "accountant": "rdp",
+        "selection": "separate-budget",
+    }
     given |= {"selection_epsilon": SELECTION, "mechanism": mechanism, **changes}
     return plan(epsilon=EPSILON, delta=DELTA, **given)
 
@@ -53,7 +60,7 @@ def test_the_claim_of_a_path_is_the_sum_of_its_two_parts(mechanism):
 def test_the_noise_is_enough_by_an_accountant_of_another_kind():
     """T Gaussians are one of sigma / sqrt T, whose delta has a formula; by PLD hardly any noise is wasted."""
     for accountant, slack in (("pld", 1.005), ("rdp", 1.10)):
-        event = gaussian_query(Decimal(2), Decimal("5e-6"), 4, 1.0, accountant)
+        event = gaussian_query(Decimal(2), Decimal("5e-6"), 4, accountant=accountant)
         sigma = event.noise_multiplier / 2  # sqrt 4
         assert exact_delta(2, sigma) <= 5e-6
         assert exact_delta(2, sigma / slack) > 5e-6
@@ -71,13 +78,13 @@ def test_a_block_that_says_too_little_pays_what_its_events_cost():
 
 
 def replace_epsilon(block, epsilon):
-    return Block(event=block.event, epsilon=epsilon, delta=block.delta)
+    return BlockEvent(event=block.event, epsilon=epsilon, delta=block.delta)
 
 
 def test_terms_read_back_and_a_block_without_its_lines_is_refused():
     terms = terms_of(planned())
     assert Terms.from_json(terms.to_json()) == terms
-    fewer = Block(event=Composed(events=terms.apart.event.events[:1]), epsilon=2, delta="5e-6")
+    fewer = BlockEvent(event=Composed(events=terms.apart.event.events[:1]), epsilon=2, delta="5e-6")
     with pytest.raises(BadInput, match="exactly|not of the lines"):
         replace(terms, apart=fewer)
     with pytest.raises(InvalidEvent):
@@ -96,7 +103,7 @@ def test_terms_that_overspend_are_refused():
         replace(line, event=Gaussian(noise_multiplier=1.0)) if isinstance(line.event, Gaussian) else line
         for line in terms.lines
     )
-    block = Block(event=Composed(events=(Gaussian(noise_multiplier=1.0),) * 2), epsilon=2, delta="5e-6")
+    block = BlockEvent(event=Composed(events=(Gaussian(noise_multiplier=1.0),) * 2), epsilon=2, delta="5e-6")
     with pytest.raises(BudgetExceeded):
         replace(terms, lines=loud, apart=block).check_claim()
 
@@ -107,12 +114,12 @@ def test_the_odometer_counts_the_whole_block_from_its_first_query_on():
     with Ledger.create(MemorySink(), terms) as ledger:
         assert ledger.total("never-asked").epsilon == 0
         for phase in (1, 2):
-            ledger.charge(event=event, who="pool", why=Why(phase=phase, purpose="selection"))
+            ledger.charge(event=event, who="pool", why=ChargeReason(phase=phase, purpose="selection"))
             assert ledger.total("never-asked").epsilon == 2
             assert ledger.total("phase-2").epsilon == 2
         assert ledger.total("initial").epsilon == 0
         with pytest.raises(BudgetExceeded):
-            ledger.charge(event=event, who="pool", why=Why(phase=2, purpose="selection"))
+            ledger.charge(event=event, who="pool", why=ChargeReason(phase=2, purpose="selection"))
 
 
 def test_a_block_is_stored_and_read_and_is_no_training():
@@ -122,16 +129,16 @@ def test_a_block_is_stored_and_read_and_is_no_training():
     with pytest.raises(InvalidEvent):
         Branch(event=Repeated(event=block, count=2))
     with pytest.raises(InvalidEvent):
-        Block(event=block, epsilon=1, delta="1e-6")
+        BlockEvent(event=block, epsilon=1, delta="1e-6")
     with pytest.raises(InvalidEvent):
-        Block(event=Gaussian(noise_multiplier=1.0), epsilon=1, delta=0)
+        BlockEvent(event=Gaussian(noise_multiplier=1.0), epsilon=1, delta=0)
 
 
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
         ({"selection": "paper"}, "priced as paper"),
-        ({"mechanism": "laplace"}, "priced as apart"),
+        ({"mechanism": "laplace"}, "priced as separate-budget"),
         ({"mechanism": "nonsense"}, "nonsense"),
         ({"subsample": 0.5}, "looks at all records"),
         ({"selection_delta": "1e-4"}, "no part of delta"),

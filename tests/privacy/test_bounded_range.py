@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import BadInput, BudgetExceeded
-from discreet.privacy.accounting.bounded_range import bounded_range_deltas, bounded_range_rdp
 from discreet.privacy.accounting.filters import RdpFilter, best_order
 from discreet.privacy.accounting.pld import hockey_stick, pld_epsilons, pld_pair
-from discreet.privacy.accounting.rdp import ORDERS, rdp_curve, rdp_epsilon
+from discreet.privacy.accounting.rdp import ORDERS, bounded_range_deltas, bounded_range_rdp, rdp_curve, rdp_epsilon
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import BoundedRange, Composed, Gaussian, Pure, Repeated
 from discreet.privacy.ledger import Ledger, Line, MemorySink, adaptive, committed

@@ -18,11 +18,11 @@ from discreet.privacy.events import (
     PmfFamily,
     PoissonSampledGaussian,
     Pure,
+    ReleaseGate,
     Repeated,
     Stated,
     ThresholdResponse,
 )
-from discreet.privacy.release_gate import ReleaseGate
 
 positive = st.floats(min_value=1e-6, max_value=1e6)
 losses = st.decimals(min_value=0, max_value=50, places=9)
@@ -54,10 +54,11 @@ def test_stored_forms_read_back_equal(event):
 
 
 def test_every_kind_is_in_the_registry_and_nothing_else():
-    def leaves(cls):
-        return {cls} if not cls.__subclasses__() else set().union(*map(leaves, cls.__subclasses__()))
+    def below(cls):
+        return set(cls.__subclasses__()).union(*map(below, cls.__subclasses__()))
 
-    ours = {cls for cls in Event.__subclasses__() if cls.__module__.startswith("discreet.")}
+    # a class without a kind of its own, such as PureEvent, is a base of others and is never stored
+    ours = {cls for cls in below(Event) if cls.__module__.startswith("discreet.") and "kind" in vars(cls)}
     assert set(REGISTRY.values()) == ours
 
 

@@ -12,8 +12,8 @@ from discreet.privacy.certificate import certify
 from discreet.privacy.certificate.statement import digest_of, dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate, verify_ledger
 from discreet.privacy.events import DiscreteLaplace, PoissonSampledGaussian
-from discreet.privacy.ledger import Ledger, MemorySink, Why, terms_of
-from discreet.privacy.plan_forms import plan_from_json
+from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
+from discreet.privacy.plan import plan_from_json
 from discreet.privacy.training_phase import TrainingPhase
 
 BASE = {"epsilon": 4, "delta": "1e-5", "initial": 1000, "queries": [200, 300], "batch": 200, "epochs": 3}
@@ -101,7 +101,9 @@ def books():
     sink = MemorySink()
     ledger = Ledger.create(sink, terms_of(SMALL), source=Seeded(0))
     for line in ledger.terms.lines[:3]:
-        ledger.charge(event=line.event, count=line.count, who=line.who, why=Why(phase=line.phase, purpose="run"))
+        ledger.charge(
+            event=line.event, count=line.count, who=line.who, why=ChargeReason(phase=line.phase, purpose="run")
+        )
     return sink.read(), certify(ledger)
 
 

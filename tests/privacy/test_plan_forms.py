@@ -6,7 +6,7 @@ import pytest
 
 from discreet import plan
 from discreet.errors import BadInput, InvalidPlan
-from discreet.privacy.plan_forms import plan_from_json, plan_to_json, read_plan, write_plan
+from discreet.privacy.plan import plan_from_json, plan_to_json, read_plan, write_plan
 
 BASE = {"epsilon": 8, "delta": "1e-6", "initial": 1000, "queries": [300, 200], "batch": 200, "epochs": 5}
 PLANS = {

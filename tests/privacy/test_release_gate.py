@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from discreet.errors import BadInput, BudgetExceeded, InvalidEvent, UnsupportedEvent
-from discreet.gates.profile import member_deltas, outputs
+from discreet.gates.calibration import outputs
 from discreet.privacy.accounting.filters import RdpFilter, RdpLimit
-from discreet.privacy.accounting.pld import pld_epsilons, pld_pair, rounding
+from discreet.privacy.accounting.pld import hockey_stick, pld_epsilons, pld_pair, rounding
 from discreet.privacy.accounting.rdp import rdp_curve, rdp_epsilon
 from discreet.privacy.accounting.release_gate import (
     largest_loss,
@@ -28,14 +28,24 @@ from discreet.privacy.certificate import certify
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate, verify_ledger
 from discreet.privacy.event_forms import from_json, to_dp_accounting, to_json
-from discreet.privacy.events import Composed, Gaussian, Pure, Repeated
+from discreet.privacy.events import Composed, Gaussian, Pure, ReleaseGate, Repeated
 from discreet.privacy.ledger import Ledger, Line, MemorySink, adaptive, committed
-from discreet.privacy.release_gate import ReleaseGate
 
 pytestmark = pytest.mark.thorough
 
 WAYS = ("forward", "backward")
 SMALL = [(1, 0.3), (2, 0.1), (3, 0.5), (5, 0.9), (8, 0.25), (20, 0.1), (20, 0.3)]
+
+
+def member_deltas(k, beta, others, losses, *, counts=False):
+    """Divergences of one value at this number of others, (2, losses): forward and backward.
+
+    By its distributions, without a closed form.
+    """
+    present, absent = outputs(k, beta, others, counts=counts)
+    at = np.atleast_1d(np.asarray(losses, dtype=np.float64))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.stack([hockey_stick(present, absent, at), hockey_stick(absent, present, at)])
 
 
 @pytest.mark.parametrize(

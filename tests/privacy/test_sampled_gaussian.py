@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special
 
-from discreet.privacy.accounting.sampled_gaussian import sampled_gaussian_divergence, sampled_gaussian_rdp
+from discreet.privacy.accounting.rdp import sampled_gaussian_divergence, sampled_gaussian_rdp
 
 
 def by_binomial_sum(rate: float, sigma: float, order: int) -> float:

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from discreet.noise.run_counts import run_count
 from discreet.noise.stream import Stream
-from discreet.privacy.accounting.rdp import ORDERS, rdp_epsilon
-from discreet.privacy.accounting.tuned import tuned_rdp
+from discreet.noise.tuned import run_count
+from discreet.privacy.accounting.rdp import ORDERS, rdp_epsilon, tuned_rdp
 from discreet.privacy.events import Gaussian
 from discreet.privacy.tuned import Tuned, runs_of
 

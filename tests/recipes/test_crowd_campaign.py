@@ -9,17 +9,17 @@ import crowd_parts
 import pytest
 from crowd_parts import COMMON, RARE, make, rows_of, toml
 
-from discreet.campaign.running import run
-from discreet.campaign.sealed_steps import ledger_of
+from discreet.campaign.loop import run
+from discreet.campaign.state import ledger_of
 from discreet.cli.app import run as command
 from discreet.cli.campaign_files import oracle_of
 from discreet.config import crowd_config_from, read_campaign, read_config
 from discreet.errors import InvalidConfig, InvalidStore, NotNow
-from discreet.gates.normalising import Normaliser
-from discreet.privacy.release_gate import ReleaseGate
+from discreet.gates.values import Normaliser
+from discreet.privacy.events import ReleaseGate
 from discreet.recipes import crowd, opening
-from discreet.recipes.crowd_opening import released_texts
-from discreet.recipes.verifying import verify_campaign
+from discreet.recipes.crowd_release import released_texts
+from discreet.recipes.verification import verify_campaign
 from discreet.records import Answer
 from discreet.trainers import text_classifier
 

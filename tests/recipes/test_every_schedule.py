@@ -9,7 +9,7 @@ from small_campaigns import accuracy, again, finish, made, opened_ledger, pool_a
 from discreet.errors import BadInput, BudgetExceeded, InvalidConfig
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate
-from discreet.privacy.ledger import Why
+from discreet.privacy.ledger import ChargeReason
 
 pytestmark = pytest.mark.thorough
 
@@ -27,8 +27,8 @@ WAYS = {
     "clipped-laplace": {"plan": {"selection": "paper"}, "selector": "clipped-laplace", **PAID},
     "exponential": {"plan": {"selection": "paper"}, "selector": "exponential", **PAID},
     "k-centre": {"plan": {"selection": "paper"}, "selector": "k-centre", "scorer": "random", **PAID},
-    "gaussian": {"plan": {"selection": "apart"}, "selector": "gaussian", **PAID},
-    "subsampled-gaussian": {"plan": {"selection": "apart"}, "selector": "subsampled-gaussian", **PAID},
+    "gaussian": {"plan": {"selection": "separate-budget"}, "selector": "gaussian", **PAID},
+    "subsampled-gaussian": {"plan": {"selection": "separate-budget"}, "selector": "subsampled-gaussian", **PAID},
     "random": {},
     "exact": {"selector": "exact"},
     "no queries": {"queries": []},
@@ -50,7 +50,9 @@ def test_a_campaign_ends_with_a_model_and_a_certificate_of_its_budget(way, tmp_p
     assert accuracy(campaign, pool, truth) > 0.8
     campaign.recipe.terms().check_claim()
     _refuses_more(campaign)
-    assert 2 < campaign.gauge().spent < Decimal("8.1")  # an odometer by orders, a little above the plan's own RDP
+    assert (
+        2 < campaign.budget_usage().spent < Decimal("8.1")
+    )  # an odometer by orders, a little above the plan's own RDP
     assert campaign.status().private == (way != "exact")
     loaded = again(tmp_path, pool)
     assert loaded.done
@@ -63,7 +65,7 @@ def _refuses_more(campaign):
     with opened_ledger(campaign) as ledger:
         before, lines = len(ledger), [line for line in ledger.terms.lines if line.phase == last]
         for line in lines:
-            why = Why(phase=last, purpose="once more")
+            why = ChargeReason(phase=last, purpose="once more")
             with pytest.raises((BudgetExceeded, BadInput), match="committed|begun"):
                 ledger.charge(event=line.event, count=line.count, who=line.who, why=why)
         assert lines
@@ -98,7 +100,7 @@ def test_a_campaign_repeats_itself_under_its_seed(tmp_path):
     [
         ({"selector": "gaussian", "plan": {"selection": "paper"}, **PAID}, "does not price gaussian"),
         ({"selector": "laplace", **PAID}, "does not price laplace"),
-        ({"selector": "threshold-response", "plan": {"selection": "apart"}, **PAID}, "thresholds"),
+        ({"selector": "threshold-response", "plan": {"selection": "separate-budget"}, **PAID}, "thresholds"),
         ({"selector": "nobody", **PAID}, "none called nobody"),
         ({"selector": "exact", "simulation": None}, "not private"),
         ({"plan": {"selection": "hidden"}}, "is free"),

@@ -8,7 +8,7 @@ from discreet.api import create_campaign
 from discreet.errors import BadInput, InvalidConfig
 from discreet.pools import ArrayPool
 from discreet.recipes.learning import cohort_of
-from discreet.recipes.units import Units
+from discreet.recipes.pool_records import Units
 
 pytestmark = pytest.mark.thorough
 
@@ -41,7 +41,8 @@ def campaign_of(tmp_path, pool, persons, **changes):
         pytest.param({}, marks=pytest.mark.long),
         {"selection_epsilon": "2", "threshold_epsilon": "0.2", "plan": {"individual_rates": True}},
         pytest.param(
-            {"selection_epsilon": "2", "selector": "gaussian", "plan": {"selection": "apart"}}, marks=pytest.mark.long
+            {"selection_epsilon": "2", "selector": "gaussian", "plan": {"selection": "separate-budget"}},
+            marks=pytest.mark.long,
         ),
     ],
     ids=["random", "individual rates", "gaussian"],
@@ -80,14 +81,14 @@ def test_a_person_scores_as_their_highest_record_does():
 
 def test_a_histogram_counts_persons(tmp_path, monkeypatch):
     """What reaches the noise of a threshold is one entry a person."""
-    from discreet.selectors import responding
+    from discreet.selectors import threshold_selector
 
     pool, truth, persons = people()
     campaign = campaign_of(tmp_path, pool, persons, queries=[20], selection_epsilon="2", threshold_epsilon="0.2")
     counts = []
-    real = responding.discrete_laplace
+    real = threshold_selector.discrete_laplace
     monkeypatch.setattr(
-        responding, "discrete_laplace", lambda given, **rest: counts.append(given) or real(given, **rest)
+        threshold_selector, "discrete_laplace", lambda given, **rest: counts.append(given) or real(given, **rest)
     )
     finish(campaign, truth)
     assert [int(np.sum(one)) for one in counts] == [persons - 40]
@@ -163,7 +164,7 @@ def test_a_person_withdraws_with_all_records_and_one_whose_first_record_is_gone_
 
 @pytest.mark.thorough
 def test_of_a_person_nobody_knows_any_more_a_record_is_not_withdrawn_blindly(tmp_path):
-    from discreet.campaign.withdrawing import mark
+    from discreet.campaign.withdrawal import mark
     from discreet.errors import NotNow
 
     pool, _, persons = people()
@@ -196,7 +197,7 @@ def test_a_re_planning_counts_persons_as_the_plan_does(tmp_path):
 
 def test_records_and_persons_are_not_withdrawn_in_one_command(tmp_path):
     from discreet.config import config_from_json
-    from discreet.recipes.withdrawing import withdraw
+    from discreet.recipes.pool_changes import withdraw
 
     pool, _, persons = people()
     campaign = campaign_of(tmp_path, pool, persons)

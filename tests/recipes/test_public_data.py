@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from small_public import NEAR, PRIVATE, STATED, TRAINED, config_in, truth, write_weights, written
 
-from discreet.campaign.recipe import Desk
-from discreet.campaign.running import run as run_loop
-from discreet.campaign.sealed_steps import ledger_of
+from discreet.campaign.loop import run as run_loop
+from discreet.campaign.recipe import PhaseContext
+from discreet.campaign.state import ledger_of
 from discreet.cli.app import run
 from discreet.cli.campaign_files import oracle_of
 from discreet.errors import BadInput, InvalidConfig, LedgerUnavailable
@@ -21,7 +21,7 @@ from discreet.recipes import public_choice
 from discreet.recipes.opening import create, load
 from discreet.recipes.public_data import PublicData
 from discreet.recipes.public_plan import PublicPlan, public_plan_of, spent
-from discreet.recipes.verifying import verify_campaign
+from discreet.recipes.verification import verify_campaign
 from discreet.storage import CampaignStore
 from discreet.testing.neighbours import NotPrivate, check_neighbours
 
@@ -174,7 +174,7 @@ def test_fine_tuning_again_gives_the_same_model(tmp_path):
     recipe, labels = campaign.recipe, campaign.labels()
     made = []
     for _ in range(2):
-        desk = Desk(
+        context = PhaseContext(
             phase=1,
             pool=campaign.pool,
             ledger=None,
@@ -183,7 +183,7 @@ def test_fine_tuning_again_gives_the_same_model(tmp_path):
             model=None,
             directory=tmp_path,
         )
-        made.append(recipe.train(desk, labels).content)
+        made.append(recipe.train(context, labels).content)
     assert made[0] == made[1]
 
 
@@ -323,7 +323,7 @@ def test_neighbours_through_the_whole_recipe(tmp_path):
         own = ArrayPool(ids=[f"r{number}" for number in range(len(rows))], x=rows.astype(np.float32))
         with pytest.MonkeyPatch().context() as patch:
             patch.setattr(public_choice, "private_pool", lambda config: own)
-            desk = Desk(
+            context = PhaseContext(
                 phase=1,
                 pool=pool,
                 ledger=ledger,
@@ -332,7 +332,7 @@ def test_neighbours_through_the_whole_recipe(tmp_path):
                 model=model,
                 directory=tmp_path,
             )
-            found = recipe.choose(desk)
+            found = recipe.choose(context)
         return found.ids, found.facts["support"], found.facts["threshold"], found.facts["norm"]
 
     report = check_neighbours(chosen, private, null=np.full(5, np.nan))

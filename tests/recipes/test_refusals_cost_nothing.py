@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowd_parts import make as make_crowd
+from pate_parts import make as make_teachers
 from small_public import written as write_public
-from teacher_parts import make as make_teachers
 
-from discreet.campaign.running import run as run_loop
+from discreet.campaign.loop import run as run_loop
 from discreet.cli.app import run
 from discreet.config import read_campaign
 from discreet.errors import NotNow, ServerUnavailable

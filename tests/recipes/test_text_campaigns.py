@@ -135,7 +135,7 @@ def test_k_centre_is_tried_before_a_campaign_begins(folder, tmp_path, monkeypatc
 
 def test_a_row_is_the_vector_of_its_own_text(folder, tmp_path):
     from discreet.models import SentenceEncoder
-    from discreet.recipes.model_records import rows_at, rows_of
+    from discreet.recipes.pool_records import rows_at, rows_of
 
     read = config(folder, tmp_path)
     pool = create(read).pool
@@ -168,7 +168,7 @@ def test_what_cannot_read_texts_is_refused_at_its_line(change, word, folder, tmp
 def test_texts_are_withdrawn_and_their_models_exported(folder, tmp_path):
     """From the directory alone, with a copy of the encoder; a withdrawn text is a null, wherever it is asked for."""
     from discreet import export_model, load_model
-    from discreet.recipes.model_records import rows_of
+    from discreet.recipes.pool_records import rows_of
 
     campaign = create(config(folder, tmp_path))
     questions = campaign.ask()

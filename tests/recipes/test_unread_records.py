@@ -5,8 +5,8 @@ import pytest
 from small_campaigns import finish, ids_of, made, records, truth_of
 
 from discreet.pools import ArrayPool
-from discreet.recipes.rescoring import exact_counts
-from discreet.recipes.units import RowsAt, Units
+from discreet.recipes.pool_records import RowsAt, Units
+from discreet.recipes.registry import spec_of_campaign
 
 
 def half_broken():
@@ -26,10 +26,10 @@ def test_nobody_is_asked_about_what_cannot_be_read(tmp_path, scorer):
     pool, truth, broken = half_broken()
     campaign = made(tmp_path, pool, selector="exact", scorer=scorer, queries=[30])
     by_lot, chosen = finish(campaign, truth)
-    assert {one.record for one in by_lot} & broken  # by lot anybody is asked
+    assert {one.record for one in by_lot} & broken  # at random anybody is asked
     assert len(chosen) == 30
     assert not {one.record for one in chosen} & broken
-    counts = exact_counts(campaign, campaign.recipe, 1, 8)
+    _, counts = spec_of_campaign(campaign).exact_counts(campaign, 1, 8)
     there = len(pool) - len(broken | {one.record for one in by_lot})
     assert sum(counts) == there  # nulls are counted nowhere
 

@@ -19,8 +19,8 @@ from discreet.config import read_config
 from discreet.errors import BadInput
 from discreet.privacy.trajectories import Trajectory
 from discreet.recipes.opening import load
-from discreet.report.gathering import report_of
 from discreet.report.page import to_html
+from discreet.report.report_data import report_of
 
 pytestmark = pytest.mark.thorough
 
@@ -63,7 +63,7 @@ def here(played, tmp_path, monkeypatch):
     return tmp_path / "here"
 
 
-def reported(place, audience="world", **options):
+def reported(place, audience="public", **options):
     return report_of(load(read_config(place / "visits.toml")), audience, **options)
 
 
@@ -119,7 +119,7 @@ def test_the_worlds_report_has_declared_keys_only(here):
     query = form["phases"][1]["query"]
     assert set(query) == {"mechanism", "private", "threshold", "histogram", "chosen", "note"}
     assert set(query["histogram"]) == {"range", "counts", "epsilon", "every"}
-    assert (form["audience"], form["simulation"], form["labels_planned"]) == ("world", False, 32)
+    assert (form["audience"], form["simulation"], form["labels_planned"]) == ("public", False, 32)
 
 
 def test_histograms_of_the_world_are_those_that_were_paid_for(here):
@@ -199,7 +199,7 @@ def test_the_verb_writes_a_page_and_prints_one_object(here, capsys):
     assert form == reported(here).to_json()
     assert not (here / "report.html").exists()
     said(capsys, "report", "visits.toml", "--out", "mine.html")  # an older report is replaced
-    assert "for the world" in (here / "mine.html").read_text()
+    assert "for the public" in (here / "mine.html").read_text()
 
 
 def test_nonsense_is_one_line(here, capsys):

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from report_parts import write
 
-from discreet.campaign.sealed_steps import ledger_of
+from discreet.campaign.state import ledger_of
 from discreet.config import read_config
 from discreet.recipes.opening import create
 from discreet.report.forecast import claims_of, forecast_of
-from discreet.report.gathering import meters_of
+from discreet.report.report_data import meters_of
 
 
 def read(campaign):
@@ -40,5 +40,5 @@ def test_every_step_charges_what_was_said(tmp_path):
             assert {one.name: one.after(part) for one in said.paths} == after
             assert said.free(part) == (charged == paid)
             moved += after != before
-    assert moved == 3  # two trainings and a query; the first records are drawn by lot
+    assert moved == 3  # two trainings and a query; the first records are drawn uniformly at random
     assert read(campaign)[0] is None

@@ -19,9 +19,7 @@ from discreet.cli.app import run
 from discreet.config import read_config
 from discreet.errors import BadInput, NotNow
 from discreet.recipes.opening import create
-from discreet.report.gallery import gallery_of
-from discreet.report.gallery_page import gallery_html
-from discreet.report.gallery_sheet import gallery_png
+from discreet.report.gallery import gallery_html, gallery_of, gallery_png
 
 
 def pictures(place):

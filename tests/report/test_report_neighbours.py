@@ -1,14 +1,14 @@
-"""What a query leaves for the world's report is paid for: recorded on one pool, replayed on its neighbours."""
+"""What a query leaves for the public report is paid for: recorded on one pool, replayed on its neighbours."""
 
 import numpy as np
 import pytest
 
-from discreet.campaign.recipe import Desk
+from discreet.campaign.recipe import PhaseContext
 from discreet.config import config_from_json
 from discreet.pools import ArrayPool
 from discreet.recipes import private_pool
+from discreet.recipes.pool_queries import counted
 from discreet.recipes.private_pool import PrivatePool, plan_of
-from discreet.recipes.rescoring import counted
 from discreet.testing import NotPrivate, check_neighbours
 
 SIZE = 40
@@ -53,7 +53,7 @@ def shown(recipe, place):
 
     def mechanism(rows, ledger):
         pool = ArrayPool(ids=[f"r{number}" for number in range(len(rows))], x=rows)
-        desk = Desk(
+        context = PhaseContext(
             phase=1,
             pool=pool,
             ledger=ledger,
@@ -62,7 +62,7 @@ def shown(recipe, place):
             model=Certain(),
             directory=place,
         )
-        return dict(recipe.choose(desk).facts)
+        return dict(recipe.choose(context).facts)
 
     return mechanism
 

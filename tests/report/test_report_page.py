@@ -14,10 +14,18 @@ from discreet.errors import BadInput
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate.statement import digest_of
 from discreet.records import NoisyHistogram
-from discreet.report.campaign_report import Owned, OwnedPhase, PathMeter, PhaseReport, QueryReport, Report, ScoreCounts
-from discreet.report.markup import rounded, tag
+from discreet.report.campaign_report import (
+    Owned,
+    OwnedPhase,
+    PathMeter,
+    PhaseReport,
+    QueryReport,
+    Report,
+    ScoreCounts,
+    rounded,
+)
+from discreet.report.markup import accuracy_figure, draw_meter, noise_within, score_figures, tag
 from discreet.report.page import to_html
-from discreet.report.report_figures import accuracy_figure, meter_figures, noise_within, score_figures
 
 EVIL = "<script>alert(1)</script>"
 QUOTES = "\" onload='x' & <img src=x>"
@@ -118,9 +126,9 @@ class Reader(HTMLParser):
         self.said.append((self.open[-1] if self.open else "", text))
 
 
-@pytest.fixture(scope="module", params=["owner", "world"])
+@pytest.fixture(scope="module", params=["owner", "public"])
 def page(request):
-    changes = {} if request.param == "owner" else {"audience": "world", "owned": None}
+    changes = {} if request.param == "owner" else {"audience": "public", "owned": None}
     return to_html(report(**changes))
 
 
@@ -177,14 +185,14 @@ def test_the_page_carries_its_certificate(page):
 
 def test_an_owners_facts_are_in_no_report_for_the_world():
     with pytest.raises(BadInput, match="belongs to an owner's report alone"):
-        report(audience="world")
+        report(audience="public")
     with pytest.raises(BadInput, match="belongs to an owner's report alone"):
         report(owned=None)
 
 
 def test_a_campaign_that_has_only_begun_has_a_page():
     ahead = [phase(n, state="ahead", query=None, evaluation=None, noise=(), rates={}, steps=None) for n in range(3)]
-    text = to_html(report(audience="world", owned=None, phases=tuple(ahead), step="ask", phase=0))
+    text = to_html(report(audience="public", owned=None, phases=tuple(ahead), step="ask", phase=0))
     Reader(text)
     assert "No query was chosen by scores yet." in text
     assert "Nothing was measured" in text
@@ -192,7 +200,7 @@ def test_a_campaign_that_has_only_begun_has_a_page():
 
 def test_many_phases_and_cohorts_fit_on_a_page():
     rates = {f"phase-{number}": 0.01 * number for number in range(40)}
-    many = to_html(report(phases=tuple(phase(n, rates=rates) for n in range(40)), owned=None, audience="world"))
+    many = to_html(report(phases=tuple(phase(n, rates=rates) for n in range(40)), owned=None, audience="public"))
     Reader(many)
     assert "and 36 more" in many
     assert many.count('class="value middle"') == 2  # the first and the last
@@ -200,11 +208,11 @@ def test_many_phases_and_cohorts_fit_on_a_page():
 
 def test_figures_show_what_the_report_holds():
     made = report()
-    assert [(one.spent, one.committed, one.limit) for one in meter_figures(made)] == [(2.0, 7.5, 8.0)]
+    assert "epsilon 2 spent of 8, 7.5 committed" in draw_meter(made.paths[0])
     assert [(one.low, one.high) for one in accuracy_figure(made).points] == [(0.25, 0.75)] * 3
     assert accuracy_figure(made).chance == 0.5
     assert [(one.phase, one.noisy) for one in score_figures(made)] == [(1, True), (1, False), (2, True)]
-    assert [one.noisy for one in score_figures(report(audience="world", owned=None))] == [True, True]
+    assert [one.noisy for one in score_figures(report(audience="public", owned=None))] == [True, True]
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.1, 0.5, 2.0, 9.0])

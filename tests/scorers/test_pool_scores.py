@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from discreet.errors import BadInput
 from discreet.scorers import BALD, Entropy, OwnScore, RandomScore, from_logits, pool_scores, probabilities_of
-from discreet.scorers.uncertainty import Margin
+from discreet.scorers.acquisition_functions import Margin
 
 
 class Model:

@@ -9,7 +9,6 @@ from hypothesis.extra.numpy import arrays
 from discreet.errors import BadInput
 from discreet.scorers import (
     BALD,
-    PAPER_CLIPS,
     Entropy,
     LeastCertainLabel,
     LeastConfidence,
@@ -133,7 +132,7 @@ def test_nonsense_is_refused_in_words(make, says):
 
 
 def test_scores_by_name():
-    assert build_scorer("entropy", classes=10, clip=PAPER_CLIPS["entropy"]).range == (0.0, 0.8)
+    assert build_scorer("entropy", classes=10, clip=Entropy.usual_clip).range == (0.0, 0.8)
     assert isinstance(build_scorer("bald", classes=3, draws=5), BALD)
     assert isinstance(build_scorer("bald", classes=3, several_labels=True), MeanLabelBALD)
     assert isinstance(build_scorer("entropy", classes=1, several_labels=True), MeanLabelEntropy)
@@ -141,8 +140,8 @@ def test_scores_by_name():
     for name, options, says in (
         ("margin", {"several_labels": True}, "no form for several labels"),
         ("entropie", {}, "no such score"),
-        ("entropy", {"draws": 4}, "reads one prediction"),
-        ("random", {"clip": 0.5}, "it has neither"),
+        ("entropy", {"draws": 4}, "no such option"),
+        ("random", {"clip": 0.5}, "no such option"),
     ):
         with pytest.raises(BadInput, match=says):
             build_scorer(name, classes=3, **options)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import Seeded, exponential
 from discreet.noise.sources import Source
-from discreet.privacy.accounting.bounded_range import bounded_range_rdp
 from discreet.privacy.accounting.pld import hockey_stick, pld_epsilons, pld_pair
-from discreet.privacy.accounting.rdp import rdp_epsilon
+from discreet.privacy.accounting.rdp import bounded_range_rdp, rdp_epsilon
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import BoundedRange, Laplace, Repeated
 from discreet.privacy.ledger import Ledger, Line, MemorySink, adaptive, committed

@@ -10,7 +10,7 @@ from discreet.noise import SecretKey, Seeded
 from discreet.privacy.accounting.pld import pld_epsilons
 from discreet.privacy.events import Composed
 from discreet.selectors import MECHANISMS, ExponentialSelector, selector_for
-from discreet.selectors.shards import even_shares, in_shard
+from discreet.selectors.selection_inputs import even_shares, in_shard
 from discreet.testing import check_selector
 from discreet.testing.selectors import run
 

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from discreet.components.rows import ROWS
+from discreet.components.principal_components import ROWS
 from discreet.errors import BadInput, ReceiptRefused
-from discreet.noise import Recording, Seeded
+from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.events import DiscreteLaplace, Gaussian
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.selectors import NearPrivate, charge_selection
 from discreet.selectors import near_private as room
-from discreet.selectors.whole_coordinates import coordinates, nearest, whole_components
+from discreet.selectors.near_private import coordinates, nearest, whole_components
 from discreet.testing.neighbours import AMPLE, NotPrivate, check_neighbours
-from discreet.testing.statistics import SURELY, chi_square_pvalue, discrete_laplace_pmf
+from discreet.testing.noise import SURELY, chi_square_pvalue, discrete_laplace_pmf
 
 pytestmark = pytest.mark.thorough
 
@@ -127,7 +127,7 @@ def before_noise(mechanism, table):
     with pytest.MonkeyPatch().context() as patch:
         axes = np.eye(3, WIDTH)
         patch.setattr(room, "private_components", frozen(axes))
-        source = Recording(Seeded(0))
+        source = RecordingSource(Seeded(0))
         mechanism(table, ample(source=source))
     return next(call.inputs for call, _ in source.tape.calls if call.mechanism == "discrete-laplace")
 

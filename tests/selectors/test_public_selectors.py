@@ -8,9 +8,7 @@ from discreet.errors import BadInput
 from discreet.noise import Seeded
 from discreet.scorers import EmbeddedRows, LogitDifference
 from discreet.selectors import DiversePublic, GreedyKCentre, UncertainPublic, k_means_public
-from discreet.selectors.clusters import clustered
-from discreet.selectors.diverse_public import farthest_first
-from discreet.selectors.public_records import looked_at, most_uncertain
+from discreet.selectors.public_selectors import clustered, farthest_first, looked_at, most_uncertain
 from discreet.testing.selectors import check_selector
 
 IDS = [f"p{number}" for number in range(300)]

@@ -162,7 +162,7 @@ def test_what_it_says_names_its_audience():
     assert form["random"]["accuracy"] == 0.5
     assert not form["public"]
     open_pool = quality("a", "c", selection=chose("a", "c", simulation=False), where=None, public=True)
-    assert (open_pool.audience, open_pool.simulation, open_pool.to_json()["public"]) == ("world", False, True)
+    assert (open_pool.audience, open_pool.simulation, open_pool.to_json()["public"]) == ("public", False, True)
     assert open_pool.found == one.found
 
 
@@ -176,7 +176,7 @@ def test_a_production_ledger_gets_no_figures(tmp_path, kind):
             with pytest.raises(BadInput, match="ledger is not a simulation") as refused:
                 quality(selection=selection, where=ledger)
             assert not any(f"{score}" in str(refused.value) for score in FOUR["scores"][:3])
-        assert quality("a", "c", where=ledger, public=True).audience == "world"
+        assert quality("a", "c", where=ledger, public=True).audience == "public"
         if kind == "adaptive":
             real = LaplaceTopK(epsilon=1)
             paid = charge_selection(ledger, real, k=2, pool_size=4, who="pool", why="query")

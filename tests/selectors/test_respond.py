@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from discreet.errors import BadInput
-from discreet.noise import Seeded, chance, numerator, threshold_coins
+from discreet.noise import Seeded, numerator, threshold_coins
+from discreet.noise.coins import _in_order
 from discreet.privacy.events import ThresholdResponse
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
-from discreet.selectors import ThresholdSelector, responding
-from discreet.selectors.candidates import checked
-from discreet.selectors.receipts import charge_selection
+from discreet.selectors import ThresholdSelector, threshold_selector
+from discreet.selectors.selection_inputs import charge_selection, checked
 from discreet.testing.neighbours import AMPLE
-from discreet.testing.statistics import SURELY, coin_pvalue
+from discreet.testing.noise import SURELY, coin_pvalue
 
 LUCK = np.random.default_rng(1)
 MANY = 200_000
@@ -50,15 +50,15 @@ def counts_plainly(values, limits, bins, step):
 @pytest.mark.parametrize("limits", [(0.0, 1.0), (-2.0, 3.0)])
 @pytest.mark.parametrize("all_counted", [1 << 20, 1 << 15, 100])
 def test_scores_are_counted_by_place_and_nulls_are_not(limits, all_counted, monkeypatch):
-    monkeypatch.setattr(responding, "ALL_COUNTED", all_counted)
-    monkeypatch.setattr(responding, "discrete_laplace", lambda counts, receipt: counts)
+    monkeypatch.setattr(threshold_selector, "ALL_COUNTED", all_counted)
+    monkeypatch.setattr(threshold_selector, "discrete_laplace", lambda counts, receipt: counts)
     values = LUCK.uniform(limits[0], limits[1], 100_000)
     values[::7], values[3::50], values[5] = limits[0], limits[1], np.nextafter(limits[0], 9)
     strange = values.copy()
     strange[[0, 1200, 2400, 3600]] = np.nan, np.inf, -np.inf, 1e308
     step = min(-(-100_000 // all_counted), 24)
     for scores in (values, strange, values.astype(np.float32)):
-        found = responding.noisy_counts(scores, limits, 64, None)
+        found = threshold_selector.noisy_counts(scores, limits, 64, None)
         assert found.tolist() == (counts_plainly(scores, limits, 64, step) * step).tolist()
 
 
@@ -75,7 +75,7 @@ def test_a_bar_divides_short_floats_as_the_threshold_does(kind, threshold, limit
     expected = [
         limits[0] < min(float(score), limits[1]) and threshold <= min(float(score), limits[1]) for score in scores
     ]
-    assert responding.is_above(scores, threshold, limits).tolist() == expected
+    assert threshold_selector.is_above(scores, threshold, limits).tolist() == expected
 
 
 def test_names_and_arrays_give_the_same():
@@ -116,5 +116,5 @@ def test_scores_are_moved_into_their_range():
 
 def test_equal_words_keep_their_order():
     words = LUCK.integers(0, 50, 1000).astype(np.uint64)
-    assert chance._in_order(words).tolist() == np.argsort(words, kind="stable").tolist()
-    assert chance._in_order(np.unique(words)[::-1]).tolist() == list(range(np.unique(words).size))[::-1]
+    assert _in_order(words).tolist() == np.argsort(words, kind="stable").tolist()
+    assert _in_order(np.unique(words)[::-1]).tolist() == list(range(np.unique(words).size))[::-1]

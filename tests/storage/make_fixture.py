@@ -14,7 +14,7 @@ from discreet.privacy.events import Laplace
 from discreet.privacy.ledger import Ledger, adaptive
 from discreet.records import HANDED_OUT, Answer, Question, Shown
 from discreet.storage import open_storage
-from discreet.storage.migrations import MIGRATIONS
+from discreet.storage.tables import MIGRATIONS
 
 FIXTURES = Path(__file__).parent / "fixtures"
 EARLY, LATE = datetime(2026, 1, 31, 9, 30, tzinfo=UTC), datetime(2026, 2, 1, 8, 0, tzinfo=UTC)

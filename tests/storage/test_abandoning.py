@@ -8,8 +8,8 @@ import pytest
 from test_copying import Killed, check_moved, check_takes_nothing, filled, run, seen, spends
 
 from discreet.errors import CampaignExists, StoreUnavailable
-from discreet.storage import copying, moves, open_storage
-from discreet.storage.copying import abandon_move, copy_campaign
+from discreet.storage import moves, open_storage
+from discreet.storage.moves import abandon_move, copy_campaign
 
 pytestmark = pytest.mark.thorough
 
@@ -30,14 +30,14 @@ def new(tmp_path):
 
 @pytest.mark.parametrize("step", ["_copy_directory", "_stored"])
 def test_a_move_that_is_taken_back_leaves_no_key_of_a_step(old, new, monkeypatch, step):
-    real = getattr(copying, step)
+    real = getattr(moves, step)
 
     def dying(*args, **kwargs):
         real(*args, **kwargs)
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(copying, step, dying)
+        patch.setattr(moves, step, dying)
         with pytest.raises(Killed):
             copy_campaign(old, new, "scans")
     assert list(new.home.rglob("phase-*"))
@@ -67,14 +67,14 @@ def test_who_dies_taking_a_move_back_may_still_finish_it(old, new, monkeypatch):
 
 @pytest.mark.parametrize("step", ["_stored", "_compared"])
 def test_a_move_that_was_cut_off_is_taken_back(old, new, monkeypatch, step):
-    real = getattr(copying, step)
+    real = getattr(moves, step)
 
     def dying(*args, **kwargs):
         real(*args, **kwargs)
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(copying, step, dying)
+        patch.setattr(moves, step, dying)
         with pytest.raises(Killed):
             copy_campaign(old, new, "scans")
     check_takes_nothing(old.load("scans"), "being moved")
@@ -108,7 +108,7 @@ def half_moved(old, new, monkeypatch):
 ABANDONING = """
 import os, signal, sys
 from discreet.storage import moves, open_storage
-from discreet.storage.copying import abandon_move
+from discreet.storage.moves import abandon_move
 
 real = moves._remove
 def dying(*args):
@@ -159,7 +159,7 @@ def test_a_move_is_taken_back_although_the_other_store_has_somebody_elses(old, n
     def dying(*args, **kwargs):
         raise Killed
 
-    monkeypatch.setattr(copying, "_stored", dying)
+    monkeypatch.setattr(moves, "_stored", dying)
     with pytest.raises(Killed):
         copy_campaign(old, new, "scans")
     new.create("scans", config={}, simulation=True)

@@ -5,13 +5,13 @@ from typer.testing import CliRunner
 
 from discreet.cli.app import app
 from discreet.errors import BadInput, CampaignExists, InvalidLedger, InvalidStore, NoSuchCampaign, StoreUnavailable
-from discreet.noise.key_files import write_secret
+from discreet.noise.keys import write_secret
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Laplace
 from discreet.privacy.ledger import Ledger, adaptive
 from discreet.records import Answer, Question, Shown
-from discreet.storage import copying, moves, open_storage, tables
-from discreet.storage.copying import copy_campaign
+from discreet.storage import moves, open_storage, tables
+from discreet.storage.moves import copy_campaign
 
 pytestmark = pytest.mark.thorough
 
@@ -122,7 +122,7 @@ def test_a_backup_is_read_and_nothing_else(old, new):
 def test_the_same_command_finishes_a_backup_of_several(old, tmp_path, monkeypatch, after):
     """Cut off before the second one is stored, or before it is compared."""
     filled(old, "second")
-    real = copying._stored
+    real = moves._stored
 
     def dying(store, *args, **kwargs):
         found = real(store, *args, **kwargs) if store.name == "scans" or after else None
@@ -131,7 +131,7 @@ def test_the_same_command_finishes_a_backup_of_several(old, tmp_path, monkeypatc
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(copying, "_stored", dying)
+        patch.setattr(moves, "_stored", dying)
         with pytest.raises(Killed):
             run("copy", old.path, tmp_path / "backup.db", "--backup")
     done = run("copy", old.path, tmp_path / "backup.db", "--backup")["campaigns"]
@@ -161,7 +161,7 @@ def test_a_backup_of_a_campaign_that_went_on_is_left_as_it_was_and_said(old, tmp
 def test_a_backup_that_was_changed_is_not_taken_for_one(old, new):
     copy_campaign(old, new, "scans", backup=True)
     lines = tables.ledger_lines
-    with new._database.writing("breaking it") as connection:
+    with new.database.writing("breaking it") as connection:
         connection.execute(lines.update().where(lines.c.position == 1).values(line=b"{}\n"))
     with pytest.raises(InvalidStore, match="beginning"):
         copy_campaign(old, new, "scans", backup=True)
@@ -184,7 +184,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("after", [False, True])
 def test_cut_off_anywhere_nobody_spends_twice_and_the_same_again_finishes_it(old, new, monkeypatch, step, after):
     before = seen(old.load("scans"))
-    room = copying if hasattr(copying, step) else moves
+    room = moves
     real = getattr(room, step)
 
     def dying(*args, **kwargs):
@@ -249,21 +249,21 @@ def test_the_same_command_finishes_a_move_of_several(old, tmp_path, monkeypatch)
 
 
 def test_a_copy_that_differs_is_found(old, new, monkeypatch):
-    real = copying._rows
+    real = moves._rows
 
     def damaged(connection, table, campaign):
         for row in real(connection, table, campaign):
             changed = table.name == "answers" and campaign == 2
             yield {**row, "value": '"other"'} if changed else row
 
-    monkeypatch.setattr(copying, "_rows", damaged)
+    monkeypatch.setattr(moves, "_rows", damaged)
     with pytest.raises(InvalidStore, match="differs in answers"):
         copy_campaign(old, new, "scans")
 
 
 def test_a_broken_ledger_is_not_carried_on(old, new):
     lines = tables.ledger_lines
-    with old._database.writing("breaking it") as connection:
+    with old.database.writing("breaking it") as connection:
         connection.execute(lines.update().where(lines.c.position == 1).values(line=b"{}\n"))
     with pytest.raises(InvalidLedger, match=r"line 2 is not the one that ledger\.mark names"):
         copy_campaign(old, new, "scans")
@@ -280,7 +280,7 @@ def test_keys_that_are_elsewhere_are_asked_for(old, new):
 
 def test_every_table_is_copied_or_named_as_one_that_stays():
     of_campaigns = {one.name for one in tables.METADATA.sorted_tables if "campaign" in one.c}
-    assert of_campaigns - copying.NOT_COPIED == {one.name for one in copying._tables()}
+    assert of_campaigns - moves.NOT_COPIED == {one.name for one in moves._tables()}
     others = {one.name for one in tables.METADATA.sorted_tables} - of_campaigns
     assert others == {"migrations", "campaigns", "commits"}, (
         "a table without a campaign: decide whether it goes with one"

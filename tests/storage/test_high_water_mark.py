@@ -18,9 +18,9 @@ from discreet.privacy.events import Laplace
 from discreet.privacy.ledger import Ledger, adaptive
 from discreet.privacy.ledger.high_water_mark import HighWaterMark
 from discreet.recipes import private_pool
-from discreet.recipes.verifying import verify_campaign
+from discreet.recipes.verification import verify_campaign
 from discreet.storage import StoreSink, open_storage
-from discreet.storage.copying import abandon_move, copy_campaign
+from discreet.storage.moves import abandon_move, copy_campaign
 
 pytestmark = pytest.mark.thorough
 
@@ -40,7 +40,7 @@ def charge(store, why="count"):
 
 
 def mark_of(store):
-    return HighWaterMark(store._scope.mark)
+    return HighWaterMark(store.mark)
 
 
 def copied(source, target):
@@ -161,7 +161,7 @@ def test_all_lines_removed_are_missed(storage):
     store = begun(storage)
     from discreet.storage.tables import ledger_lines, ledger_marks
 
-    with storage._database.writing("removing them") as connection:
+    with storage.database.writing("removing them") as connection:
         connection.execute(ledger_lines.delete())
         connection.execute(ledger_marks.delete())
     with pytest.raises(InvalidLedger, match="it has 0 lines"):
@@ -393,6 +393,6 @@ def test_charging_in_turns_moves_one_mark(storage):
     store = begun(storage)
     for number in range(6):
         charge(store, f"count {number}")
-    other = StoreSink(replace(store._scope))
+    other = StoreSink(replace(store))
     other.append(7, [b"line\n"])
     assert mark_of(store).read().lines == 8

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from discreet.storage.locks import is_held, locked
+from discreet.storage.disk import is_held, locked
 
 HOLD = (
     "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); input()"

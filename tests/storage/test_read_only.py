@@ -15,11 +15,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from test_migrations import m998_planted
 from tiny_campaign import asked, killed
 
 from discreet.cli.app import run
 from discreet.errors import DiscreetError, InvalidStore, StoreUnavailable
-from discreet.storage import open_storage
+from discreet.storage import open_storage, tables
 from discreet.storage.stream_store import StreamStore
 
 pytestmark = pytest.mark.thorough
@@ -190,10 +191,11 @@ def without_room(act):
     os.waitpid(child, 0)
 
 
-def test_an_older_store_is_not_brought_up_to_date_by_who_only_looks(tmp_path):
+def test_an_older_store_is_not_brought_up_to_date_by_who_only_looks(tmp_path, monkeypatch):
     path = tmp_path / "older.db"
-    path.write_bytes((FIXTURES / "m001_first_tables.sqlite").read_bytes())
+    path.write_bytes((FIXTURES / "m001_tables.sqlite").read_bytes())
     before = path.read_bytes()
+    monkeypatch.setattr(tables, "MIGRATIONS", (*tables.MIGRATIONS, m998_planted))
     with pytest.raises(InvalidStore, match="behind this version") as refused:
         open_storage(path, read_only=True)
     assert "discreet storage upgrade" in refused.value.remedy

@@ -6,19 +6,19 @@ import sqlite3
 from datetime import timedelta
 
 import pytest
-from make_fixture import FIXTURES
 
-from discreet.errors import CampaignExists
+from discreet.errors import CampaignExists, InvalidStore
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, adaptive
 from discreet.records import Answer, Question, Shown
 from discreet.storage import open_storage
-from discreet.storage.copying import copy_campaign
+from discreet.storage.moves import copy_campaign
+from discreet.storage.tables import row_mac_heads
 
 pytestmark = pytest.mark.thorough
 
 HOLD = timedelta(minutes=5)
-QUEUE = {"places": 2, "most": None, "hold": HOLD, "enough": "imported"}
+QUEUE = {"places": 2, "cap": None, "hold": HOLD, "enough": "imported"}
 
 
 def codes(first, last):
@@ -46,7 +46,7 @@ def filled(tmp_path, request):
         store.tell([Answer(question_id=one.id, value="a", annotator="ann") for one in asked])
         store.tell([Answer(question_id="q1", value="b", annotator="ann")])
         store.next_question("bo", **QUEUE)
-        store.assign("cy", [one.id for one in asked], places=3, n=2, most=None, hold=HOLD)
+        store.assign("cy", [one.id for one in asked], places=3, n=2, cap=None, hold=HOLD)
         store.keep_file("labels", phase=0, data=b"{}")
         store.keep_file("labels", phase=0, data=b"[]", replace=True)
         Ledger.create(store.sink(step=("opened", 0, {})), adaptive(Budget(epsilon=1, delta="1e-6"))).close()
@@ -125,24 +125,16 @@ def test_the_key_is_the_owners_alone_and_made_once(tmp_path):
         assert {path.name for path in store.directory.iterdir()} == {"rows.key", "rows.mark"}
 
 
-@pytest.mark.parametrize("verb", ["tell", "erase", "show"])
-@pytest.mark.parametrize("fixture", [one for one in sorted(FIXTURES.glob("*.sqlite")) if one.stem < "m007"])
-def test_an_older_store_is_covered_as_it_is_found_by_the_first_verb_that_changes_it(fixture, verb, tmp_path):
-    place = tmp_path / "old.sqlite"
-    shutil.copy(fixture, place)
-    shutil.copytree(f"{fixture}.files", f"{place}.files")
-    with open_storage(place) as storage:
-        store = storage.load("shells")
-        assert store.check_rows().state == "uncovered"
-        if verb == "tell":
-            store.tell([Answer(question_id="q2", value="whelk", annotator="ann")])
-        elif verb == "show":
-            store.show([Shown(question_id="q3", audience="bo")])
-        else:
-            store.mark_withdrawn(["shell-9", "shell-8"])
-            store.erase({"shell-9": ("withdrawn-1", b""), "shell-8": ("withdrawn-2", b"")})
-        found = store.check_rows()
-        assert (found.state, found.wrong, found.chain) == ("adopted", (), True)
+def test_a_campaign_without_its_macs_takes_no_changes(filled):
+    filled.database.steadily(lambda: removed(filled))
+    assert filled.check_rows().state == "removed"
+    with pytest.raises(InvalidStore, match="were removed"):
+        filled.tell([Answer(question_id="q1", value="c", annotator="ann")])
+
+
+def removed(store):
+    with store.database.writing("removing MACs") as connection:
+        connection.execute(row_mac_heads.delete())
 
 
 def _answers(place, who, numbers):

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from discreet.errors import BadInput, CampaignExists
-from discreet.storage import CampaignStore, Storage, Told, answers, database, files, open_storage, questions
-from discreet.storage import transitions as steps
+from discreet.storage import CampaignStore, Storage, TellResult, answers, database, files, open_storage, phases
 from discreet.testing import check_storage
 from discreet.testing import storage as contract
 
@@ -20,19 +19,21 @@ def test_the_sqlite_store_keeps_its_contract(tmp_path):
 
 def overwriting(patch):
     """The current answer is all that is kept."""
-    real = answers.history
-    patch.setattr(answers, "history", lambda scope, question: real(scope, question)[-1:])
+    real = CampaignStore.history
+    patch.setattr(CampaignStore, "history", lambda scope, question: real(scope, question)[-1:])
 
 
 def in_bits(patch):
     """Answers are stored one by one, until one is refused."""
-    real = answers.tell
+    real = CampaignStore.tell
 
-    def tell(scope, told, *, at):
+    def tell(scope, told, *, at=None):
         counts = [real(scope, [one], at=at) for one in told]
-        return Told(**{what: sum(getattr(one, what) for one in counts) for what in ("new", "repeated", "corrected")})
+        return TellResult(
+            **{what: sum(getattr(one, what) for one in counts) for what in ("new", "repeated", "corrected")}
+        )
 
-    patch.setattr(answers, "tell", tell)
+    patch.setattr(CampaignStore, "tell", tell)
 
 
 def forgetful(patch):
@@ -41,19 +42,21 @@ def forgetful(patch):
 
     def tell(store, told, *, at=None):
         lost = store.name == "durable"
-        return Told(new=len(told), repeated=0, corrected=0) if lost else real(store, told, at=at)
+        return TellResult(new=len(told), repeated=0, corrected=0) if lost else real(store, told, at=at)
 
     patch.setattr(CampaignStore, "tell", tell)
 
 
 def repeating(patch):
     """A step that was taken is taken again."""
-    patch.setattr(steps, "same", lambda scope, before, facts: before)
+    patch.setattr(phases, "same_step", lambda scope, before, facts: before)
 
 
 def disordered(patch):
-    real = questions.read
-    patch.setattr(questions, "read", lambda scope, phase: sorted(real(scope, phase), key=lambda one: one.id))
+    real = CampaignStore.questions
+    patch.setattr(
+        CampaignStore, "questions", lambda scope, phase=None: sorted(real(scope, phase), key=lambda one: one.id)
+    )
 
 
 def trusting(patch):
@@ -72,15 +75,15 @@ def unturned(patch):
 
 def unknown(patch):
     """Answers to questions that are not there are left out."""
-    real = answers.tell
+    real = CampaignStore.tell
 
-    def tell(scope, told, *, at):
+    def tell(scope, told, *, at=None):
         try:
             return real(scope, told, at=at)
         except BadInput:
             return real(scope, told[:1], at=at)
 
-    patch.setattr(answers, "tell", tell)
+    patch.setattr(CampaignStore, "tell", tell)
 
 
 def undated(patch):

@@ -52,8 +52,8 @@ def refusal_of(act):
 
 def few_pages(storage):
     """No room for a page more than there are, on every connection."""
-    event.listen(storage._database._engine, "connect", lambda driver, _: driver.execute("PRAGMA max_page_count = 1"))
-    storage._database._engine.dispose()
+    event.listen(storage.database._engine, "connect", lambda driver, _: driver.execute("PRAGMA max_page_count = 1"))
+    storage.database._engine.dispose()
 
 
 def test_a_full_database(storage, store):
@@ -283,7 +283,7 @@ def test_for_the_owner_alone(storage, store):
 
 
 def test_the_settings_that_durability_rests_on(storage, store):
-    with storage._database.reading("looking") as connection:
+    with storage.database.reading("looking") as connection:
         said = [
             connection.exec_driver_sql(f"PRAGMA {setting}").scalar()
             for setting in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")

@@ -65,6 +65,6 @@ def mixed(count):
 
 
 def state_of(service):
-    body, arrays = service._state()
+    body, arrays = service.packed_state()
     body["table"]["learner"]["table"].pop("ledger")
     return json.dumps(body, sort_keys=True), arrays, service.store.open_questions()

@@ -7,7 +7,8 @@ import numpy as np
 
 from discreet.noise import numerator
 from discreet.stream import BernoulliAsking, StreamLearner
-from discreet.stream.asking import Ends
+from discreet.stream.ask_rules import Ends
+from discreet.stream.loop import teach_one
 
 
 class CountsLabels(StreamLearner):
@@ -15,15 +16,20 @@ class CountsLabels(StreamLearner):
 
     _came = 0
 
-    def learn_late(self, key, y):
-        known = key in self._waiting.rows
-        null = known and self._waiting.rows[key][1] is None
-        self._came += known and y is not None and not null
-        return super().learn_late(key, y)
+    def _begin(self, *arguments):
+        super()._begin(*arguments)
+        apply = self.live_state.model_update.apply
 
-    def _step(self, noisy, asked):
-        super()._step(noisy, max(self._came, 1))
-        self._came = 0
+        def by_labels(weights, noisy, *, t, asked):
+            came, self._came = max(self._came, 1), 0
+            return apply(weights, noisy, t=t, asked=came)
+
+        self.live_state.model_update.apply = by_labels
+
+    def learn_late(self, key, y):
+        rows = self.live_state.waiting.rows
+        self._came += key in rows and rows[key][1] is not None and y is not None
+        return super().learn_late(key, y)
 
 
 class WaitsForLabels(StreamLearner):
@@ -32,15 +38,15 @@ class WaitsForLabels(StreamLearner):
     _came = 0
 
     def learn_late(self, key, y):
-        null = self._waiting.rows[key][1] is None
+        null = self.live_state.waiting.rows[key][1] is None
         done = super().learn_late(key, y)
         self._came += y is not None and not null
         if self._came >= 2:
-            self._came, self._due, self._asks_left = 0, True, 0
+            self._came, self.live_state.due, self.live_state.asks_left = 0, True, 0
         return done
 
     def ask(self, x, id=None):  # noqa: A002
-        self._due = self._came == 0 and self._due
+        self.live_state.due = self._came == 0 and self.live_state.due
         return super().ask(x, id)
 
 
@@ -49,7 +55,7 @@ class HalfNoise(StreamLearner):
 
     def _begin(self, *arguments):
         super()._begin(*arguments)
-        self._noise._steps /= 2
+        self.live_state.noise._steps /= 2
 
 
 class HalfReach(StreamLearner):
@@ -57,7 +63,7 @@ class HalfReach(StreamLearner):
 
     def _begin(self, *arguments):
         super()._begin(*arguments)
-        self._noise.reach /= 2
+        self.live_state.noise.reach /= 2
 
 
 class NullInside(StreamLearner):
@@ -65,21 +71,21 @@ class NullInside(StreamLearner):
 
     def _begin(self, *arguments):
         super()._begin(*arguments)
-        many, one = self._ball.many, self._ball.one
-        self._ball.many = lambda *given: (many(*given)[0], np.zeros(len(many(*given)[0]), dtype=bool))
-        self._ball.one = lambda x: np.zeros(x.size) if one(x) is None else one(x)
-        vector = self._reading.vector
-        self._reading.vector = lambda x: np.zeros(self.settings.size) if x is None else vector(x)
+        ball, reader = self.live_state.ball, self.live_state.reader
+        many, one, vector = ball.many, ball.one, reader.vector
+        ball.many = lambda *rows: (many(*rows)[0], np.zeros(len(many(*rows)[0]), dtype=bool))
+        ball.one = lambda x: np.zeros(x.size) if one(x) is None else one(x)
+        reader.vector = lambda x: np.zeros(self.settings.size) if x is None else vector(x)
 
 
 class TeachesTwice(StreamLearner):
     """A label is learned in two windows."""
 
     def learn_late(self, key, y):
-        kept = self._waiting.rows.get(key)
+        pending = self.live_state.waiting.rows.get(key)
         done = super().learn_late(key, y)
-        if kept is not None and kept[1] is not None and y is not None:
-            self._teach(kept[1], self._codes[y])
+        if pending is not None and pending[1] is not None and y is not None:
+            teach_one(self.live_state, pending[1], self.live_state.codes[y])
         return done
 
 

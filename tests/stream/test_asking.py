@@ -19,7 +19,7 @@ from discreet.stream import (
     OneSidedAsking,
     ShrinkingSlab,
 )
-from discreet.stream.asking import asking_from_json, paper_cost, paper_least_width, widest_low
+from discreet.stream.ask_rules import asking_from_json, paper_cost, paper_least_width, widest_low
 
 PRECISE = Context(prec=60)
 

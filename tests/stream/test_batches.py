@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from stream_scenes import ASKINGS, NOISES, WINDOWS, learner, one_by_one, plain, records, settings
 
 from discreet.errors import BadInput
-from discreet.noise import Recording, Seeded
+from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.stream import (
@@ -110,14 +110,14 @@ def test_a_recorded_run_is_the_same_run():
     x, y = records(200)
     plainly = StreamLearner.simulated(made, seed=9)
     terms = stream_terms(Budget(epsilon=9, delta=0), asking=made.asking, noise=made.noise, drift=made.drift)
-    tape = Recording(Seeded(9))
+    tape = RecordingSource(Seeded(9))
     recorded = StreamLearner.of(made, ledger=Ledger.create(MemorySink(), terms, source=tape))
     assert np.array_equal(recorded.ask_and_learn_many(x, y), plainly.ask_and_learn_many(x, y))
     same(recorded, plainly)
     kinds = [call.mechanism for call, _ in tape.tape.calls]
     assert kinds.count("stream-coins") == 200
-    assert kinds.count("stream-noise") == plainly._noises > 10
-    assert kinds.count("stream-count") == plainly._checks > 0
+    assert kinds.count("stream-noise") == plainly.live_state.noises > 10
+    assert kinds.count("stream-count") == plainly.live_state.checks > 0
 
 
 def test_labels_of_those_who_are_not_asked_are_not_looked_at():
@@ -186,3 +186,23 @@ def test_nothing_arrives_in_an_empty_batch():
     assert made.ask_many(np.empty((0, 4))).size == 0
     assert made.ask_and_learn_many(np.empty((0, 4)), []).size == 0
     assert made.arrived == 0
+
+
+class BrokenLabels(list):
+    """Labels of which one cannot be read."""
+
+    def __getitem__(self, number):
+        if number == 150:
+            raise OSError("gone")
+        return super().__getitem__(number)
+
+
+def test_a_learner_goes_on_after_labels_that_cannot_be_read():
+    for window in (SlidingWindow(4), MiniBatch(9)):
+        made = learner(window=window, asking=AskEverything(), loss="logistic")
+        x, y = records()
+        with pytest.raises(OSError, match="gone"):
+            made.ask_and_learn_many(x, BrokenLabels(y.tolist()))
+        arrived = made.arrived
+        assert made.ask_and_learn_many(x, y).all()
+        assert made.arrived == arrived + len(x)

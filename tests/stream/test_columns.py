@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import BadInput
-from discreet.stream.columns import ChoiceColumn, NumberColumn, Schema
+from discreet.stream.columns import ChoiceColumn, NumberColumn, RecordSchema
 
-SCHEMA = Schema(
+SCHEMA = RecordSchema(
     columns=(
         NumberColumn(name="amount", center=10, scale=4),
         ChoiceColumn(name="service", values=("http", "smtp", "80")),
@@ -20,7 +20,6 @@ SCHEMA = Schema(
 
 
 def test_numbers_are_scaled_and_choices_are_one_hot():
-    assert SCHEMA.features == ("amount", "service=http", "service=smtp", "service=80", "guest=true", "guest=false")
     assert SCHEMA.width == 6
     rows = SCHEMA.many(
         [
@@ -48,12 +47,12 @@ STRANGE = [
 
 @pytest.mark.parametrize("record", STRANGE)
 def test_what_is_missing_or_unknown_gives_zeros_and_no_error(record):
-    assert SCHEMA.one(record).tolist() == [0.0] * 6
+    assert SCHEMA.many([record])[0].tolist() == [0.0] * 6
 
 
 def test_a_strange_record_leaves_the_others_as_they_are():
     fine = {"amount": 11, "service": "http", "guest": False}
-    alone = SCHEMA.one(fine)
+    alone = SCHEMA.many([fine])[0]
     for strange in STRANGE:
         assert SCHEMA.many([strange, fine])[1].tolist() == alone.tolist()
 
@@ -67,13 +66,13 @@ def test_rows_alone_and_among_others_are_the_same_to_the_bit(records):
     together = SCHEMA.many(records)
     assert np.isfinite(together).all()
     for record, row in zip(records, together, strict=True):
-        assert SCHEMA.one(record).tobytes() == row.tobytes()
+        assert SCHEMA.many([record])[0].tobytes() == row.tobytes()
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, np.bool_, "U8", object])
 def test_tables_of_columns_give_the_same_rows(kind):
     values = np.array([0, 1, 1, 0]).astype(kind)
-    schema = Schema(columns=(ChoiceColumn(name="flag", values=("0", "1", "true")), NumberColumn(name="flag2")))
+    schema = RecordSchema(columns=(ChoiceColumn(name="flag", values=("0", "1", "true")), NumberColumn(name="flag2")))
     records = [{"flag": value, "flag2": value} for value in values.tolist()]
     assert schema.table({"flag": values, "flag2": values}, 4).tolist() == schema.many(records).tolist()
 
@@ -87,10 +86,10 @@ def test_a_column_that_is_not_there_is_missing_everywhere():
 
 def test_it_reads_back_from_json():
     form = json.loads(json.dumps(SCHEMA.to_json()))
-    assert Schema.from_json(form) == SCHEMA
+    assert RecordSchema.from_json(form) == SCHEMA
     for broken in ([], {}, [{}], [form[0] | {"extra": 1}], [{"name": "a", "kind": "text"}], [form[0], form[0]]):
         with pytest.raises(BadInput):
-            Schema.from_json(broken)
+            RecordSchema.from_json(broken)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +103,8 @@ def test_it_reads_back_from_json():
         lambda: ChoiceColumn(name="a", values="http"),
         lambda: ChoiceColumn(name="a", values=("1", 1)),
         lambda: ChoiceColumn(name="a", values=(0.5,)),
-        lambda: Schema(columns=()),
-        lambda: Schema(columns=("amount",)),
+        lambda: RecordSchema(columns=()),
+        lambda: RecordSchema(columns=("amount",)),
     ],
 )
 def test_declarations_that_mean_nothing_are_refused(make):

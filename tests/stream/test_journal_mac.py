@@ -12,7 +12,7 @@ from discreet.storage.journal_mac import BLOCK, JournalMac, Moves
 from discreet.storage.stream_store import Changes, StreamStore
 from discreet.stream.publishing import digest_of
 from discreet.stream.service import StreamService
-from discreet.stream.verifying import verify_stream
+from discreet.stream.stream_directory import verify_stream
 
 TAMPERINGS = {
     "ask bits flipped": ("UPDATE records SET asked = 1 - asked WHERE place <= 5", "decisions"),

@@ -24,10 +24,10 @@ from discreet.stream import (
     InverseStep,
     MiniBatch,
     OneSidedAsking,
-    Published,
     ShrinkingSlab,
     SlidingWindow,
     StreamLearner,
+    StreamModel,
     StreamSettings,
     charge_stream,
     stream_terms,
@@ -120,7 +120,7 @@ def test_an_empty_window_changes_nothing_draws_nothing_and_does_not_count():
         assert not made.ask([0.5])
     assert not made.update()
     assert made.model() == before or made.model().sha256 == before.sha256
-    assert (made.updates, made.version, made._noises) == (0, 0, 0)
+    assert (made.updates, made.version, made.live_state.noises) == (0, 0, 0)
 
 
 def test_a_late_label_waits_for_a_window_that_is_not_empty():
@@ -199,8 +199,8 @@ def test_a_broken_record_is_a_null():
 
 def test_inside_the_slab_is_asked_more_often():
     made = learner(features=2, noise=QUIET, slab=FixedSlab(0.2), window=SlidingWindow(10**6))
-    made._linear.set(made._model_ball.model(np.array([1.0, 0.0])))
-    made._refresh(slab=True)
+    made.live_state.linear.set(np.array([1.0, 0.0]) / made.live_state.linear.ball.step)
+    made.live_state.set_widths()
     near = np.mean([made.ask([0.199, 0.9]) for _ in range(3_000)])
     far = np.mean([made.ask([-0.201, 0.9]) for _ in range(3_000)])
     assert near == pytest.approx(math.e / (1 + math.e), abs=0.05)
@@ -217,9 +217,9 @@ def test_the_shrinking_slab_follows_updates():
         made.ask([0.5])
     made.update()
     assert made.updates == 3
-    assert made._sides == (0.25, 0.25)
+    assert made.live_state.widths == (0.25, 0.25)
     made.reset()
-    assert made._sides == (1.0, 1.0)
+    assert made.live_state.widths == (1.0, 1.0)
 
 
 def test_more_classes_are_learned_and_clipped_jointly():
@@ -268,7 +268,7 @@ def test_a_reset_begins_anew_and_noise_is_not_used_again():
         one.ask([0.5])
         one.update()
     assert made.updates == first.updates == 1
-    assert (made._noises, first._noises) == (4, 1)
+    assert (made.live_state.noises, first.live_state.noises) == (4, 1)
     assert made.model().weights[0] != first.model().weights[0]
 
 
@@ -283,13 +283,13 @@ def test_drift_is_noticed_for_a_price():
         one.ask_and_learn_many(x, turned)
     good = np.isfinite(x).all(axis=1) & (np.arange(6_000) >= 4_000)
     right = [(one.predict_many(x[good]) == turned[good]).mean() for one in (watched, careless)]
-    assert watched._resets == 1
+    assert watched.live_state.resets == 1
     assert right[0] > 0.85
     assert right[1] < 0.5
     calm = learner(drift=watch, **parts)
     calm.ask_and_learn_many(x, y)
-    assert calm._resets == 0
-    assert calm._checks == calm.asked // 100
+    assert calm.live_state.resets == 0
+    assert calm.live_state.checks == calm.asked // 100
 
 
 def test_patience_ends():
@@ -311,14 +311,14 @@ def test_a_published_model_is_versioned_hashed_and_reads_back():
     form = model.to_json()
     assert (form["format"], form["version"], form["simulation"]) == ("discreet.stream-model/1", 1, True)
     assert form["claim"]["epsilon"] == 1
-    assert Published.from_json(form).sha256 == model.sha256
+    assert StreamModel.from_json(form).sha256 == model.sha256
     x = np.array([[0.3, 0.4], [-0.3, 0.1]])
     assert np.array_equal(model.predict(x), made.predict_many(x))
     for key, value in (("version", 2), ("weights", [0.0, 0.0]), ("sha256", "0" * 64), ("more", 1)):
         with pytest.raises(InvalidCheckpoint):
-            Published.from_json(form | {key: value})
+            StreamModel.from_json(form | {key: value})
     with pytest.raises(InvalidCheckpoint):
-        Published.from_json({})
+        StreamModel.from_json({})
 
 
 def test_exactly_one_of_receipt_and_ledger_pays():

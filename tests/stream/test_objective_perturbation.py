@@ -17,11 +17,10 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import certify
 from discreet.privacy.events import Pure
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive, committed
-from discreet.stream.baselines import ObjectivePerturbation
-from discreet.stream.batch_models import signed_rows
-from discreet.stream.smooth_losses import huber_hinge, logistic
+from discreet.stream.baselines import signed_rows
+from discreet.stream.objective_perturbation import ObjectivePerturbation, huber_hinge, logistic
 from discreet.testing.neighbours import AMPLE
-from discreet.testing.statistics import SURELY, ks_pvalue
+from discreet.testing.noise import SURELY, ks_pvalue
 
 pytestmark = pytest.mark.thorough
 
@@ -226,7 +225,7 @@ def test_it_learns_and_says_what_it_claims():
     assert model.simulation
     assert "epsilon 1, delta 0, zero-out, of 3000 slots" in repr(model)
     form = model.to_json()
-    assert (form["private"], form["audience"], form["simulation"]) == (True, "world", True)
+    assert (form["private"], form["audience"], form["simulation"]) == (True, "public", True)
     assert not trained(made, rows, labels, OperatingSystem()).simulation
 
 

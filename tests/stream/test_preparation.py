@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from discreet.components.principal_components import into_ball, sum_error
 from discreet.errors import BadInput
-from discreet.stream.ball import into_ball, sum_error
-from discreet.stream.columns import ChoiceColumn, NumberColumn, Schema
-from discreet.stream.preparation import Preparation
-from discreet.stream.public_sample import components_of, constants_of
+from discreet.stream.columns import ChoiceColumn, NumberColumn, RecordSchema
+from discreet.stream.preparation import Preparation, components_of, constants_of
 
 
 def exactly_within(row, radius):
@@ -62,7 +61,9 @@ def test_a_sum_that_could_be_all_rounding_is_refused():
 
 
 def whole():
-    schema = Schema(columns=(NumberColumn(name="a"), NumberColumn(name="b"), ChoiceColumn(name="c", values=("x", "y"))))
+    schema = RecordSchema(
+        columns=(NumberColumn(name="a"), NumberColumn(name="b"), ChoiceColumn(name="c", values=("x", "y")))
+    )
     chance = np.random.default_rng(3)
     made = Preparation(schema=schema, radius=2.0).with_constants([1.0, 2.0, 0, 0], [2.0, 1.0, 1, 1], origin="public")
     return made.with_components(chance.normal(size=(3, 4)), origin="paid")
@@ -139,7 +140,7 @@ def test_it_reads_back_from_json_to_the_bit():
         {"inputs": 2, "components": [[1.0, float("nan")]]},
         {"inputs": 2, "components": np.empty((0, 2))},
         {"inputs": 2, "constants_origin": "fitted"},
-        {"inputs": 3, "schema": Schema(columns=(NumberColumn(name="a"),))},
+        {"inputs": 3, "schema": RecordSchema(columns=(NumberColumn(name="a"),))},
     ],
 )
 def test_preparations_that_mean_nothing_are_refused(options):

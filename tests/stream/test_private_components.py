@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from discreet.components.private import reach
-from discreet.components.private import released as moment_of
+from discreet.components import second_moment_event
+from discreet.components.principal_components import reach
+from discreet.components.principal_components import released as moment_of
 from discreet.errors import BadInput, BudgetExceeded, ReceiptRefused
-from discreet.noise import Recording, Seeded
+from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import certify, verify
 from discreet.privacy.ledger import FileSink, Ledger, MemorySink, adaptive
@@ -18,10 +19,9 @@ from discreet.stream import (
     charge_stream,
     stream_terms,
 )
-from discreet.stream.preparation import Preparation
-from discreet.stream.private_components import private_components, second_moment_event
+from discreet.stream.preparation import Preparation, private_components
 from discreet.testing.neighbours import AMPLE, NotPrivate, check_neighbours
-from discreet.testing.statistics import SURELY, ks_pvalue
+from discreet.testing.noise import SURELY, ks_pvalue
 
 EVENT = second_moment_event(4.0)
 
@@ -52,7 +52,7 @@ def test_the_replay_sees_a_sensitivity_that_is_too_small():
 
     def wrong(rows, ledger):
         with pytest.MonkeyPatch().context() as patch:
-            patch.setattr("discreet.components.private.reach", lambda norm, records: norm)
+            patch.setattr("discreet.components.principal_components.reach", lambda norm, records: norm)
             return released(rows, ledger)
 
     with pytest.raises(NotPrivate, match="sensitivity"):
@@ -62,7 +62,7 @@ def test_the_replay_sees_a_sensitivity_that_is_too_small():
 def test_one_record_of_the_longest_length_moves_the_moment_by_exactly_the_sensitivity():
     calls = []
     for rows in (np.array([[9.0, 9.0, 0.0]]), np.zeros((1, 3))):
-        source = Recording(Seeded(0))
+        source = RecordingSource(Seeded(0))
         made(rows, Ledger.create(MemorySink(), adaptive(AMPLE), source=source), norm=2.0, count=1)
         calls.append(source.tape.calls[0][0])
     moved = np.linalg.norm(calls[0].inputs - calls[1].inputs)

@@ -9,13 +9,13 @@ from small_streams import EVERYTHING, TEXT, config_in, label, record
 from discreet.errors import InvalidCheckpoint
 from discreet.stream.publishing import load_published
 from discreet.stream.service import StreamService
-from discreet.stream.verifying import verify_stream
+from discreet.stream.stream_directory import verify_stream
 
 
 def run(place, *changes, count=60, text=EVERYTHING):
     told = []
     config = config_in(place, text, *changes)
-    with StreamService(config, told=lambda version, digest: told.append((version, digest))) as service:
+    with StreamService(config, on_publish=lambda version, digest: told.append((version, digest))) as service:
         for start in range(0, count, 5):
             numbers = range(start, start + 5)
             forms = [record(number, label=label(number)["label"]) for number in numbers]
@@ -30,7 +30,7 @@ def test_models_are_versioned_hashed_and_complete(tmp_path, kind):
     assert [version for version, _ in told] == [int(path.stem[6:]) for path in paths]
     assert (config.models / "latest.json").read_bytes() == paths[-1].read_bytes()
     form = json.loads(paths[-1].read_text())
-    assert (form["format"], form["audience"], form["simulation"]) == ("discreet.published-model/1", "world", True)
+    assert (form["format"], form["audience"], form["simulation"]) == ("discreet.published-model/1", "public", True)
     assert form["sha256"] == told[-1][1]
     found = load_published(config.models / "latest.json")
     assert (found.name, found.model.version) == ("payments", model.version)

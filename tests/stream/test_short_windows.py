@@ -18,8 +18,8 @@ from discreet.stream import (
     StreamLearner,
     batches,
 )
-from discreet.stream.short_windows import fits
-from discreet.stream.windows import Window
+from discreet.stream.batches import fits
+from discreet.stream.schedules import Window
 
 pytestmark = pytest.mark.thorough
 
@@ -40,7 +40,7 @@ def test_every_window(window, asking, noise, monkeypatch):
         monkeypatch.setattr(batches, "_CHUNK", chunk)
         x, y = records(n=300, seed=seed)
         one, many = (learner(seed=5, window=window, asking=rule, noise=NOISES[noise]) for _ in range(2))
-        assert fits(many, y)
+        assert fits(many.live_state, y)
         bits = one_by_one(one, x, y)
         assert (many.ask_and_learn_many(x, y) == bits).all()
         same(one, many)
@@ -134,13 +134,13 @@ def test_a_label_that_is_none_stops_at_its_record():
 
 def test_what_does_not_fit_goes_the_other_ways():
     _, y = records(n=10)
-    assert not fits(learner(window=Immediate()), None)
-    assert not fits(learner(window=MiniBatch(100)), y)
-    assert not fits(learner(window=Immediate(), loss="logistic"), y)
-    assert not fits(learner(window=Immediate(), asking=ASKINGS["exponential"]), y)
-    assert not fits(learner(window=Immediate(), drift=DriftWatch(epsilon=1, window=9, most=0.5)), y)
+    assert not fits(learner(window=Immediate()).live_state, None)
+    assert not fits(learner(window=MiniBatch(100)).live_state, y)
+    assert not fits(learner(window=Immediate(), loss="logistic").live_state, y)
+    assert not fits(learner(window=Immediate(), asking=ASKINGS["exponential"]).live_state, y)
+    assert not fits(learner(window=Immediate(), drift=DriftWatch(epsilon=1, window=9, most=0.5)).live_state, y)
     coarse = learner(window=Immediate(), noise=GammaNoise(epsilon="0.001"))  # a lattice coarser than records
-    assert not fits(coarse, y)
+    assert not fits(coarse.live_state, y)
     x, y = records(n=200)
     one = learner(window=Immediate(), noise=GammaNoise(epsilon="0.001"))
     assert (coarse.ask_and_learn_many(x, y) == one_by_one(one, x, y)).all()
@@ -150,7 +150,7 @@ def test_what_does_not_fit_goes_the_other_ways():
 def test_a_receipt_that_is_worthless_draws_nothing():
     x, y = records(n=20)
     made = StreamLearner.simulated(settings(window=Immediate()), seed=1)
-    made._receipt._ledger.close()
+    made.live_state.receipt._ledger.close()
     with pytest.raises(ReceiptRefused):
         made.ask_and_learn_many(x, y)
     assert np.count_nonzero(made.model().weights) == 0

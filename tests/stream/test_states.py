@@ -78,11 +78,11 @@ def test_a_resumed_stream_equals_an_uninterrupted_one(cut, seed, window):
 def test_a_changed_slab_and_a_due_update_are_kept():
     made = learner(window=MiniBatch(3))
     made.change_slab(BalancedSlab(0.3, [0.7, 0.3]))
-    while not made._due:
+    while not made.live_state.due:
         made.ask([0.1, 0.1, 0.1, 0.1])
     again = StreamLearner.simulated(made.settings, seed=1, state=made.state())
     assert again.slab == made.slab
-    assert again._due
+    assert again.live_state.due
     made.update()
     again.update()
     assert plain(again.state()) == plain(made.state())

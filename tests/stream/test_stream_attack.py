@@ -15,7 +15,7 @@ from scipy import stats
 from stream_plants import CountsLabels, HalfNoise, NullInside, UncheckedPaper
 
 from discreet.errors import BadInput
-from discreet.noise import EndlessCoins
+from discreet.noise import IndexedCoins
 from discreet.noise.stream import ONE
 from discreet.stream import (
     AskEverything,
@@ -32,9 +32,10 @@ from discreet.stream import (
     SlidingWindow,
     StreamLearner,
     StreamSettings,
+    loop,
     stream_price,
 )
-from discreet.testing.statistics import lowest_share
+from discreet_research.selection_attacks.sample_tests import lowest_share
 
 pytestmark = pytest.mark.thorough
 
@@ -71,8 +72,8 @@ def started(asking, *, slab=None, noise=GAMMA, window=None, kind=StreamLearner, 
         **parts,
     )
     made = kind.simulated(settings, seed=seed)
-    made._linear.set(made._model_ball.model(np.array(weights)))
-    made._refresh(slab=True)
+    made.live_state.linear.set(np.trunc(np.array(weights) / made.live_state.linear.ball.step))
+    made.live_state.set_widths()
     return made
 
 
@@ -94,11 +95,11 @@ def test_no_record_and_no_model_gives_a_chance_beyond_its_price(rule, slab):
     for weights in ((0.8, 0.0), (0.0, 0.0), (-0.1, 1e-7)):
         for updates in (0, 3, 50):
             made = started(asking, slab=SLABS[slab], weights=weights)
-            made._updates = updates
-            made._refresh(slab=True)
-            scores = made._linear.scores(made._ball.many(x)[0])
-            found = set(made._chances(scores).tolist())
-            low, grow, keep = made._low, PRECISE.exp(price.asked), PRECISE.exp(price.missed)
+            made.live_state.updates = updates
+            made.live_state.set_widths()
+            scores = made.live_state.linear.scores(made.live_state.ball.many(x)[0])
+            found = set(loop.chances(made.live_state, scores).tolist())
+            low, grow, keep = made.live_state.low_chance, PRECISE.exp(price.asked), PRECISE.exp(price.missed)
             for chance in found:
                 assert low <= chance
                 assert Decimal(chance) <= PRECISE.multiply(grow, Decimal(low))
@@ -113,7 +114,7 @@ def test_no_record_and_no_model_gives_a_chance_beyond_its_price(rule, slab):
 def test_gamma_noise_loses_its_epsilon_and_no_more(dimension, epsilon):
     """Density exp(-|k| / unit) of whole steps: two sums of floored steps differ by at most unit x epsilon."""
     made = started(AskEverything(), noise=GammaNoise(epsilon=epsilon), weights=(0.0,) * dimension)
-    noise = made._noise
+    noise = made.live_state.noise
     rng = np.random.default_rng(1)
     worst = 0.0
     for _ in range(300):
@@ -142,9 +143,9 @@ def test_gaussian_updates_keep_delta_exactly_in_both_directions(rule, multiplier
     price = stream_price(delta=delta, asking=asking, noise=noise)
     epsilon = float(price.epsilon)
     made = started(asking, noise=noise)
-    low, high = Fraction(made._low, ONE), Fraction(made._high, ONE)
-    reach = made._noise._lattice.steps_l2(1.0, 2)
-    shift = reach / made._noise._steps
+    low, high = Fraction(made.live_state.low_chance, ONE), Fraction(made.live_state.high_chance, ONE)
+    reach = made.live_state.noise._lattice.steps_l2(1.0, 2)
+    shift = reach / made.live_state.noise._steps
     assert shift == pytest.approx(1 / multiplier, rel=1e-6)
     ratio = math.log(high / low)
     grow = math.exp(epsilon)
@@ -202,7 +203,7 @@ def test_the_papers_exponential_form_at_its_own_width_is_found(monkeypatch):
     planted = UncheckedPaper(epsilon=1)
     with pytest.raises(BadInput, match="cost more than"):
         started(planted)
-    monkeypatch.setattr(EndlessCoins, "check", lambda *_: None)
+    monkeypatch.setattr(IndexedCoins, "check", lambda *_: None)
     null = share_asked(started(planted, seed=11), NULL)
     inside = share_asked(started(planted, seed=12), INSIDE)
     assert branch_violations(planted, inside, null) == ["missed, backward"]
@@ -227,17 +228,17 @@ def passed(kind, asking, noise, record, seed):
         ball=0.5,
         step=ConstantStep(1e-3),
     )
-    sums, hide, hide_parts = [], made._noise.hide, made._noise.hide_parts
+    sums, hide, hide_parts = [], made.live_state.noise.hide, made.live_state.noise.hide_parts
 
     def seen_parts(number, parts, out):
         hide_parts(number, parts, out)
-        sums.append(float(out[0]) * made._noise.step)
+        sums.append(float(out[0]) * made.live_state.noise.step)
 
     def seen(number, values):
         sums.append(float(hide(number, values)[0]))
         return np.array(sums[-1:])
 
-    made._noise.hide, made._noise.hide_parts = seen, seen_parts
+    made.live_state.noise.hide, made.live_state.noise.hide_parts = seen, seen_parts
     made.ask_and_learn_many(np.full((RUNS, 1), record), np.ones(RUNS, dtype=np.int64))
     made.update()
     return np.array(sums)
@@ -303,7 +304,7 @@ def moves(kind, victim, runs, seed):
         made.ask(bystander)
         made.learn_one(bystander, 1)
         made.update()
-        found[run] = made._linear.weights[0]
+        found[run] = made.live_state.linear.weights[0]
         made.reset()
     return found
 

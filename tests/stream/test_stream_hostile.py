@@ -15,13 +15,11 @@ from small_streams import EVERYTHING, SEEDED, TEXT, config_in, label, mixed, rec
 
 from discreet.cli.app import run
 from discreet.errors import BadInput, DiscreetError, InvalidConfig, StoreUnavailable
-from discreet.stream.declaring import line_form, preparation_of
+from discreet.stream.declaration import line_form, preparation_of
 from discreet.stream.journal import Marks
-from discreet.stream.lines import MOST_LINE, Arrival, LabelOf, Malformed
-from discreet.stream.outlets import FileOutlet
+from discreet.stream.lines import MOST_LINE, Arrival, FileOutlet, GrowingFile, LabelOf, LineReader, Malformed
 from discreet.stream.publishing import load_published
-from discreet.stream.reading import GrowingFile, LineReader
-from discreet.stream.running import catch_up, run_lines
+from discreet.stream.runner import catch_up, run_lines
 from discreet.stream.service import StreamService
 
 pytestmark = pytest.mark.thorough
@@ -290,13 +288,20 @@ def test_a_published_file_and_a_decision_hold_what_is_paid_for_and_no_more(tmp_p
 def test_nothing_of_a_record_is_in_a_repr(tmp_path):
     with StreamService(config_in(tmp_path, EVERYTHING)) as service:
         taken(service, [record(1, amount=123456.5) | {"id": "XYZZY"}])
-        parts = [service, service.learner, service.learner.model(), service._parts.key, service._parts.receipt]
-        parts += [service.publisher, service._marks, service.store, service.learner._waiting, service.learner._persons]
+        parts = [service, service.learner, service.learner.model(), service.parts.key, service.parts.receipt]
+        parts += [
+            service.publisher,
+            service._marks,
+            service.store,
+            service.learner.live_state,
+            service.learner.live_state.waiting,
+            service.learner.live_state.persons,
+        ]
         assert not [part for part in parts if "XYZZY" in repr(part) or "123456" in repr(part)]
 
 
 def test_an_outlet_that_does_not_know_is_not_asked(tmp_path):
-    from discreet.stream.outlets import PipeOutlet
+    from discreet.stream.lines import PipeOutlet
 
     with StreamService(config_in(tmp_path)) as service:
         taken(service, [record(1)])

@@ -9,13 +9,13 @@ from small_streams import EVERYTHING, SEEDED, TEXT, config_in, mixed, record, ta
 
 from discreet.errors import InvalidConfig, InvalidLedger, InvalidStore, LedgerUnavailable, NotNow, StoreUnavailable
 from discreet.privacy.ledger import FileSink, Ledger
-from discreet.stream.columns import NumberColumn, Schema
-from discreet.stream.declaring import preparation_of
-from discreet.stream.preparation import Preparation
-from discreet.stream.public_sample import components_of
+from discreet.stream import declaration
+from discreet.stream.columns import NumberColumn, RecordSchema
+from discreet.stream.declaration import preparation_of
+from discreet.stream.preparation import Preparation, components_of
 from discreet.stream.publishing import load_published
 from discreet.stream.service import StreamService
-from discreet.stream.verifying import verify_stream
+from discreet.stream.stream_directory import verify_stream
 
 
 def stored(place, preparation):
@@ -50,7 +50,7 @@ def test_a_preparation_that_does_not_fit_is_refused_at_its_line(tmp_path):
     (tmp_path / "prepared.json").unlink()
     refused(tmp_path, InvalidConfig, "cannot be read", text)
     refused(tmp_path, InvalidConfig, "no declared columns", stored(tmp_path, Preparation(inputs=5)))
-    named = Preparation(schema=Schema(columns=(NumberColumn(name="label"),)))
+    named = Preparation(schema=RecordSchema(columns=(NumberColumn(name="label"),)))
     refused(tmp_path, InvalidConfig, "name of the id, the label or the person", stored(tmp_path, named))
 
 
@@ -141,7 +141,7 @@ def test_a_key_half_written_by_a_killed_process_is_removed_and_the_key_itself_st
 
 @pytest.mark.parametrize("text", [TEXT, SEEDED], ids=["production", "simulation"])
 def test_a_stream_that_has_ended_takes_no_more_and_its_key_is_gone(tmp_path, text):
-    from discreet.stream.verifying import verify_stream
+    from discreet.stream.stream_directory import verify_stream
 
     place = begun(tmp_path, text)
     with StreamService(config_in(tmp_path, text)) as service:
@@ -210,14 +210,13 @@ def test_a_budget_that_the_file_does_not_keep_is_refused_before_anything_is_made
 
 
 def test_gaussian_noise_is_found_for_the_budget_once(tmp_path, monkeypatch):
-    from discreet.stream import declaring
-    from discreet.stream.verifying import verify_stream
+    from discreet.stream.stream_directory import verify_stream
 
     config = config_in(tmp_path, TEXT, ('name = "gamma"', 'name = "gaussian"'), ('delta = "0"', 'delta = "1e-6"'))
     with StreamService(config) as service:
         first = taken(service, mixed(20))
         assert 2 < service.learner.settings.noise.noise_multiplier < 8
-    monkeypatch.setattr(declaring, "gaussian_noise_for", None)  # another version would find another one
+    monkeypatch.setattr(declaration, "gaussian_noise_for", None)  # another version would find another one
     with StreamService(config) as service:
         assert taken(service, mixed(20)) == first
     assert verify_stream(config).ok

@@ -9,8 +9,17 @@ import pytest
 from small_streams import written
 
 from discreet.errors import BadInput
-from discreet.stream.lines import MOST_LINE, NO_LABEL, Arrival, LabelOf, LineForm, Malformed, decision_line
-from discreet.stream.reading import GrowingFile, LineReader
+from discreet.stream.lines import (
+    MOST_LINE,
+    NO_LABEL,
+    Arrival,
+    GrowingFile,
+    LabelOf,
+    LineForm,
+    LineReader,
+    Malformed,
+    decision_line,
+)
 
 FORM = LineForm(id="id", label="label", features=["amount", "hour"], classes=["ok", "fraud"])
 

@@ -9,8 +9,8 @@ from small_streams import TEXT, config_in, record, taken
 
 from discreet.errors import StoreUnavailable
 from discreet.storage.stream_store import StreamStore
-from discreet.stream.declaring import preparation_of
-from discreet.stream.journal_key import JournalKey
+from discreet.stream.declaration import preparation_of
+from discreet.stream.journal import JournalKey
 from discreet.stream.service import StreamService
 
 
@@ -57,7 +57,7 @@ def test_keys_differ_and_so_do_their_codes():
     assert one.mark("a", vector) != two.mark("a", vector)
     assert one.mark("a", vector) == one.mark("a", np.ones(3)) != one.mark("b", vector)
     assert one.person("a") != one.set_apart("a")
-    assert re.fullmatch(r"JournalKey\(\.\.\.\)", repr(one))
+    assert re.fullmatch(r"SecretKey\(\.\.\.\)", repr(one))
 
 
 def test_the_end_of_a_stream_ends_its_marks_and_both_keys(tmp_path):

@@ -117,12 +117,12 @@ def test_the_kit_finds_the_planted_mistake(plant, kind):
 
 def test_losses_reach_their_bound_in_the_kit():
     """The neighbours are worst cases: a record moves the sum by all of M, so a tighter bound would be found out."""
-    from discreet.noise import Recording, Seeded
+    from discreet.noise import RecordingSource, Seeded
     from discreet.privacy.ledger import Ledger, MemorySink
 
     settings = made(asking=AskEverything(), window=MiniBatch(1))
     terms = stream_terms(BUDGET, asking=settings.asking, noise=settings.noise)
-    tape = Recording(Seeded(1))
+    tape = RecordingSource(Seeded(1))
     streamed(settings)(data()[:3], Ledger.create(MemorySink(), terms, source=tape))
     sums = [call.inputs for call, _ in tape.tape.calls if call.mechanism == "stream-noise"]
     assert np.linalg.norm(sums[0]) == pytest.approx(1.0, abs=1e-6)

@@ -1,4 +1,4 @@
-"""Persons: so many records of each are looked at, later ones are nulls; attacked exactly, both directions."""
+"""PersonCounts: so many records of each are looked at, later ones are nulls; attacked exactly, both directions."""
 
 import itertools
 import math
@@ -10,7 +10,7 @@ from small_streams import SEEDED, TEXT, config_in, label, record, state_of, take
 from stream_scenes import plain, records
 
 from discreet.errors import BadInput, InvalidConfig, ReceiptRefused
-from discreet.noise import Recording, Seeded
+from discreet.noise import RecordingSource, Seeded
 from discreet.noise.stream import ONE
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import certify
@@ -31,9 +31,9 @@ from discreet.stream import (
     stream_price,
     stream_terms,
 )
-from discreet.stream.persons import Persons
+from discreet.stream.pending_labels import PersonCounts
 from discreet.stream.service import StreamService
-from discreet.stream.verifying import verify_stream
+from discreet.stream.stream_directory import verify_stream
 from discreet.testing.neighbours import NotPrivate, check_neighbours
 
 pytestmark = pytest.mark.thorough
@@ -99,13 +99,15 @@ def test_a_ledger_for_one_unit_does_not_pay_for_the_other():
         StreamLearner.of(records_of, ledger=for_persons)
     assert len(for_persons) == 0
     with pytest.raises(ReceiptRefused):
-        StreamLearner.of(settings(person_records=2), receipt=StreamLearner.of(settings(), ledger=for_persons)._receipt)
+        StreamLearner.of(
+            settings(person_records=2), receipt=StreamLearner.of(settings(), ledger=for_persons).live_state.receipt
+        )
 
 
 # -- the attack, exactly
 
 
-class Uncapped(Persons):
+class Uncapped(PersonCounts):
     """The planted mistake: everybody is looked at for ever."""
 
     def looks_at(self, person):
@@ -116,10 +118,10 @@ class CountsAsked(StreamLearner):
     """The planted mistake: asked records count, and those that were missed do not."""
 
     def ask(self, x, id=None, person=None):  # noqa: A002
-        before = dict(self._persons.counts)
+        before = dict(self.live_state.persons.counts)
         asked = super().ask(x, id, person)
         if not asked:
-            self._persons.counts = before
+            self.live_state.persons.counts = before
         return asked
 
 
@@ -131,7 +133,7 @@ def chances(made, rows, bits):
         seen.append(min(max(numerator, null), high))
         return next(falls)
 
-    made._coins.toss = toss
+    made.live_state.coins.toss = toss
     for row in rows:
         made.ask(row, person="c1")
     return seen
@@ -147,7 +149,7 @@ def worst_ratios(asking, kind=StreamLearner, persons=None, count=6):
         for rows in ([[0.5, 0.5]] * count, [None] * count):
             made = kind.simulated(settings(asking=asking, window=SlidingWindow(1 << 30)), seed=1)
             if persons is not None:
-                made._persons = persons(MOST)
+                made.live_state.persons = persons(MOST)
             worlds.append(chances(made, rows, bits))
         ratio = sum(
             math.log((p if bit else ONE - p) / (q if bit else ONE - q)) for p, q, bit in zip(*worlds, bits, strict=True)
@@ -185,10 +187,10 @@ def lessons(rows, labels, *, delay, persons=None, **parts):
     """The sums that noise hides, when every record is asked and labels come ``delay`` records later."""
     made = settings(asking=AskEverything(), **parts)
     terms = stream_terms(BUDGET, **made.paid)
-    tape = Recording(Seeded(2))
+    tape = RecordingSource(Seeded(2))
     learner = StreamLearner.of(made, ledger=Ledger.create(MemorySink(), terms, source=tape))
     if persons is not None:
-        learner._persons = persons(MOST)
+        learner.live_state.persons = persons(MOST)
     for place, row in enumerate(rows):
         learner.ask(row[1], id=str(place), person=row[0])
         if place >= delay:
@@ -209,7 +211,7 @@ def test_all_that_a_person_teaches_together_is_within_the_reach_of_the_noise(win
     here, learner = lessons(rows, [1] * 16, delay=delay, window=window, persons=persons, step=Tiny(), ball=1e-9)
     there, _ = lessons(nulls, [1] * 16, delay=delay, window=window, persons=persons, step=Tiny(), ball=1e-9)
     moved = sum(float(np.linalg.norm(a - b)) for a, b in zip(here, there, strict=True))
-    assert learner._noise.reach == MOST
+    assert learner.live_state.noise.reach == MOST
     if persons is None:
         assert moved <= MOST
         assert moved >= MOST - 1.001 * (delay > 0 or window == SlidingWindow(5))
@@ -230,7 +232,7 @@ def streamed(made, kind=StreamLearner, persons=None):
     def mechanism(rows, ledger):
         learner = kind.of(made, ledger=ledger)
         if persons is not None:
-            learner._persons = persons(MOST)
+            learner.live_state.persons = persons(MOST)
         bits, models = [], []
         for place in range(max(len(row) for row in rows)):
             for who, theirs in enumerate(rows):
@@ -306,7 +308,7 @@ def test_batches_decide_as_single_records_do(window):
     assert plain(one.state()) | {"waiting": None} == plain(many.state()) | {"waiting": None}
     asked = late.ask_many(x[:100], persons=persons[:100])
     assert late.learn_many(x[:100][asked], y[:100][asked]) == asked.sum()
-    assert max(many._persons.counts.values()) == MOST
+    assert max(many.live_state.persons.counts.values()) == MOST
 
 
 def test_a_state_goes_on_with_its_persons():
@@ -333,7 +335,7 @@ def test_a_person_is_said_where_persons_are_protected_and_only_there():
         made.ask_many([[0.1, 0.2]], persons=["a", "b"])
     with pytest.raises(BadInput):
         made.ask([0.1, 0.2, 0.3], person="a")
-    assert made._persons.counts == {}
+    assert made.live_state.persons.counts == {}
     assert made.arrived == 0
     other = StreamLearner.simulated(StreamSettings(features=2, asking=BERNOULLI, noise=GAMMA), seed=1)
     with pytest.raises(BadInput, match="protects records"):
@@ -367,11 +369,11 @@ def test_a_stream_for_persons_is_verified_and_goes_on_with_its_counts(tmp_path, 
         with StreamService(config) as service:
             decided += taken(service, [of(number) for number in range(start, start + 30)], batch=11)
             taken(service, [label(number) for number in range(start, start + 30)])
-            codes = [service._parts.key.person(f"customer-{number}") for number in range(15)]
+            codes = [service.parts.key.person(f"customer-{number}") for number in range(15)]
             assert set(service.store.persons(codes).values()) == {min(3, (start + 30) // 15)}
     assert len(decided) == 90
     with StreamService(config) as service:
-        assert certify(service._parts.ledger)["budget"]["unit"] == "person"
+        assert certify(service.parts.ledger)["budget"]["unit"] == "person"
         assert taken(service, [of(number) for number in range(90)]) == decided  # what comes again counts not
         kept = service.store.open_questions()
         taken(service, [of(number) for number in range(200, 400)])
@@ -429,4 +431,4 @@ def test_what_a_file_leaves_open_is_divided_among_a_persons_records(tmp_path):
         asking = service.learner.settings.asking
         assert asking.price().asked == asking.price().missed
         assert float(asking.price().asked) == pytest.approx(2 / 6)
-        assert float(certify(service._parts.ledger)["claim"]["epsilon"]) == pytest.approx(2, abs=1e-6)
+        assert float(certify(service.parts.ledger)["claim"]["epsilon"]) == pytest.approx(2, abs=1e-6)

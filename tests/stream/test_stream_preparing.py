@@ -11,13 +11,13 @@ from discreet.errors import BudgetExceeded, InvalidConfig, InvalidLedger, Ledger
 from discreet.privacy.certificate import certify
 from discreet.privacy.ledger import FileSink, Ledger
 from discreet.storage.stream_store import StreamStore
-from discreet.stream import preparing
-from discreet.stream.declaring import preparation_of
-from discreet.stream.preparing import NOTE
+from discreet.stream import paid_preparation
+from discreet.stream.declaration import preparation_of
+from discreet.stream.paid_preparation import NOTE
 from discreet.stream.publishing import load_published
 from discreet.stream.service import StreamService
+from discreet.stream.stream_directory import verify_stream
 from discreet.stream.terms import PREPARATION, STREAM
-from discreet.stream.verifying import verify_stream
 
 TABLE = """
 [preparation]
@@ -52,13 +52,13 @@ def test_it_is_charged_before_the_stream_and_prepares_it(tmp_path, text):
         assert service.learner.settings.features == 3
         assert len(taken(service, [record(number) for number in range(40)])) == 40
         taken(service, [label(number) for number in range(40)])
-        components = service._parts.preparation.components
+        components = service.parts.preparation.components
     ledger = ledger_in(tmp_path)
     assert [entry.why.phase for entry in ledger.entries] == [PREPARATION, STREAM]
     ledger.close()
     (tmp_path / "last-month.jsonl").unlink()  # it is read once
     with StreamService(config) as service:
-        assert (service._parts.preparation.components == components).all()
+        assert (service.parts.preparation.components == components).all()
     published = load_published(config.models / "latest.json")
     assert published.preparation.components_origin == "paid"
     assert (published.preparation.components == components).all()
@@ -72,10 +72,10 @@ def test_records_that_arrive_later_pay_on_every_path_and_held_out_ones_alone(tmp
     for name, text in (("held-out", HELD_OUT), ("arriving", ARRIVING)):
         last_month(tmp_path / name)
         with StreamService(config_in(tmp_path / name, text)) as service:
-            claims[name] = certify(service._parts.ledger)["claim"]["epsilon"]
-            paths = {total.path: total for total in service._parts.ledger.totals()}
+            claims[name] = certify(service.parts.ledger)["claim"]["epsilon"]
+            paths = {total.path: total for total in service.parts.ledger.totals()}
         if name == "arriving":
-            block = float(service._parts.ledger.terms.apart.epsilon)
+            block = float(service.parts.ledger.terms.apart.epsilon)
             assert block == pytest.approx(1.096, abs=0.01)
             assert float(paths["asked"].forward) == pytest.approx(1 + block)
             assert float(paths["missed"].backward) >= block
@@ -86,7 +86,7 @@ def test_records_that_arrive_later_pay_on_every_path_and_held_out_ones_alone(tmp
 
 
 def test_what_the_budget_does_not_hold_is_refused_before_anything_is_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(preparing, "private_components", None)
+    monkeypatch.setattr(paid_preparation, "private_components", None)
     last_month(tmp_path)
     with pytest.raises(BudgetExceeded):
         StreamService(config_in(tmp_path, HELD_OUT, ("noise_multiplier = 4.0", "noise_multiplier = 0.5")))
@@ -99,20 +99,20 @@ def test_a_kill_after_the_draw_repeats_it(tmp_path, text, monkeypatch):
     """Seen and not kept: the same components again, by the same entry."""
     last_month(tmp_path)
     drawn = []
-    real = preparing.private_components
+    real = paid_preparation.private_components
 
     def seen(*args, **options):
         drawn.append(real(*args, **options))
         return drawn[-1]
 
-    monkeypatch.setattr(preparing, "private_components", seen)
+    monkeypatch.setattr(paid_preparation, "private_components", seen)
     monkeypatch.setattr(StreamStore, "keep_note", _killed_at(NOTE))
     with pytest.raises(KeyboardInterrupt):
         StreamService(config_in(tmp_path, text))
     monkeypatch.undo()
-    monkeypatch.setattr(preparing, "private_components", seen)
+    monkeypatch.setattr(paid_preparation, "private_components", seen)
     with StreamService(config_in(tmp_path, text)) as service:
-        assert (service._parts.preparation.components == drawn[0].components).all()
+        assert (service.parts.preparation.components == drawn[0].components).all()
     assert len(drawn) == 2
     ledger = ledger_in(tmp_path)
     assert [entry.why.phase for entry in ledger.entries] == [PREPARATION, STREAM]
@@ -149,7 +149,7 @@ def test_other_lines_in_a_redo_are_refused_and_so_is_a_lost_key(tmp_path, monkey
 
 def test_a_key_that_a_kill_left_after_the_draw_is_destroyed(tmp_path, monkeypatch):
     last_month(tmp_path)
-    monkeypatch.setattr(preparing, "_end_key", lambda keys: None)
+    monkeypatch.setattr(paid_preparation, "_end_key", lambda keys: None)
     StreamService(config_in(tmp_path, HELD_OUT)).close()
     monkeypatch.undo()
     keys = tmp_path / "payments.stream" / "keys"
@@ -184,7 +184,7 @@ def test_an_arriving_one_is_not(tmp_path):
 def rows_of(place, forms):
     last_month(place, forms)
     config = config_in(place, HELD_OUT)
-    return preparing._read(config, config.preparation, preparation_of(config))
+    return paid_preparation._read(config, config.preparation, preparation_of(config))
 
 
 def test_a_record_counts_once_and_what_cannot_be_read_is_a_null(tmp_path):
@@ -221,7 +221,7 @@ def test_lines_that_are_none_cost_nothing(tmp_path, content, match):
 
 def test_more_records_than_are_held_at_once_are_refused(tmp_path, monkeypatch):
     last_month(tmp_path)
-    monkeypatch.setattr(preparing, "MOST_NUMBERS", 5 * 59)
+    monkeypatch.setattr(paid_preparation, "MOST_NUMBERS", 5 * 59)
     with pytest.raises(InvalidConfig, match="more than 59 records"):
         StreamService(config_in(tmp_path, HELD_OUT))
 

@@ -7,9 +7,8 @@ import pytest
 from small_streams import SEEDED, config_in, label, mixed, record, written
 
 from discreet.errors import InvalidStore
-from discreet.stream.outlets import FileOutlet, PipeOutlet
-from discreet.stream.reading import GrowingFile, LineReader
-from discreet.stream.running import run_lines
+from discreet.stream.lines import FileOutlet, GrowingFile, LineReader, PipeOutlet
+from discreet.stream.runner import run_lines
 from discreet.stream.service import StreamService
 
 

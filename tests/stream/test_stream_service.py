@@ -9,7 +9,7 @@ from small_streams import EVERYTHING, SEEDED, TEXT, config_in, label, mixed, rec
 from discreet.errors import InvalidStore, LedgerUnavailable, StoreUnavailable
 from discreet.storage.stream_store import Changes, StreamStore
 from discreet.stream import StreamLearner
-from discreet.stream.declaring import preparation_of, settings_of
+from discreet.stream.declaration import preparation_of, settings_of
 from discreet.stream.service import StreamService
 
 
@@ -170,8 +170,6 @@ def test_records_that_cannot_be_read_arrive_like_others(tmp_path):
 
 
 def test_columns_of_numbers_are_prepared_as_one_by_one(tmp_path):
-    from discreet.stream.taking import vectors_of
-
     preparation = preparation_of(config_in(tmp_path))
     records = [record(number) for number in range(9)] + [
         {"amount": "3", "hour": None},
@@ -181,4 +179,4 @@ def test_columns_of_numbers_are_prepared_as_one_by_one(tmp_path):
     records += [{"amount": 2**70, "hour": math.nan, "country": "it"}]
     for chosen in (records, records[:9], records[9:10], records[10:], records[:10]):
         one_by_one = np.array([preparation.one(each) for each in chosen])
-        assert (vectors_of(preparation, chosen) == one_by_one).all()
+        assert (preparation.many(chosen) == one_by_one).all()

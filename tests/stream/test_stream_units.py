@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import BadInput
-from discreet.stream.linear import Linear
-from discreet.stream.units import Ball, Reading
+from discreet.stream.linear_model import Ball, Linear, RecordReader
+
+
+def in_steps(ball, weights):
+    """Weights projected onto a ball, in its steps."""
+    length = np.linalg.norm(weights)
+    return np.trunc(weights * (min(1.0, ball.radius * (1 - 2.0**-50) / length) if length else 1.0) / ball.step)
 
 
 def exactly(vector):
@@ -46,7 +51,7 @@ def test_scores_are_exact_whatever_the_order(seed, size, rows):
     records, model = Ball(1.0, size), Ball(1.0, size * rows)
     x = rng.normal(size=(5, size)) / np.sqrt(size)
     linear = Linear(model, records, rows)
-    linear.set(model.model(rng.normal(size=size * rows) * rng.choice([0.01, 1.0, 50.0])))
+    linear.set(in_steps(model, rng.normal(size=size * rows) * rng.choice([0.01, 1.0, 50.0])))
     assert float(np.linalg.norm(linear.weights)) <= 1
     steps, _ = records.many(x)
     scores = linear.scores(steps)
@@ -87,7 +92,7 @@ def test_distances_are_those_to_the_boundary():
     steps, _ = records.many(x)
     assert (linear.distances(linear.scores(steps)) == 0).all()  # at w = 0
     w = rng.normal(size=4)
-    linear.set(model.model(w))
+    linear.set(in_steps(model, w))
     wanted = np.abs(x @ w) / np.linalg.norm(w)
     assert linear.distances(linear.scores(steps)) == pytest.approx(wanted, abs=1e-6)
     assert linear.edge(0.2) * linear.per_score == pytest.approx(0.2)
@@ -100,7 +105,7 @@ def test_distances_of_more_classes_are_those_to_the_nearest_boundary():
     x = rng.normal(size=(50, 4)) / 4
     steps, _ = records.many(x)
     assert (linear.distances(linear.scores(steps)) == 0).all()
-    linear.set(model.model(rng.normal(size=12)))
+    linear.set(in_steps(model, rng.normal(size=12)))
     w = linear.weights
     for row, found in zip(x, linear.distances(linear.scores(steps)), strict=True):
         scores = w @ row
@@ -110,14 +115,14 @@ def test_distances_of_more_classes_are_those_to_the_nearest_boundary():
 
 
 def test_records_come_as_vectors_dicts_or_not_at_all():
-    named = Reading(("a", "b", "c"))
+    named = RecordReader(("a", "b", "c"))
     assert named.vector({"c": 3, "a": 1, "unknown": 7}).tolist() == [1, 0, 3]
     assert named.vector({"a": "a word"}) is None
     assert named.vector({"a": None}) is None
     assert named.vector({"a": 1, "b": 2, "c": "3"}) is None
     assert named.vector({"a": 10**400, "b": 2, "c": 3}) is None
-    assert Reading(("a",)).vector({"a": np.float32(0.5)}).tolist() == [0.5]
-    assert Reading(("a",)).vector({}).tolist() == [0]
+    assert RecordReader(("a",)).vector({"a": np.float32(0.5)}).tolist() == [0.5]
+    assert RecordReader(("a",)).vector({}).tolist() == [0]
     assert named.vector(None) is None
     assert named.vector([1, 2, 3]).tolist() == [1, 2, 3]
     assert named.vector(np.float32([1, 2, 3])).dtype == np.float64
@@ -126,8 +131,8 @@ def test_records_come_as_vectors_dicts_or_not_at_all():
         with pytest.raises(BadInput, match="3 numbers"):
             named.vector(wrong)
     with pytest.raises(BadInput, match="no names"):
-        Reading(3).vector({"a": 1})
-    assert Reading(2).rows([[1, 2], [3, 4]]).shape == (2, 2)
+        RecordReader(3).vector({"a": 1})
+    assert RecordReader(2).rows([[1, 2], [3, 4]]).shape == (2, 2)
     for wrong in ([[1, 2, 3]], [1, 2], [["x", 1]], [[1], [1, 2]]):
         with pytest.raises(BadInput, match="rows of 2"):
-            Reading(2).rows(wrong)
+            RecordReader(2).rows(wrong)

@@ -19,7 +19,7 @@ from test_several_processes import CASES, TWO, dropping
 from training_runs import AMPLE, FOR_PERSONS, Run, phase_of, trained
 
 from discreet.errors import DiscreetError
-from discreet.noise import Recording, Seeded
+from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.ledger import FileSink, Ledger, MemorySink
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Processes, Settings, charge_training, join_processes
 from discreet.trainers.dp_sgd import trainer as trainer_module
@@ -34,7 +34,7 @@ def case_of(name, processes):
     torch.manual_seed(0)
     trainer = DPSGD(make(), classes=3, settings=Settings(**options), processes=processes)
     trainer.check(phase=phase, cohorts=cohorts)
-    source, paid = Recording(Seeded(0)), None
+    source, paid = RecordingSource(Seeded(0)), None
     if processes is None or processes.first:
         ledger = Ledger.create(MemorySink(), FOR_PERSONS if phase.unit == "person" else AMPLE, source=source)
         paid = charge_training(ledger, phase)
@@ -77,7 +77,7 @@ def refused(everybody, place):
 
 
 def attempted(processes, cohorts):
-    source, paid = Recording(Seeded(0)), None
+    source, paid = RecordingSource(Seeded(0)), None
     if processes.first:
         paid = charge_training(Ledger.create(MemorySink(), AMPLE, source=source), LONG)
     try:

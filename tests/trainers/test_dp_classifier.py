@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import discreet
 from discreet import DPClassifier
-from discreet.classifier import _numbers
+from discreet.classifier import _numbers, _shaped
 from discreet.errors import BadInput, LedgerUnavailable
 from discreet.privacy.certificate import verify, write_certificate
 from discreet.trainers.dp_sgd import MISSING, Settings
@@ -206,7 +206,7 @@ def test_pictures_in_rows(digits):
     model = DPClassifier(
         classes=range(10), model="mlp", inputs=(1, 8, 8), model_options={"hidden": (8,), "dropout": 0.5}, **options
     ).fit(x[:100], y[:100])
-    assert model.predictor_.sample_proba(model._shaped(x[:4].astype(np.float32)), 5).shape == (5, 4, 10)
+    assert model.predictor_.sample_proba(_shaped(model, x[:4].astype(np.float32)), 5).shape == (5, 4, 10)
     with pytest.raises(BadInput, match="64 numbers"):
         DPClassifier(classes=range(10), inputs=(3, 8), **options).fit(x[:100], y[:100])
 

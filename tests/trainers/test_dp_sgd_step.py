@@ -21,7 +21,7 @@ from discreet.trainers.dp_sgd import (
     Settings,
     charge_training,
 )
-from discreet.trainers.dp_sgd.engine.rounding import margin
+from discreet.trainers.dp_sgd.engine.parts import margin
 
 CLIP = 0.7
 

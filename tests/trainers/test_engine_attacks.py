@@ -8,12 +8,11 @@ from torch import nn
 from torch.nn import functional
 
 from discreet.errors import BadInput
-from discreet.trainers.dp_sgd.engine.fast import FastGradients
-from discreet.trainers.dp_sgd.engine.rounding import margin, single_precision
-from discreet.trainers.dp_sgd.engine.trial import way_for
+from discreet.trainers.dp_sgd.checks import check_by_trying
+from discreet.trainers.dp_sgd.engine.fast import FastGradients, choose_engine
+from discreet.trainers.dp_sgd.engine.parts import margin, single_precision
 from discreet.trainers.dp_sgd.gradients import RecordGradients
-from discreet.trainers.dp_sgd.layers import check_by_trying
-from discreet.trainers.dp_sgd.losses import cross_entropy
+from discreet.trainers.dp_sgd.optimization import cross_entropy
 
 THREE = torch.zeros(3, dtype=torch.long)
 
@@ -80,7 +79,7 @@ def test_models_that_mix_records_are_refused_though_they_draw_at_random(model):
 
 def test_models_that_draw_at_random_and_do_not_mix_are_taken():
     check_by_trying(Mixing("neither").train(), torch.randn(3, 5), 3)
-    assert way_for(Mixing("neither").train(), cross_entropy, [(torch.randn(3, 1, 5), THREE)]).fast
+    assert choose_engine(Mixing("neither").train(), cross_entropy, [(torch.randn(3, 1, 5), THREE)]).fast
 
 
 def test_a_model_whose_luck_no_seed_repeats_is_left_to_the_reference():
@@ -94,7 +93,7 @@ def test_a_model_whose_luck_no_seed_repeats_is_left_to_the_reference():
             return self.head(x * (1 + 0.01 * (self.calls % 7)))
 
     check_by_trying(Own().train(), torch.randn(3, 5), 3)
-    assert not way_for(Own().train(), cross_entropy, [(torch.randn(3, 1, 5), THREE)]).fast
+    assert not choose_engine(Own().train(), cross_entropy, [(torch.randn(3, 1, 5), THREE)]).fast
 
 
 def test_a_model_that_fails_on_a_null_is_refused_in_public():
@@ -123,7 +122,7 @@ def test_a_faint_branch_that_is_wrong_is_found():
             return self.head(torch.tanh(x)) + 3e-4 * self.side(places).reshape(4, len(x), 3).sum(0)
 
     torch.manual_seed(0)
-    assert not way_for(Faint().train(), cross_entropy, [(torch.randn(3, 1, 8), THREE)]).fast
+    assert not choose_engine(Faint().train(), cross_entropy, [(torch.randn(3, 1, 8), THREE)]).fast
 
 
 def test_gradients_longer_than_factors_can_shorten():

@@ -11,17 +11,16 @@ from training_runs import blobs, phase_of, trained
 from discreet.errors import BadInput
 from discreet.models import build_model
 from discreet.trainers.dp_sgd import CohortRecords, Settings
-from discreet.trainers.dp_sgd.engine import trial
-from discreet.trainers.dp_sgd.engine.fast import FastGradients
-from discreet.trainers.dp_sgd.engine.recording import Recording
-from discreet.trainers.dp_sgd.engine.trial import REFERENCE, Way, way_for
-from discreet.trainers.dp_sgd.losses import cross_entropy
+from discreet.trainers.dp_sgd.engine import fast as trial
+from discreet.trainers.dp_sgd.engine.fast import REFERENCE, FastGradients, GradientEngine, choose_engine
+from discreet.trainers.dp_sgd.engine.recording import ModelRecording
+from discreet.trainers.dp_sgd.optimization import cross_entropy
 
 
 def chosen(model, *shape, words=False):
     luck = torch.Generator().manual_seed(0)
     rows = torch.randint(0, 3, (3, 1, *shape), generator=luck) if words else torch.randn(3, 1, *shape, generator=luck)
-    return way_for(model.train(), cross_entropy, [(rows, torch.tensor([0, 1, 2]))])
+    return choose_engine(model.train(), cross_entropy, [(rows, torch.tensor([0, 1, 2]))])
 
 
 class Own(nn.Module):
@@ -44,17 +43,17 @@ def pictures(view):
 
 
 def test_built_in_models_are_fast():
-    assert chosen(build_model("mlp", inputs=(4,), classes=3), 4) == Way(fast=True)
-    assert chosen(build_model("small_cnn", inputs=(1, 16, 16), classes=3), 1, 16, 16) == Way(
+    assert chosen(build_model("mlp", inputs=(4,), classes=3), 4) == GradientEngine(fast=True)
+    assert chosen(build_model("small_cnn", inputs=(1, 16, 16), classes=3), 1, 16, 16) == GradientEngine(
         fast=True, channels_last=True
     )
     resnet = build_model("resnet9", inputs=(1, 16, 16), classes=3, width=4)
-    assert chosen(resnet, 1, 16, 16) == Way(fast=True, channels_last=True)
+    assert chosen(resnet, 1, 16, 16) == GradientEngine(fast=True, channels_last=True)
 
 
 def test_a_model_that_channels_last_would_break_keeps_its_layout():
-    assert chosen(pictures(lambda maps: maps.view(len(maps), -1)), 1, 6, 6) == Way(fast=True)
-    assert chosen(pictures(lambda maps: maps.flatten(1)), 1, 6, 6) == Way(fast=True, channels_last=True)
+    assert chosen(pictures(lambda maps: maps.view(len(maps), -1)), 1, 6, 6) == GradientEngine(fast=True)
+    assert chosen(pictures(lambda maps: maps.flatten(1)), 1, 6, 6) == GradientEngine(fast=True, channels_last=True)
 
 
 UNKNOWN = {
@@ -100,7 +99,7 @@ def test_symmetric_networks_are_left_to_the_reference():
 
 @pytest.mark.parametrize("mistake", ["swapped", "doubled", "missing"])
 def test_an_engine_that_is_wrong_is_not_trusted(mistake, monkeypatch):
-    units_of = Recording.units_of
+    units_of = ModelRecording.units_of
 
     def wrong(self, part):
         each = units_of(self, part)
@@ -110,7 +109,7 @@ def test_an_engine_that_is_wrong_is_not_trusted(mistake, monkeypatch):
 
     model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
     assert chosen(model, 4).fast
-    monkeypatch.setattr(Recording, "units_of", wrong)
+    monkeypatch.setattr(ModelRecording, "units_of", wrong)
     assert not chosen(model, 4).fast
 
 

@@ -12,10 +12,9 @@ from discreet.models import build_model
 from discreet.trainers.dp_sgd import Settings
 from discreet.trainers.dp_sgd.engine import native
 from discreet.trainers.dp_sgd.engine.convolutions import Convolution
-from discreet.trainers.dp_sgd.engine.fast import FastGradients
+from discreet.trainers.dp_sgd.engine.fast import FastGradients, choose_engine
 from discreet.trainers.dp_sgd.engine.patches import Shape
-from discreet.trainers.dp_sgd.engine.trial import way_for
-from discreet.trainers.dp_sgd.losses import cross_entropy
+from discreet.trainers.dp_sgd.optimization import cross_entropy
 
 
 def shaped(channels, kernel=(3, 3), stride=(1, 1), dilation=(1, 1), padding=(1, 1, 1, 1)):
@@ -89,9 +88,9 @@ def images():
 
 def test_a_model_of_images_is_tried_with_the_kernel(images):
     model = build_model("small_cnn", inputs=(1, 28, 28), classes=3)
-    assert way_for(model, cross_entropy, [images], compiled=True).compiled
-    assert not way_for(model, cross_entropy, [images]).compiled
-    assert not way_for(
+    assert choose_engine(model, cross_entropy, [images], compiled=True).compiled
+    assert not choose_engine(model, cross_entropy, [images]).compiled
+    assert not choose_engine(
         build_model("mlp", inputs=(1, 28, 28), classes=3), cross_entropy, [images], compiled=True
     ).compiled
 
@@ -106,7 +105,7 @@ def test_a_kernel_that_is_wrong_is_not_trusted(images, monkeypatch):
 
     monkeypatch.setattr(native.Kernels, "written", wrong)
     model = build_model("small_cnn", inputs=(1, 28, 28), classes=3)
-    way = way_for(model, cross_entropy, [images], compiled=True)
+    way = choose_engine(model, cross_entropy, [images], compiled=True)
     assert way.fast
     assert not way.compiled
 

@@ -14,11 +14,11 @@ from torch.nn import functional
 
 from discreet.models import build_model
 from discreet.trainers.dp_sgd.engine import convolutions as convolving
-from discreet.trainers.dp_sgd.engine import native, products
+from discreet.trainers.dp_sgd.engine import native, parts
+from discreet.trainers.dp_sgd.engine.convolutions import Folding, folds
 from discreet.trainers.dp_sgd.engine.fast import FastGradients
 from discreet.trainers.dp_sgd.engine.patches import conv_shape
-from discreet.trainers.dp_sgd.engine.strided import Folding, folds
-from discreet.trainers.dp_sgd.losses import cross_entropy, multilabel_bce
+from discreet.trainers.dp_sgd.optimization import cross_entropy, multilabel_bce
 
 pytestmark = pytest.mark.thorough
 
@@ -64,7 +64,7 @@ def way(request, monkeypatch):
         assert native.kernels() is not None, "these tests need a C compiler: apt-get install gcc"
         monkeypatch.setattr(sys.modules[__name__], "FastGradients", partial(FastGradients, compiled=True))
     if request.param != "chosen":
-        for place in (products, convolving):
+        for place in (parts, convolving):
             monkeypatch.setattr(place, "writes_out", lambda places, *_, **__: places > 1 and request.param != "ghost")
     return request.param
 

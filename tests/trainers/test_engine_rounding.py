@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from discreet.models import build_model
-from discreet.trainers.dp_sgd.engine import convolutions, parts, products
+from discreet.trainers.dp_sgd.engine import convolutions, parts
 from discreet.trainers.dp_sgd.engine.fast import FastGradients
-from discreet.trainers.dp_sgd.engine.rounding import BLOCK, margin
-from discreet.trainers.dp_sgd.losses import cross_entropy
+from discreet.trainers.dp_sgd.engine.parts import BLOCK, margin
+from discreet.trainers.dp_sgd.optimization import cross_entropy
 
 CLIP = 1.0
 
@@ -33,7 +33,7 @@ class Cancels(nn.Module):
 
 @pytest.fixture
 def ghostly(monkeypatch):
-    for place in (products, convolutions):
+    for place in (parts, convolutions):
         monkeypatch.setattr(place, "writes_out", lambda *_, **__: False)
 
 

@@ -7,8 +7,8 @@ from training_runs import blobs
 
 from discreet import plan
 from discreet.errors import BadInput
-from discreet.noise import Recording, Seeded
-from discreet.privacy.ledger import Ledger, MemorySink, Why, terms_of
+from discreet.noise import RecordingSource, Seeded
+from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, Settings, charge_training, padded
 
@@ -94,14 +94,14 @@ def test_the_scale_of_the_noise_does_not_tell_how_many_were_asked():
 
 def _noise_of(count):
     """Parameters of every draw of a phase with ``count`` asked: sensitivities and numbers of slots are among them."""
-    source = Recording(Seeded(1))
+    source = RecordingSource(Seeded(1))
     ledger = Ledger.create(MemorySink(), terms_of(PLAN), source=source)
     trainer = DPSGD(nn.Linear(5, 3), classes=3, settings=Settings(engine="reference"))
     (query,) = [line for line in ledger.terms.lines if line.who == "pool"]
     model, cohorts = None, {"initial": blobs(120)}
     for number in (0, 1):
         if number:
-            paid = ledger.charge(event=query.event, who="pool", why=Why(phase=1, purpose="question"))
+            paid = ledger.charge(event=query.event, who="pool", why=ChargeReason(phase=1, purpose="question"))
             cohorts["phase-1"] = padded(blobs(count, seed=1), SLOTS, where=paid)
         phase = TrainingPhase.of(PLAN, number)
         model = trainer.train(phase=phase, cohorts=cohorts, start=model, receipt=charge_training(ledger, phase))

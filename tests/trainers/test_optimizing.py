@@ -7,8 +7,7 @@ from torch import nn
 from training_runs import blobs, phase_of, trained
 
 from discreet.errors import BadInput
-from discreet.trainers.dp_sgd.optimizing import average_into, clip_adaptively
-from discreet.trainers.dp_sgd.schedules import factor_at
+from discreet.trainers.dp_sgd.optimization import average_into, clip_adaptively, factor_at
 
 PHASE = phase_of({"a": 0.5}, steps=5)
 

@@ -11,7 +11,7 @@ from discreet.errors import BadInput, BudgetExceeded, ReceiptRefused
 from discreet.noise import Seeded
 from discreet.privacy.certificate import certify
 from discreet.privacy.events import Laplace, ThresholdResponse
-from discreet.privacy.ledger import Ledger, MemorySink, Why, terms_of
+from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.testing import check_neighbours
 from discreet.trainers.dp_sgd import MISSING, CohortRecords, charge_training
@@ -198,16 +198,16 @@ def test_a_plan_pays_for_one_evaluation_a_phase_on_a_path_of_its_own():
     for number in range(2):
         if number:
             response = next(line.event for line in terms.lines if isinstance(line.event, ThresholdResponse))
-            ledger.charge(event=response, who="pool", why=Why(phase=1, purpose="question"))
+            ledger.charge(event=response, who="pool", why=ChargeReason(phase=1, purpose="question"))
         charge_training(ledger, TrainingPhase.of(made, number))
-        receipt = ledger.charge(event=event, who="held-out", why=Why(phase=number, purpose="evaluation"))
+        receipt = ledger.charge(event=event, who="held-out", why=ChargeReason(phase=number, purpose="evaluation"))
         evaluate_paid(Sign(), held_out(), classes=2, receipt=receipt)
         with pytest.raises(ReceiptRefused, match="spent"):
             evaluate_paid(Sign(), held_out(), classes=2, receipt=receipt)
     assert Decimal("0.49") < ledger.total("held-out").epsilon <= Decimal("0.5")
     assert ledger.total("initial").entries == 2  # training alone
     with pytest.raises(BudgetExceeded):
-        ledger.charge(event=event, who="held-out", why=Why(phase=1, purpose="evaluation"))
+        ledger.charge(event=event, who="held-out", why=ChargeReason(phase=1, purpose="evaluation"))
     paths = {path["name"]: path for path in certify(ledger)["trajectories"]}
     assert 0.49 < paths["held-out"]["epsilon_rdp"] <= 0.5
 

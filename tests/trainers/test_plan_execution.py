@@ -7,10 +7,10 @@ from training_runs import blobs
 
 from discreet import plan
 from discreet.errors import BudgetExceeded
-from discreet.noise import Recording, Seeded
+from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.certificate import certify, verify, write_certificate
 from discreet.privacy.events import PoissonSampledGaussian
-from discreet.privacy.ledger import Ledger, MemorySink, Why, terms_of
+from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, Settings, charge_training
 from discreet.trainers.evaluation import evaluate_paid, evaluation_event
@@ -31,7 +31,7 @@ PLANS = {
 @pytest.mark.parametrize("kind", PLANS)
 def test_a_plan_is_executed_to_the_last_line(kind, tmp_path):
     made = plan(**SIZES, **PLANS[kind], accountant="rdp")
-    held_out, source = evaluation_event(epsilon="0.5"), Recording(Seeded(1))
+    held_out, source = evaluation_event(epsilon="0.5"), RecordingSource(Seeded(1))
     terms = terms_of(made, held_out=held_out)
     ledger = Ledger.create(MemorySink(), terms, source=source)
     cohorts = {cohort.label: blobs(round(cohort.size), seed=number) for number, cohort in enumerate(made.cohorts)}
@@ -39,11 +39,11 @@ def test_a_plan_is_executed_to_the_last_line(kind, tmp_path):
     for number in range(len(made.phases)):
         for line in terms.lines:  # what questions cost, which another room asks
             if line.phase == number and not isinstance(line.event, PoissonSampledGaussian) and line.who != "held-out":
-                ledger.charge(event=line.event, who=line.who, why=Why(phase=number, purpose="question"))
+                ledger.charge(event=line.event, who=line.who, why=ChargeReason(phase=number, purpose="question"))
         phase = TrainingPhase.of(made, number)
         assert phase.steps == made.phases[number].steps
         model = trainer.train(phase=phase, cohorts=cohorts, start=model, receipt=charge_training(ledger, phase))
-        receipt = ledger.charge(event=held_out, who="held-out", why=Why(phase=number, purpose="evaluation"))
+        receipt = ledger.charge(event=held_out, who="held-out", why=ChargeReason(phase=number, purpose="evaluation"))
         evaluate_paid(model, blobs(50, seed=9), classes=3, receipt=receipt)
         if number == 0:
             with pytest.raises(BudgetExceeded):

@@ -12,9 +12,9 @@ from discreet.errors import BadInput
 from discreet.models import build_model
 from discreet.testing import check_neighbours
 from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, Settings, charge_training
-from discreet.trainers.dp_sgd.engine.rounding import margin
+from discreet.trainers.dp_sgd.engine.parts import margin
 from discreet.trainers.dp_sgd.gradients import RecordGradients
-from discreet.trainers.dp_sgd.losses import cross_entropy
+from discreet.trainers.dp_sgd.optimization import cross_entropy
 from discreet.trainers.torch_predictor import TorchPredictor
 
 PHASE = phase_of({"a": 0.5, "b": 0.5}, steps=3)

@@ -9,10 +9,10 @@ from torch import nn
 
 from discreet.models import build_model
 from discreet.trainers.dp_sgd.engine.fast import FastGradients
+from discreet.trainers.dp_sgd.engine.parts import margin
 from discreet.trainers.dp_sgd.engine.recording import Unknown
-from discreet.trainers.dp_sgd.engine.rounding import margin
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
-from discreet.trainers.dp_sgd.losses import cross_entropy
+from discreet.trainers.dp_sgd.optimization import cross_entropy
 
 pytestmark = pytest.mark.thorough
 

@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.overrides import _pop_mode
 from training_runs import blobs, phase_of
 
 from discreet.errors import BadInput, DiscreetError, InvalidCheckpoint, LedgerUnavailable, ReceiptRefused
 from discreet.noise import OperatingSystem, SealedPhase, Seeded
 from discreet.privacy.budget import Budget
-from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Path, Stay, committed
+from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Path, PathSegment, committed
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training, checks
+from discreet.trainers.dp_sgd.checkpoints import State
 from discreet.trainers.dp_sgd.checks import run_name
-from discreet.trainers.dp_sgd.state import State
 
 pytestmark = pytest.mark.thorough
 
@@ -37,7 +38,7 @@ TERMS = committed(
         for who, event in stage.cohorts
         for _ in PHASE.stages
     ],
-    paths=[Path(name=who, stays=(Stay(who=who),)) for who in ("a", "b")],
+    paths=[Path(name=who, stays=(PathSegment(who=who),)) for who in ("a", "b")],
     accountant="rdp",
 )
 COHORTS = {"a": blobs(12), "b": blobs(9, seed=1)}
@@ -81,6 +82,8 @@ def run(place, *, kill_at=0, only="", count=False, cohorts=COHORTS, sealed=False
         with counting(seen, kill_at, only) if kill_at or count else contextlib.nullcontext():
             made = act()
     except Killed:
+        while torch._C._len_torch_function_stack():  # what a dead process had entered is gone
+            _pop_mode()
         return None, seen[0]
     finally:
         ledger._sink.close()
@@ -358,7 +361,7 @@ def test_sigkill_from_outside(uninterrupted, tmp_path):
         "import torch\n"
         "torch.set_num_threads(1)\n"
         "import test_resume\n"
-        "from discreet.trainers.dp_sgd.state import State\n"
+        "from discreet.trainers.dp_sgd.checkpoints import State\n"
         "honest = State.move\n"
         "def slowly(self, *a, **k):\n"
         "    print('step', flush=True)\n"

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from discreet.errors import BadInput
-from discreet.models import build_model, split
-from discreet.models.small_cnn import SmallCNN
+from discreet.models import build_model
+from discreet.models import layers as split
+from discreet.models.small_networks import SmallCNN
 from discreet.trainers import scoring
 from discreet.trainers.torch_predictor import TorchPredictor
 
@@ -138,7 +139,7 @@ def test_a_layout_is_used_where_it_gives_the_same(module, shape, layout):
     predictor = TorchPredictor(module, device="cpu")
     found = predictor.predict_proba(x)
     np.testing.assert_allclose(found, plainly(module, x), rtol=1e-5, atol=1e-5)
-    (way,) = predictor._scoring._ways.values()
+    (way,) = predictor._scoring._strategies.values()
     assert way.layout == (layout or "channels_last")
 
 
@@ -147,8 +148,8 @@ def test_a_module_that_made_up_records_break_runs_as_it_is():
     module, x = Particular(), np.clip(records((1, 4, 4), 19), -1, 1)
     predictor = TorchPredictor(module, device="cpu")
     np.testing.assert_allclose(predictor.predict_proba(x), plainly(module, x), rtol=1e-5)
-    (way,) = predictor._scoring._ways.values()
-    assert way == scoring.Way(rows=scoring.UNKNOWN_ROWS)
+    (way,) = predictor._scoring._strategies.values()
+    assert way == scoring.ExecutionStrategy(rows=scoring.UNKNOWN_ROWS)
 
 
 def test_made_up_records_take_nothing_from_a_modules_own_luck():
@@ -430,9 +431,9 @@ def test_probabilities_are_softmax_for_any_number_of_classes(classes):
 def test_a_handful_of_records_is_computed_without_ado():
     predictor, x = TorchPredictor(built("resnet9"), device="cpu"), records((3, 17, 16), 16)
     np.testing.assert_allclose(predictor.predict_proba(x[:15]), plainly(predictor.module, x[:15]), rtol=1e-6)
-    assert not predictor._scoring._ways
+    assert not predictor._scoring._strategies
     predictor.predict_proba(x)
-    assert len(predictor._scoring._ways) == 1
+    assert len(predictor._scoring._strategies) == 1
 
 
 def test_a_subclass_with_features_of_its_own_keeps_them():

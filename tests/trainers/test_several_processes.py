@@ -12,7 +12,7 @@ from torch import nn
 from training_runs import AMPLE, FOR_PERSONS, Run, blobs, phase_of, trained
 
 from discreet.errors import BadInput, LedgerUnavailable, ProcessFailed, ReceiptRefused
-from discreet.noise import OperatingSystem, Recording, SealedPhase, Seeded
+from discreet.noise import OperatingSystem, RecordingSource, SealedPhase, Seeded
 from discreet.privacy.ledger import FileSink, Ledger, MemorySink
 from discreet.testing import NotPrivate, check_neighbours
 from discreet.trainers.dp_sgd import (
@@ -26,7 +26,7 @@ from discreet.trainers.dp_sgd import (
 )
 from discreet.trainers.dp_sgd import trainer as trainer_module
 from discreet.trainers.dp_sgd.batches import micro_batches
-from discreet.trainers.dp_sgd.engine.trial import Way
+from discreet.trainers.dp_sgd.engine.fast import GradientEngine
 
 pytestmark = pytest.mark.thorough
 
@@ -61,7 +61,7 @@ CASES = {
 def several(count, model, cohorts, phase, *, said=None, **options):
     """As `trained`, in ``count`` processes: the run of rank 0, and what the others returned."""
     own = {name: options.pop(name) for name in ("checkpoints", "watch") if name in options}
-    source = Recording(Seeded(0))
+    source = RecordingSource(Seeded(0))
     ledger = Ledger.create(MemorySink(), FOR_PERSONS if phase.unit == "person" else AMPLE, source=source)
 
     def work(processes):
@@ -112,7 +112,7 @@ def test_rank_r_computes_every_wth_micro_batch_and_reads_no_other(linear):
             return cohort.x[rows]
 
     readers, phase = {}, phase_of({"a": 0.7}, steps=1)
-    source = Recording(Seeded(0))
+    source = RecordingSource(Seeded(0))
     ledger = Ledger.create(MemorySink(), AMPLE, source=source)
 
     def work(processes):
@@ -167,7 +167,7 @@ def test_noise_is_drawn_once_and_has_the_scale_of_one_process():
     torch.manual_seed(0)
     model, sigma, batch = nn.Linear(100, 300, bias=False), 2.0, 16
     cohorts = {"a": CohortRecords(x=np.zeros((20, 100), np.float32), y=np.full(20, MISSING))}
-    source = Recording(Seeded(0))
+    source = RecordingSource(Seeded(0))
     ledger, phase = (
         Ledger.create(MemorySink(), AMPLE, source=source),
         phase_of({"a": 0.5}, steps=1, sigma=2.0, batch=16),
@@ -200,7 +200,7 @@ def test_only_gradients_and_orders_travel(linear):
 
 def attempt(count, phase=PHASE, *, call="train", model=None, cohorts=TWO, change=lambda rank: {}):
     """Everybody's result or error, and what was drawn. ``change(rank)`` gives a process other arguments."""
-    source = Recording(Seeded(0))
+    source = RecordingSource(Seeded(0))
     ledger = Ledger.create(MemorySink(), AMPLE, source=source)
     torch.manual_seed(0)
     shared = model or nn.Linear(5, 3)
@@ -260,8 +260,8 @@ def changed(name):
 def test_processes_with_something_else_are_refused_before_any_draw(monkeypatch, name, call):
     if name == "engine":  # a machine on which the trial of the fast engine ends otherwise: noise is scaled to it
         strange = "rank 2"
-        here = lambda *_, **__: Way(fast=threading.current_thread().name == strange)  # noqa: E731
-        monkeypatch.setattr(trainer_module, "way_for", here)
+        here = lambda *_, **__: GradientEngine(fast=threading.current_thread().name == strange)  # noqa: E731
+        monkeypatch.setattr(trainer_module, "choose_engine", here)
     different = changed(name)
     if name == "call":
         different = {"call": "check" if call == "train" else "train", "receipt": None}

@@ -22,12 +22,12 @@ from discreet.noise import OperatingSystem, SealedPhase, Seeded, derived_seed
 from discreet.noise.stream import Stream
 from discreet.privacy.ledger import FileSink, Ledger, MemorySink
 from discreet.testing import check_neighbours
-from discreet.trainers import generators
+from discreet.trainers import tensors as generators
 from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, RandomFlip, RandomShift, Settings, charge_training
 from discreet.trainers.dp_sgd import batches as batches_module
 from discreet.trainers.dp_sgd import trainer as trainer_module
 from discreet.trainers.dp_sgd.augmentation import views_of
-from discreet.trainers.generators import seed_global, seeded_generator
+from discreet.trainers.tensors import seed_global, seeded_generator
 
 pytestmark = pytest.mark.thorough
 

@@ -10,8 +10,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from discreet.errors import BadInput
 from discreet.trainers.students import disagreement_student, margin_student, passive_student, voting_student
-from discreet.trainers.students.asking import Pupil
 from discreet.trainers.students.disagreement import _quadratic, allowed_rise
+from discreet.trainers.students.student import ActiveStudent
 
 CLASSES = ("no", "yes")
 RNG = np.random.default_rng(0)
@@ -94,7 +94,7 @@ def test_a_first_model_that_says_one_class_everywhere_is_not_believed(estimator)
 
 def test_the_quadratic_oracle_is_that_of_refitting():
     """On records far from the boundary and near it, the rise of the loss says what training again says."""
-    pupil = Pupil(x=X, ask=Asked(), classes=CLASSES, estimator=LogisticRegression(), seed=0)
+    pupil = ActiveStudent(x=X, ask=Asked(), classes=CLASSES, estimator=LogisticRegression(), seed=0)
     pupil.question(range(300))
     model = pupil.model()
     batch = np.arange(300, 1500)
@@ -136,7 +136,9 @@ def test_the_exact_oracle_refits():
 @pytest.mark.parametrize(("unstable", "learnt"), [("arbitrary", 100), ("dropped", 80), ("pseudo-label", 100)])
 def test_what_an_unstable_answer_becomes(unstable, learnt):
     silent = np.random.default_rng(2).permutation(1500)[:20]
-    pupil = Pupil(x=X, ask=Asked(silent), classes=CLASSES, estimator=LogisticRegression(), seed=2, unstable=unstable)
+    pupil = ActiveStudent(
+        x=X, ask=Asked(silent), classes=CLASSES, estimator=LogisticRegression(), seed=2, unstable=unstable
+    )
     others = [place for place in range(300) if place not in set(silent.tolist())][:80]
     pupil.question([*silent.tolist(), *others])
     places, codes = pupil.lessons()

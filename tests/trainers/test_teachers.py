@@ -14,8 +14,15 @@ from discreet.errors import BadInput
 from discreet.noise import SecretKey
 from discreet.records import Votes
 from discreet.trainers.teachers import read_votes, split, train_teachers, write_votes
-from discreet.trainers.teachers.fitting import Lesson, Taught, teach_one
-from discreet.trainers.teachers.linear import LinearVoter, constant_voter, linear_counts, linear_voter
+from discreet.trainers.teachers.fitting import (
+    LinearVoter,
+    TeacherTask,
+    TrainedTeacher,
+    constant_voter,
+    fit_teacher,
+    linear_counts,
+    linear_voter,
+)
 from discreet.trainers.teachers.training import _counted
 
 pytestmark = pytest.mark.thorough
@@ -150,8 +157,8 @@ def test_a_teacher_that_fails_votes_all_the_same():
 def test_a_teacher_without_records_or_with_one_class_votes():
     public = np.zeros((4, 3))
     for y, vote in (([], 0), ([1, 1], 1)):
-        lesson = Lesson(place=0, x=np.zeros((len(y), 3)), y=np.array(y, dtype=np.int64), seed=0)
-        taught = teach_one(LogisticRegression(), lesson, public, 2)
+        lesson = TeacherTask(number=0, x=np.zeros((len(y), 3)), y=np.array(y, dtype=np.int64), seed=0)
+        taught = fit_teacher(LogisticRegression(), lesson, public, 2)
         assert linear_counts([taught.linear], public, 2)[:, vote].tolist() == [1] * 4
     given = problem(2, records=6)
     assert (train_teachers(**given, teachers=50, estimator=LogisticRegression()).counts.sum(axis=1) == 50).all()
@@ -165,7 +172,7 @@ def test_cached_teachers_are_not_trained_again(tmp_path, monkeypatch):
     assert len(files) == 6
     assert all(file.stat().st_mode & 0o077 == 0 for file in [place, *files])
     assert not any(unit.split()[1] == file.stem for unit in given["units"] for file in files)
-    monkeypatch.setattr("discreet.trainers.teachers.training.teach_one", None)  # nobody is taught
+    monkeypatch.setattr("discreet.trainers.teachers.training.fit_teacher", None)  # nobody is taught
     again = train_teachers(**given, teachers=6, estimator=LogisticRegression(), cache=place)
     assert (first.counts == again.counts).all()
     monkeypatch.undo()
@@ -213,7 +220,9 @@ def test_who_is_done_first_moves_no_vote():
     offsets = np.zeros(251)
     offsets[columns] = -here[rows, columns]  # the score of a record is 0, or a hair beside it
     taught = [
-        Taught(place=place, linear=LinearVoter(weights=weights[None, :, place], offsets=offsets[place : place + 1]))
+        TrainedTeacher(
+            number=place, linear=LinearVoter(weights=weights[None, :, place], offsets=offsets[place : place + 1])
+        )
         for place in range(251)
     ]
     plain = _counted(iter(taught), public, 2, 251, lambda done, of: None)

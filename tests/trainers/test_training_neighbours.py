@@ -10,6 +10,7 @@ from torch import nn
 from training_runs import FOR_PERSONS, blobs, phase_of
 
 from discreet.models import build_model
+from discreet.noise import gaussian
 from discreet.testing import NotPrivate, check_neighbours
 from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, RandomShift, Settings, charge_training
 from discreet.trainers.dp_sgd import trainer as trainer_module
@@ -118,7 +119,6 @@ def planted(monkeypatch, kind):
         )
 
         def honest_gaussian(value, receipt):
-            from discreet.noise import gaussian
 
             return gaussian(value, sensitivity=float(np.linalg.norm(value)) + 1e-3, receipt=receipt)
 
@@ -126,7 +126,6 @@ def planted(monkeypatch, kind):
         monkeypatch.setattr(trainer_module, "gaussian", lambda value, sensitivity, receipt: _peek(value, receipt))
 
         def _peek(value, receipt):
-            from discreet.noise import gaussian
 
             gaussian(value, sensitivity=1.0, receipt=receipt)
             return value

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from discreet.noise import Recording, Seeded
+from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
@@ -46,7 +46,7 @@ def trained(model, cohorts, phase, *, classes=3, seed=0, **options):
     """Train in memory, recording every call. ``options`` beyond the trainer's own are settings."""
     own = {name: options.pop(name) for name in ("task", "checkpoints", "watch", "start") if name in options}
     start = own.pop("start", None)
-    source = Recording(Seeded(seed))
+    source = RecordingSource(Seeded(seed))
     ledger = Ledger.create(MemorySink(), FOR_PERSONS if phase.unit == "person" else AMPLE, source=source)
     trainer = DPSGD(model, classes=classes, settings=Settings(**options), **own)
     made = trainer.train(phase=phase, cohorts=cohorts, start=start, receipt=charge_training(ledger, phase))

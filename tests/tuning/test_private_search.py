@@ -68,7 +68,7 @@ def test_a_seed_repeats_the_search():
 
 def test_a_killed_search_is_repeated_and_then_over(tmp_path, monkeypatch):
     model = estimator(simulation_seed=None, ledger=tmp_path / "ledger.jsonl")
-    drawn, scores, one = [], [], searching._Search._one
+    drawn, scores, one = [], [], searching._Search._run
 
     def watched(receipt, **options):
         runs = original(receipt, **options)
@@ -82,13 +82,13 @@ def test_a_killed_search_is_repeated_and_then_over(tmp_path, monkeypatch):
     original = noise_tuned.tuned_runs
     monkeypatch.setattr("discreet.noise.tuned_runs", watched)
     with monkeypatch.context() as patch:
-        patch.setattr(searching._Search, "_one", killed)
+        patch.setattr(searching._Search, "_run", killed)
         with pytest.raises(KeyboardInterrupt):
             search(model)
     with pytest.raises(LedgerUnavailable):  # another list of settings under the same noise
         search(model, grid={"learning_rate": [0.1, 1.0], "epochs": [1, 2]})
     with monkeypatch.context() as patch:
-        patch.setattr(searching._Search, "_one", killed)
+        patch.setattr(searching._Search, "_run", killed)
         with pytest.raises(KeyboardInterrupt):
             search(model)
     found = search(model)
@@ -103,14 +103,14 @@ def test_a_killed_search_is_repeated_and_then_over(tmp_path, monkeypatch):
 
 def test_other_records_under_the_same_noise_are_refused(tmp_path, monkeypatch):
     model = estimator(simulation_seed=None, ledger=tmp_path / "ledger.jsonl")
-    one = searching._Search._one
+    one = searching._Search._run
 
     def killed(self, *parts):
         one(self, *parts)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(searching._Search, "_one", killed)
+        patch.setattr(searching._Search, "_run", killed)
         with pytest.raises(KeyboardInterrupt):
             search(model)
     with pytest.raises(LedgerUnavailable, match="hid something else"):

@@ -11,8 +11,8 @@ from web_parts import House, fields, hidden, written
 
 from discreet.cli.app import run
 from discreet.errors import StoreUnavailable
-from discreet.storage import access_log
-from discreet.web.attempts import MOST
+from discreet.storage import users
+from discreet.web.access import MOST
 from discreet.web.hosting import Hosting
 
 pytestmark = pytest.mark.thorough
@@ -71,7 +71,7 @@ def test_guessing_is_told_until_it_is_refused_unheard(house):
 
 
 def test_what_anybody_can_write_is_bounded(house, monkeypatch):
-    monkeypatch.setattr(access_log, "MOST_BYTES", 1000)
+    monkeypatch.setattr(users, "LOG_BYTES", 1000)
     for _ in range(MOST):
         tried(house, "ada", "dt_wrong")
     log = house.campaign.store.access_log
@@ -124,7 +124,7 @@ def test_nothing_is_begun_that_cannot_be_told(house, monkeypatch):
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(access_log.os, "fsync", full)
+        patch.setattr(users.os, "fsync", full)
         assert program.post("/api/v1/owner/train", json={"phase": 0, "price": price}).status_code == 503
         assert tried(house, "ada", house.tokens["ada"]).status_code == 503
         assert program.get("/api/v1/owner/exposures").status_code == 503
@@ -200,7 +200,7 @@ def test_a_write_that_falls_short_leaves_nothing(house, monkeypatch):
     log.write("login", "done", actor="ada")
     before = log.path.read_bytes()
     write = os.write
-    monkeypatch.setattr(access_log.os, "write", lambda file, data: write(file, data[:10]))
+    monkeypatch.setattr(users.os, "write", lambda file, data: write(file, data[:10]))
     with pytest.raises(StoreUnavailable, match="full"):
         log.write("login", "done", actor="ada")
     assert log.path.read_bytes() == before

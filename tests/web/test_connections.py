@@ -285,6 +285,6 @@ def test_who_is_dropped():
 
 
 def test_an_address_in_another_form_is_the_same():
-    from discreet.web.attempts import address_key
+    from discreet.web.access import address_key
 
     assert address_key("::ffff:192.0.2.1") == address_key("192.0.2.1") != address_key("::ffff:192.0.2.2")

@@ -4,7 +4,7 @@ import pytest
 from test_owner_interface import HERE, begun
 from web_parts import House, written
 
-from discreet.campaign.sealed_steps import ledger_of
+from discreet.campaign.state import ledger_of
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import markupsafe
 import pytest
 from web_parts import LABELS, NUMBERS, SCRIPTS, House, crowd_of_scripts, fields, written
 
-from discreet.campaign.refusals import RefusingCampaign
+from discreet.campaign.phase_steps import PhaseSteps
 from discreet.errors import PoolChanged, StoreUnavailable
-from discreet.storage import queues
-from discreet.web.label_pages import keys_of
+from discreet.storage import exposures
+from discreet.web.pages import keys_of
 
 HTMX = {"HX-Request": "true"}
 
@@ -59,7 +59,7 @@ def test_what_cannot_be_recorded_is_not_shown(house, monkeypatch):
         raise StoreUnavailable("storing who is shown what", "the disk is full", "Make room")
 
     browser = house.browser("ada")
-    monkeypatch.setattr(queues, "_check_cap", full)  # in the transaction, before the row is in it
+    monkeypatch.setattr(exposures, "insert", full)  # in the transaction, before the row is in it
     page = browser.get("/label")
     assert page.status_code == 503
     assert "picture" not in page.text
@@ -162,7 +162,7 @@ def test_an_answer_was_taken_although_the_next_record_was_changed(house, monkeyp
 
     browser, program = house.browser("ada"), house.program("bo")
     page, question = browser.get("/label"), program.post("/api/v1/next").json()["question"]["id"]
-    monkeypatch.setattr(RefusingCampaign, "_check_records", changed)
+    monkeypatch.setattr(PhaseSteps, "check_records", changed)
     sent = browser.post("/label/answer", data=fields(page) | {"value": "0"}, headers=HTMX)
     assert sent.status_code == 200
     assert "were changed since they were enrolled" in sent.text

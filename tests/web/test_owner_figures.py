@@ -2,7 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
-from discreet.web.owner_figures import day_figure, draw_days
+from discreet.web.owner_board import day_figure, draw_days
 
 TODAY = date(2026, 3, 20)
 

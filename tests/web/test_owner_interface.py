@@ -6,9 +6,9 @@ import time
 import pytest
 from web_parts import House, written
 
-from discreet.campaign.sealed_steps import ledger_of
+from discreet.campaign.state import ledger_of
 from discreet.privacy.certificate.verification import verify_certificate
-from discreet.privacy.ledger import Why
+from discreet.privacy.ledger import ChargeReason
 from discreet.records import Answer
 from discreet.web.owner_work import Worker
 
@@ -81,7 +81,7 @@ def test_a_phase_by_programs(fresh):
     assert status["paths"][0]["spent"] > 0
     assert owner.get(f"{HERE}/verification").json()["ok"]
     assert verify_certificate(owner.get(f"{HERE}/certificate").content).ok
-    assert owner.get(f"{HERE}/report").json()["audience"] == "world"
+    assert owner.get(f"{HERE}/report").json()["audience"] == "public"
     assert "owner" not in owner.get(f"{HERE}/report").json()
     assert owner.get(f"{HERE}/report?audience=owner").json()["owner"]["answers_by_annotator"] == {"ada": 8, "bo": 8}
     assert len(owner.get(f"{HERE}/exposures").json()["exposures"]) == 16
@@ -102,7 +102,7 @@ def recharged(house):
     """As another process that charged something since: the price that was shown does not hold any more."""
     with ledger_of(house.campaign.store) as ledger:
         line = ledger.terms.lines[0]
-        ledger.charge(event=line.event, who=line.who, why=Why(phase=0, purpose="another"))
+        ledger.charge(event=line.event, who=line.who, why=ChargeReason(phase=0, purpose="another"))
 
 
 @pytest.mark.parametrize("verb", ["ask", "train"])

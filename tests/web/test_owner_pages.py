@@ -6,11 +6,12 @@ import threading
 import pytest
 from web_parts import House, hidden, written
 
-from discreet.campaign.sealed_steps import ledger_of
+from discreet.campaign import Campaign
+from discreet.campaign.state import ledger_of
 from discreet.config import read_config
 from discreet.recipes.opening import load
 from discreet.records import Answer
-from discreet.report.markup import rounded
+from discreet.report.campaign_report import rounded
 from discreet.web import owner_work
 
 pytestmark = pytest.mark.thorough
@@ -21,9 +22,9 @@ PAGES = (
     "/owner/ask",
     "/owner/train",
     "/owner/papers",
-    "/owner/report/world",
+    "/owner/report/public",
     "/owner/report/owner",
-    "/owner/report/world/file",
+    "/owner/report/public/file",
     "/owner/report/owner/file",
     "/owner/report.css",
     "/owner/certificate",
@@ -324,7 +325,7 @@ def test_an_error_is_shown_in_its_three_parts_and_quotes_no_record(house, monkey
     def fail(campaign, *_, **__):
         raise RuntimeError("record-17 is wrong")
 
-    monkeypatch.setattr(owner_work, "_do", fail)
+    monkeypatch.setattr(Campaign, "train", fail)
     confirmed(browser, "train")
     assert finished(house).state == "failed"
     page = browser.get("/owner").text
@@ -348,14 +349,14 @@ def test_changed_records_are_refused_before_the_charge(house):
 def test_papers_for_each_audience(house):
     answer_all(house)
     browser = house.browser("olga")
-    world, mine = browser.get("/owner/report/world"), browser.get("/owner/report/owner")
-    assert "for the world" in world.text
+    world, mine = browser.get("/owner/report/public"), browser.get("/owner/report/owner")
+    assert "for the public" in world.text
     assert re.search(r"\bada\b", world.text) is None, "a name; digests may hold these letters"
     assert "For the owner alone" in mine.text
     assert re.search(r"\bada\b", mine.text)
     assert "<style>" not in world.text
     assert browser.get("/owner/report.css").headers["content-type"].startswith("text/css")
-    saved = browser.get("/owner/report/world/file")
+    saved = browser.get("/owner/report/public/file")
     assert saved.headers["content-disposition"] == 'attachment; filename="report.html"'
     assert "<style>" in saved.text
     assert browser.get("/owner/report/neither").status_code == 422

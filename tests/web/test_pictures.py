@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from discreet.pools import ArrayPool, open_pool
-from discreet.web.showing import picture_of, png, view_of
+from discreet.web.queue import picture_of, png, view_of
 
 
 def read(content):

@@ -11,9 +11,8 @@ import pytest
 from PIL import Image
 from web_parts import House, fields, hidden, written
 
-from discreet.web.access import PUBLIC
-from discreet.web.attempts import MOST
-from discreet.web.guards import HEADERS
+from discreet.web.access import MOST, PUBLIC
+from discreet.web.app import HEADERS
 from discreet.web.queue import Queue
 
 pytestmark = pytest.mark.thorough

@@ -5,10 +5,11 @@ import json
 from web_parts import fields, hidden
 
 from discreet.campaign import campaign as verbs
+from discreet.campaign.phase_steps import PhaseSteps
 from discreet.config import read_campaign
 from discreet.recipes.opening import load
 from discreet.records import Answer
-from discreet.storage import queues
+from discreet.storage import exposures
 from discreet.storage.users import Users
 
 HTMX = {"HX-Request": "true"}
@@ -35,20 +36,20 @@ def test_labels_of_a_record_that_is_withdrawn_meanwhile_are_not_fixed(house, mon
     campaign = load(read_campaign(house.path))
     questions = campaign.store.questions()
     campaign.tell([Answer(question_id=one.id, value="a", annotator="ada") for one in questions])
-    fixing, fixed = verbs.Campaign._fix_labels, {}
+    fixing, fixed = PhaseSteps.fix_labels, {}
 
-    def overtaken(one, phase, assignment):
+    def overtaken(steps, phase, labels, assignment):
         house.campaign.withdraw([questions[0].record])  # marked: another process is at work
-        fixing(one, phase, assignment)
-        fixed.update(json.loads(one.store.file("labels", phase).read_bytes()))  # it is erased there in the end, too
+        fixing(steps, phase, labels, assignment)
+        fixed.update(json.loads(steps.store.file("labels", phase).read_bytes()))  # it is erased there in the end, too
 
-    monkeypatch.setattr(verbs.Campaign, "_fix_labels", overtaken)
+    monkeypatch.setattr(PhaseSteps, "fix_labels", overtaken)
     campaign.train()
     assert set(fixed) == {one.record for one in questions[1:]}
 
 
 def test_two_windows_of_one_person_show_one_question(house, monkeypatch):
-    first, met = queues._first_shown, []
+    first, met = exposures._first_shown, []
 
     def overtaken(*args):
         found = first(*args)
@@ -57,7 +58,7 @@ def test_two_windows_of_one_person_show_one_question(house, monkeypatch):
             met.append(house.campaign.next_for("ada"))
         return found
 
-    monkeypatch.setattr(queues, "_first_shown", overtaken)
+    monkeypatch.setattr(exposures, "_first_shown", overtaken)
     assert house.campaign.next_for("ada") == met[1]
     assert [one.audience for one in house.campaign.exposures()] == ["ada"]
 

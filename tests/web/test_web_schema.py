@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from web_parts import House, written
 
-from discreet.web.attempts import Attempts
+from discreet.web.access import Attempts
 
 pytestmark = pytest.mark.thorough
 

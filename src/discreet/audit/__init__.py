@@ -1,28 +1,26 @@
-"""Does the claim hold when it is attacked: canaries by fair coins, one run, guesses, and a bound that can fail."""
+"""Attacks on a privacy claim: canaries by fair coins, one run, guesses, and a lower bound on epsilon that can fail."""
 
-from discreet.audit.audited import Audit, Audited, Audits
-from discreet.audit.auditing import PLANTS_OF, RECIPES, audit
+from discreet.audit.auditing import RECIPES, audit, injected_faults, targets_of
 from discreet.audit.bound import chance_of_so_many, guesses_needed, highest_provable, proved_epsilon
-from discreet.audit.guesses import Guesses, guess
-from discreet.audit.planted import PLANTS
-from discreet.audit.pool_audit import audit_pool
-from discreet.audit.verdict import LEVEL, Finding
+from discreet.audit.findings import LEVEL, Finding, Guesses, guess
+from discreet.audit.results import Audit, Audits, AuditTarget, Fault, TargetResult
 
 __all__ = [
     "LEVEL",
-    "PLANTS",
-    "PLANTS_OF",
     "RECIPES",
     "Audit",
-    "Audited",
+    "AuditTarget",
     "Audits",
+    "Fault",
     "Finding",
     "Guesses",
+    "TargetResult",
     "audit",
-    "audit_pool",
     "chance_of_so_many",
     "guess",
     "guesses_needed",
     "highest_provable",
+    "injected_faults",
     "proved_epsilon",
+    "targets_of",
 ]

@@ -1,42 +1,51 @@
-"""Audits of recipes: the twins of each, and the mistakes that can be planted into each.
+"""Audits of recipes: the audit targets of each, and the faults that can be injected into each.
 
-    private-pool    `pool_audit`      selection, training, both
-    public-data     `near_twin`       counts near private records, components of them, both
-    crowd           `crowd_twin`      the release gate, by rows and by persons
-    teachers        `teachers_twin`   every way of answering
-    stream          `stream_twin`     ask bits, updates, both
+    private-pool    `pool_target`           selection, training, both
+    public-data     `near_private_target`   counts near private records, components of them, both
+    crowd           `gate_target`           the release gate, by rows and by persons
+    pate            `vote_target`           every way of answering
+    stream          `stream_target`         ask bits, updates, both
 
-A file says how its campaign chooses, answers, counts or asks, and twins do it that way; sizes, data and budget are
-their own.
+A file says how its campaign chooses, answers, counts or asks, and targets do it that way; sizes, data and budget are
+their own. An audit at the campaign's own epsilon could not fail (`discreet.audit.bound`), so targets are planned at 1/2
+to 2, where some hundred guesses refute a false claim. They find faults of the code that campaigns share; they say
+nothing of a model of one's own, of another machine, or of what people do with labels.
+
+Faults are part of discreet-research; where it is not installed, there are none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from discreet.audit.audited import CANARIES, Audit, Audited, Audits, Told, check_canaries, twin_seed
-from discreet.audit.crowd_mistakes import CROWD_PLANTS
-from discreet.audit.near_mistakes import NEAR_PLANTS
-from discreet.audit.planted import PLANTS
-from discreet.audit.stream_mistakes import STREAM_PLANTS
-from discreet.audit.teachers_mistakes import TEACHERS_PLANTS
-from discreet.config import AnyCampaign, CampaignConfig, CrowdConfig, StreamConfig, TeachersConfig
+from discreet.audit.results import (
+    CANARIES,
+    NO_FAULT,
+    Audit,
+    Audits,
+    Fault,
+    Progress,
+    Targets,
+    check_canaries,
+    target_seed,
+)
+from discreet.config import CampaignFile, StreamConfig
 from discreet.errors import BadInput
+from discreet.parts import RECIPES as ENTRIES
 
-Subject = AnyCampaign | StreamConfig
-Twins = Mapping[str, tuple[Callable[[str, Any, int], Audited], Any]]
-PLANTS_OF: dict[str, tuple[str, ...]] = {
-    "private-pool": PLANTS,
-    "public-data": NEAR_PLANTS,
-    "crowd": CROWD_PLANTS,
-    "teachers": TEACHERS_PLANTS,
-    "stream": STREAM_PLANTS,
-}
-"""Mistakes that can be planted into the twins of a recipe."""
-RECIPES = tuple(PLANTS_OF)
-"""Recipes that have twins."""
+Subject = CampaignFile | StreamConfig
+
+
+def injected_faults() -> Mapping[str, Mapping[str, Fault]]:
+    """The faults of discreet-research by recipe and name; none where it is not installed."""
+    if find_spec("discreet_research") is None:
+        return {}
+    faults: Mapping[str, Mapping[str, Fault]] = import_module("discreet_research.injected_faults").FAULTS
+    return faults
 
 
 def audit(
@@ -46,13 +55,21 @@ def audit(
     plant: str | None = None,
     canaries: int = CANARIES,
     seed: int = 0,
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> Audits:
-    """Audit the recipe of a file, or one by its name, or all; with a mistake, those in which it can be made."""
+    """Audit the recipe of a file, or one by its name, or all; with a fault, those into which it can be injected."""
     check_canaries(canaries)
-    wanted = _recipes(subject, recipe, plant)
-    done = [_audited(name, subject, plant, canaries, seed, told) for name in wanted]
-    return Audits(plant=plant, seed=seed, recipes=tuple(done))
+    recipes = _recipes(subject, recipe)
+    faults = dict.fromkeys(recipes, NO_FAULT)
+    if plant is not None:
+        known = injected_faults()
+        faults = {name: known[name][plant] for name in recipes if plant in known.get(name, {})}
+    if not faults:
+        names = sorted({fault for name in recipes for fault in known.get(name, {})})
+        advice = f"Choose one of {', '.join(names)}" if names else "Install discreet-research, which has them"
+        raise BadInput(f"planting {plant}", "there is no such fault", advice)
+    audits = [_audit_recipe(name, subject, fault, canaries, seed, progress) for name, fault in faults.items()]
+    return Audits(plant=plant, seed=seed, recipes=tuple(audits))
 
 
 def recipe_of(subject: Subject) -> str:
@@ -60,118 +77,117 @@ def recipe_of(subject: Subject) -> str:
     return "stream" if isinstance(subject, StreamConfig) else str(subject.recipe.name)
 
 
-def _recipes(subject: Subject | None, recipe: str | None, plant: str | None) -> tuple[str, ...]:
-    if recipe is not None and recipe not in RECIPES:
+def targets_of(recipe: str, subject: Any = None) -> tuple[str, Targets]:
+    """How a file's campaign chooses, answers, counts or asks, or the usual settings do; and the targets, by name."""
+    entry = ENTRIES[recipe]
+    assert entry.audit is not None
+    named: tuple[str, Targets] = entry.audit(subject)
+    return named
+
+
+def _recipes(subject: Subject | None, recipe: str | None) -> tuple[str, ...]:
+    if recipe is not None and recipe not in ENTRIES:
         raise BadInput(f"an audit of {recipe}", "there is no such recipe", f"Choose one of {', '.join(RECIPES)}")
-    own = None if subject is None else recipe_of(subject)
-    if own is not None and recipe not in (None, own):
-        raise BadInput(f"an audit of {recipe}", f"the file is of {own}", "Leave one of them out")
-    name = own or recipe
+    of_file = None if subject is None else recipe_of(subject)
+    if of_file is not None and recipe not in (None, of_file):
+        raise BadInput(f"an audit of {recipe}", f"the file is of {of_file}", "Leave one of them out")
+    name = of_file or recipe
     if name is not None and name not in RECIPES:
-        raise BadInput(f"an audit of {name}", "it has no twins", f"Audit one of {', '.join(RECIPES)}")
-    known = (name,) if name is not None else RECIPES
-    if plant is None:
-        return known
-    found = tuple(one for one in known if plant in PLANTS_OF[one])
-    if not found:
-        names = sorted({each for one in known for each in PLANTS_OF[one]})
-        raise BadInput(f"planting {plant}", "there is no such mistake", f"Choose one of {', '.join(names)}")
-    return found
+        raise BadInput(f"an audit of {name}", "it has no audit targets", f"Audit one of {', '.join(RECIPES)}")
+    return (name,) if name is not None else RECIPES
 
 
-def _audited(
-    recipe: str, subject: Subject | None, plant: str | None, canaries: int, seed: int, told: Told | None
+def _audit_recipe(
+    recipe: str, subject: Subject | None, fault: Fault, canaries: int, seed: int, progress: Progress | None
 ) -> Audit:
-    if recipe == "private-pool":
-        from discreet.audit.pool_audit import audit_pool
-
-        assert subject is None or isinstance(subject, CampaignConfig)
-        return audit_pool(subject, plant=plant, canaries=canaries, seed=seed, told=told)  # type: ignore[arg-type]
-    way, twins = _OF[recipe](subject)
-    done = []
-    for number, (name, (attack, twin)) in enumerate(twins.items()):
-        if told is not None:
-            told(recipe, number, len(twins))
-        done.append(attack(name, replace(twin, canaries=canaries, plant=plant), twin_seed(seed, number)))
-    if told is not None:
-        told(recipe, len(twins), len(twins))
-    return Audit(recipe=recipe, way=way, plant=plant, canaries=canaries, seed=seed, twins=tuple(done))
+    way, targets = targets_of(recipe, subject)
+    results = []
+    for number, (name, target) in enumerate(targets.items()):
+        if progress is not None:
+            progress(recipe, number, len(targets))
+        changed = replace(target, canaries=canaries, fault=fault, **fault.settings)
+        results.append(changed.audit(name, target_seed(seed, number)))
+    if progress is not None:
+        progress(recipe, len(targets), len(targets))
+    return Audit(recipe=recipe, way=way, plant=fault.name or None, canaries=canaries, seed=seed, targets=tuple(results))
 
 
-def _crowd(subject: Any) -> tuple[str, Twins]:
-    from discreet.audit.crowd_twin import CrowdTwin, audit_crowd_twin
+def private_pool_targets(subject: Any) -> tuple[str, Targets]:
+    """Training: all canaries are trained on, from the first step. Selection: most of the budget is spent on choosing.
+    Campaign: both, as a campaign spends them.
+    """
+    from discreet.audit.pool_target import PoolTarget, pays_by_query
 
-    assert subject is None or isinstance(subject, CrowdConfig)
-    rows, persons = CrowdTwin(persons=False, k=40, beta=0.4), CrowdTwin()
+    campaign = PoolTarget()
+    if subject is not None:
+        priced = subject.plan.selection if pays_by_query(subject.selector.name) else None
+        campaign = replace(campaign, selector=subject.selector.name, schedule=subject.plan.schedule, selection=priced)
+    targets = {"training": replace(campaign, epsilon="0.5", initial=1.0, asked=0.0, batch=0.5, epochs=5)}
+    if campaign.selector not in ("random", "hidden-threshold"):
+        targets["selection"] = replace(campaign, selection_epsilon="0.9", epochs=1)
+    return campaign.selector, {**targets, "campaign": campaign}
+
+
+def crowd_targets(subject: Any) -> tuple[str, Targets]:
+    """The release gate, by rows and by persons; of a file, as it counts."""
+    from discreet.audit.gate_target import GateTarget
+
+    targets = {"rows": GateTarget(persons=False, k=40, beta=0.4), "persons": GateTarget()}
     if subject is None:
-        return "the gate", {"rows": (audit_crowd_twin, rows), "persons": (audit_crowd_twin, persons)}
+        return "the gate", targets
     unit = "rows" if subject.log.person is None else "persons"
-    return f"the gate, by {unit}", {unit: (audit_crowd_twin, rows if unit == "rows" else persons)}
+    return f"the gate, by {unit}", {unit: targets[unit]}
 
 
-def _teachers(subject: Any) -> tuple[str, Twins]:
-    from discreet.audit.teachers_twin import TeachersTwin, audit_teachers_twin
+def pate_targets(subject: Any) -> tuple[str, Targets]:
+    """Every way of answering, or that of a file."""
+    from discreet.audit.vote_target import VoteTarget
 
-    assert subject is None or isinstance(subject, TeachersConfig)
-    twins = {
-        "gaussian": TeachersTwin(),
-        "laplace": TeachersTwin(aggregator="laplace"),
-        "confident answers": TeachersTwin(aggregator="confident"),
-        "confident checks": TeachersTwin(aggregator="confident", check_share=0.8, confident_share=0.6),
-        "sparse": TeachersTwin(aggregator="sparse"),
+    targets = {
+        "gaussian": VoteTarget(),
+        "laplace": VoteTarget(aggregator="laplace"),
+        "confident answers": VoteTarget(aggregator="confident"),
+        "confident checks": VoteTarget(aggregator="confident", check_share=0.8, confident_share=0.6),
+        "sparse": VoteTarget(aggregator="sparse"),
     }
     if subject is None:
-        return "all aggregators", {name: (audit_teachers_twin, twin) for name, twin in twins.items()}
+        return "all aggregators", targets
     named = subject.answers.aggregator
-    mine = {name: twin for name, twin in twins.items() if twin.aggregator == named}
-    if not mine:  # the paper's calibration of one of them
-        mine = {named: replace(twins[named.removesuffix("-paper")], aggregator=named)}
-    return named, {name: (audit_teachers_twin, twin) for name, twin in mine.items()}
+    chosen = {name: target for name, target in targets.items() if target.aggregator == named}
+    if not chosen:  # the paper's calibration of one of them
+        chosen = {named: replace(targets[named.removesuffix("-paper")], aggregator=named)}
+    return named, chosen
 
 
-def _stream(subject: Any) -> tuple[str, Twins]:
-    from discreet.audit.stream_twin import StreamTwin, audit_stream_twin
+def stream_targets(subject: Any) -> tuple[str, Targets]:
+    """Ask bits, updates, and both."""
+    from discreet.audit.stream_target import StreamTarget
 
-    assert subject is None or isinstance(subject, StreamConfig)
-    usual = StreamTwin()
+    usual = StreamTarget()
     if subject is not None:
-        usual = replace(usual, rule=subject.asking.name, noise=subject.noise.name)  # type: ignore[arg-type]
+        usual = replace(usual, rule=subject.asking.name, noise=subject.noise.name)
     updates = replace(usual, rule="everything", asked="0")
-    twins = {"updates": updates}
+    targets = {"updates": updates}
     if subject is None:
-        twins["gaussian updates"] = replace(updates, noise="gaussian")
+        targets["gaussian updates"] = replace(updates, noise="gaussian")
     if usual.rule != "everything":
-        twins |= {"asking": replace(usual, asked="0.9"), "both": usual}
-    way = f"asking {usual.rule}, {usual.noise} noise"
-    return way, {name: (audit_stream_twin, twin) for name, twin in twins.items()}
+        targets |= {"asking": replace(usual, asked="0.9"), "both": usual}
+    return f"asking {usual.rule}, {usual.noise} noise", targets
 
 
-def _public(subject: Any) -> tuple[str, Twins]:
-    from discreet.audit.near_twin import NearTwin, audit_near_twin
+def public_data_targets(subject: Any) -> tuple[str, Targets]:
+    """The counts near private records, and components of them."""
+    from discreet.audit.near_private_target import NearPrivateTarget
 
-    assert subject is None or isinstance(subject, CampaignConfig)
     if subject is not None and subject.selector.name != "near-private":
         raise BadInput(
             f"an audit of public-data by {subject.selector.name}",
             "it reads no private record: its price is that of its checkpoint",
             "Audit the campaign that made the checkpoint",
         )
-    twins = {"components": NearTwin(support="0.1"), "counts": NearTwin(support="0.9"), "both": NearTwin()}
-    return "near-private", {name: (audit_near_twin, twin) for name, twin in twins.items()}
+    components, counts = NearPrivateTarget(support="0.1"), NearPrivateTarget(support="0.9")
+    return "near-private", {"components": components, "counts": counts, "both": NearPrivateTarget()}
 
 
-_OF: dict[str, Callable[[Any], tuple[str, Twins]]] = {
-    "crowd": _crowd,
-    "teachers": _teachers,
-    "stream": _stream,
-    "public-data": _public,
-}
-
-
-def twins_by_default(recipe: str) -> Twins:
-    """The twins of a recipe without a file, each with what attacks it."""
-    if recipe == "private-pool":
-        from discreet.audit.pool_audit import audit_pool_twin, twins_of
-
-        return {name: (audit_pool_twin, twin) for name, twin in twins_of().items()}
-    return _OF[recipe](None)[1]
+RECIPES = tuple(name for name, entry in ENTRIES.items() if entry.audit is not None)
+"""Recipes that have audit targets."""

@@ -1,42 +1,43 @@
 """The durable loop: ask, tell, train; when it stops, and what it claims then."""
 
 from discreet.campaign.campaign import Campaign
-from discreet.campaign.recipe import Chosen, Desk, Recipe, Trained
-from discreet.campaign.replanning import Proposal, Wish
-from discreet.campaign.standing import Standing, standing
-from discreet.campaign.stopping import (
+from discreet.campaign.recipe import Chosen, PhaseContext, Proposal, Recipe, ReplanRequest, Trained
+from discreet.campaign.state import CampaignState, standing
+from discreet.campaign.stopping_rules import (
     AllOf,
     AnyOf,
     Labels,
     Never,
     Phases,
     Plateau,
+    Progress,
     Rule,
     SpentBudget,
+    Stop,
+    check_stop,
+    progress_of,
 )
-from discreet.campaign.stopping_progress import Progress
-from discreet.campaign.stopping_record import Stop, check_stop, progress_of
-from discreet.campaign.withdrawing import Withdrawal
+from discreet.campaign.withdrawal import Withdrawal
 
 __all__ = [
     "AllOf",
     "AnyOf",
     "Campaign",
+    "CampaignState",
     "Chosen",
-    "Desk",
     "Labels",
     "Never",
+    "PhaseContext",
     "Phases",
     "Plateau",
     "Progress",
     "Proposal",
     "Recipe",
+    "ReplanRequest",
     "Rule",
     "SpentBudget",
-    "Standing",
     "Stop",
     "Trained",
-    "Wish",
     "Withdrawal",
     "check_stop",
     "progress_of",

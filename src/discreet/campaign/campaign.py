@@ -1,11 +1,14 @@
 """The durable loop: ask, tell, train, for weeks, through crashes.
 
-Guarantee (law 1): every charge is a line of the ledger in the store before anything is drawn from it; what was drawn is
-stored before it is returned; a process that dies anywhere leaves a campaign that the same verbs go on with. A query or
-training that was begun is repeated with the same draws, from a key sealed in a file until it is over (a simulation:
-from its seed). Every step is recorded once (`discreet.campaign.standing`); doing it again changes nothing.
+Guarantee (law 1): every charge is a line of the ledger in the store before anything is drawn from it; what was drawn
+is stored before it is returned; a process that dies anywhere leaves a campaign that the same verbs go on with
+(`discreet.campaign.phase_steps`). Every step is recorded once (`discreet.campaign.state`); doing it again changes
+nothing.
 
 Two processes are serialised: only one at a time asks a new query or trains. Answers are told at any time.
+
+Guarantee to annotators: who is shown a question is stored before its record is looked at. A record that is not what it
+was when it was enrolled is shown to nobody; its question waits, and does not keep its annotator from the others.
 """
 
 from __future__ import annotations
@@ -14,69 +17,192 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from discreet.campaign.annotators import HOLD, AnnotatedCampaign
-from discreet.campaign.assignment import Assignment
-from discreet.campaign.journal import Asked, Trained, TrainingBegun
-from discreet.campaign.question_names import named_questions, question_of
-from discreet.campaign.recipe import Answering, Desk
-from discreet.campaign.replanning import Proposal, propose, replan, replannings, wish_of
-from discreet.campaign.sealed_steps import (
-    ANSWER,
-    ASK,
-    CHECKPOINTS,
-    TRAIN,
-    charging,
-    forget,
-    leftovers,
-    naming_checkpoints,
-    place_in,
-    query_begun,
-    record_release,
-    step_begun,
+import numpy as np
+
+from discreet.campaign.answers import Given, as_answers, question_of
+from discreet.campaign.crash_recovery import forget, leftovers, step_begun
+from discreet.campaign.journal import Journal, unlogged
+from discreet.campaign.labelling import Labelling
+from discreet.campaign.phase_steps import PhaseSteps
+from discreet.campaign.recipe import Answering, Proposal, Recipe, Watch, replan_request, replannings, unwatched
+from discreet.campaign.state import (
+    ANSWERED,
+    TRAINED,
+    CampaignState,
+    Releases,
+    ledger_of,
+    public_certificate,
+    releases_of,
 )
-from discreet.campaign.standing import ANSWERED, PUBLISHED, TRAINED, TRAINING, Standing
-from discreet.campaign.told import (
-    HOUSE,
-    IMPORTED,
-    Given,
-    as_answers,
-    labels_from_bytes,
-    labels_to_bytes,
-    trust_from_bytes,
-    trust_to_bytes,
-)
-from discreet.campaign.view import MODEL
-from discreet.campaign.withdrawing import (
-    LABELS,
+from discreet.campaign.status import MODEL, Audience, BudgetUsage, Status, budget_usage_of, status_of
+from discreet.campaign.withdrawal import (
     Withdrawal,
+    check_can_withdraw,
     erase,
     mark,
+    nulled,
     questions_of,
     records_of,
     waiting,
     withdrawn_of,
 )
 from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
-from discreet.noise import SealedPhase
 from discreet.oracles import check_answers
-from discreet.privacy.ledger import Ledger
-from discreet.records import HANDED_OUT, PROGRAM, Answer, Question, Shown
+from discreet.pools import Pool
+from discreet.records import HANDED_OUT, Exposure, Question, Shown, Value
 from discreet.roles import Predictor
-from discreet.storage import Told
+from discreet.storage import CampaignStore, TellResult, WithdrawnRecord
 
-_WORK, TRUST = "working", "trust"
-_FEW = 4
+_WORK = "working"
+PASSED_OVER = 3
+"""Questions whose records changed, at most, before an annotator is told to wait: each of them counts as shown."""
 
 
-class Campaign(AnnotatedCampaign):
+class Campaign:
     """One campaign of a store, with its pool and recipe. Made by `create_campaign` and `load_campaign`.
 
-    ``per_question``: how many people answer a question before it is closed. ``per_annotator``: the most questions that
-    one of them is shown. ``seed``: of a simulation. ``folder``: of
-    files with questions, for rows about withdrawn records to be removed from them.
+    ``per_question``: how many people answer a question before it is closed. ``per_annotator``: the most questions
+    that one of them is shown. ``seed``: of a simulation. ``folder``: of files with questions, for rows about
+    withdrawn records to be removed from them.
     """
+
+    def __init__(
+        self,
+        store: CampaignStore,
+        *,
+        recipe: Recipe,
+        pool: Pool,
+        per_question: int = 1,
+        seed: int | None = None,
+        watch: Watch = unwatched,
+        folder: Path | None = None,
+        per_annotator: int | None = None,
+    ) -> None:
+        if store.simulation != (seed is not None):
+            raise BadInput(
+                f"opening the campaign {store.name}",
+                "it is a simulation, and needs its seed" if store.simulation else "it is not a simulation",
+                "Give what it was created with",
+            )
+        self.store, self.recipe, self.pool, self.watch = store, recipe, pool, watch
+        self._seed, self._folder = seed, folder
+        self.journal: Journal = unlogged
+        self._replanned = len(replannings(store.transitions()))
+        self.labelling = Labelling(
+            store=store, recipe=recipe, per_question=per_question, per_annotator=per_annotator, seed=seed
+        )
+        if per_annotator is not None and self.labelling.hides_asked:
+            raise BadInput(
+                f"opening the campaign {store.name} with a cap on questions per annotator",
+                "its selection is hidden, and an annotator who stops leaves other records without a label",
+                "Remove per_annotator from [oracle], or use another selector",
+            )
+
+    # -- what is public
+
+    @property
+    def name(self) -> str:
+        """As it was created."""
+        return self.store.name
+
+    @property
+    def simulation(self) -> bool:
+        """Whether its randomness comes from a seed: then it proves nothing about people."""
+        return self.store.simulation
+
+    @property
+    def standing(self) -> CampaignState:
+        """The phase, and what comes next in it."""
+        return self.labelling.state
+
+    @property
+    def done(self) -> bool:
+        """Whether the last phase is trained."""
+        return self.standing.step == "done"
+
+    @property
+    def answered(self) -> bool:
+        """Whether the recipe itself answered the questions of this phase (`discreet.campaign.recipe.Answering`)."""
+        phase = self.standing.phase
+        return any(step.kind == ANSWERED and step.phase == phase for step in self.store.transitions())
+
+    def certificate(self, *, through: int | None = None) -> dict[str, Any]:
+        """What this campaign promises, for anybody to check. Audience: public.
+
+        Of a hidden selection, as far as it is released; ``through``: with the entries of this phase, for its model.
+        """
+        return public_certificate(self.store, through=through)
+
+    def releases(self) -> Releases | None:
+        """Of a hidden selection, what is public now; None: every step is."""
+        with ledger_of(self.store) as ledger:
+            return releases_of(ledger.terms, self.store.transitions())
+
+    def budget_usage(self) -> BudgetUsage:
+        """How much of the budget is spent; the promise is the whole of it. Under hidden selection, for the owner."""
+        with ledger_of(self.store) as ledger:
+            return budget_usage_of(ledger)
+
+    def status(self, audience: Audience = "public") -> Status:
+        """Where the campaign stands, for an audience."""
+        return status_of(self.store, self.recipe, audience, self.labelling.counts)
+
+    # -- models: public, as they are paid for
+
+    def predictor(self, phase: int | None = None) -> Predictor:
+        """The model after ``phase``; the newest, without one."""
+        trained = [step.phase for step in self.store.transitions() if step.kind == TRAINED]
+        if not trained or (phase is not None and phase not in trained):
+            raise NotNow("a model", "it is not trained yet", "Train first")
+        number = max(trained) if phase is None else phase
+        return self.recipe.predictor(self.store.file(MODEL, number).read_bytes())
+
+    def predict_proba(self, x: Any) -> Any:
+        """Of the newest model. What it says of public records is public; of private ones, private."""
+        return self.predictor().predict_proba(x)
+
+    def predict(self, x: Any) -> list[str] | list[tuple[str, ...]]:
+        """Classes by the newest model; of several labels, those above one half."""
+        shares, names = np.asarray(self.predict_proba(x)), self.recipe.classes
+        if self.recipe.multilabel:
+            return [
+                tuple(name for name, share in zip(names, row, strict=True) if share > 0.5) for row in shares.tolist()
+            ]
+        return [names[number] for number in shares.argmax(axis=1).tolist()]
+
+    # -- questions and labels, for the owner
+
+    def open(self) -> list[Question]:
+        """Questions that fewer people than wanted have answered. Audience: annotator."""
+        return self.labelling.open()
+
+    def withdrawn_questions(self) -> frozenset[str]:
+        """Ids of questions whose records were withdrawn, or are about to be. Audience: owner."""
+        return questions_of(self.store)
+
+    def labels(self) -> dict[str, Value]:
+        """What the annotators say, by record: the vote, where several answered. Audience: owner."""
+        return dict(self.labelling.labels().values)
+
+    def exposures(self, audience: str | None = None) -> list[Exposure]:
+        """Who was shown which record, and when first, oldest first. Audience: owner, and an auditor."""
+        return self.store.exposures(audience)
+
+    def changed_in_queues(self) -> list[str]:
+        """Questions that somebody was to be shown and that are passed over, for their records are not what they were
+        when they were enrolled. Records are to be restored or withdrawn: no phase is trained before. Audience: owner.
+        """
+        if self.done:
+            return []
+        steps = self._steps()
+        return [question.id for question in self.labelling.waiting() if steps.is_changed(question)]
+
+    def check_record(self, question: Question) -> None:
+        """Refuse a question whose record is not what it was when it was enrolled (`PoolChanged`)."""
+        self._steps().check_records([question.record])
 
     # -- the verbs
 
@@ -92,54 +218,53 @@ class Campaign(AnnotatedCampaign):
         to          of questions for people who are not known here: what they are handed out as, such as a file's name
 
         Who is shown what is on the disk before this returns (`exposures`). Where selection is hidden, an annotator gets
-        their own share (`discreet.campaign.assignment`), and without one the list is whole: no ``n``.
+        their own share (`discreet.campaign.answers`), and without one the list is whole: no ``n``.
         """
-        _check_many(n)
+        _check_count(n)
         if annotator is not None:
-            self._check_annotator(annotator)
-            self._check_room_of(annotator)
-            return self._assigned(annotator, self.due(None), n)
-        self.check_lists()
-        if n is not None and self.hides_asked:
+            self.labelling.check_person(annotator)
+            return self.labelling.assigned(annotator, self.due(None), n)
+        self.labelling.check_lists()
+        if n is not None and self.labelling.hides_asked:
             raise BadInput(
                 f"asking for {n} questions",
                 "selection is hidden, and which records are the first of a list depends on all others in it",
                 "Leave n out, or name the annotator",
             )
-        found = self.due(n)
-        self.show([Shown(question_id=one.id, audience=to, kind=HANDED_OUT) for one in found])
-        return found
+        questions = self.due(n)
+        self.show([Shown(question_id=question.id, audience=to, kind=HANDED_OUT) for question in questions])
+        return questions
 
     def due(self, n: int | None = None) -> list[Question]:
         """As `ask`, for whoever says by `show` who sees them, before they do."""
-        _check_many(n)
+        _check_count(n)
         fresh = False
         if self.standing.step == "ask":
             with self.store.exclusive(_WORK):
                 self._check_plan()
-                now = self.standing  # of whoever was faster
-                if now.step == "ask":
+                state = self.standing  # of whoever was faster
+                if state.step == "ask":
                     self._erase_marked()
-                    fresh = not step_begun(self.store, now)
-                    self._publish(now.phase)
+                    fresh = not step_begun(self.store, state)
+                    self._steps().publish(state.phase)
                     self._erase_marked()  # withdrawn meanwhile
         self._follow()
         self._tell_known(self.standing)
-        shown = self.open()[:n]
+        questions, steps = self.open()[:n], self._steps()
         try:
-            self._check_records(question.record for question in shown)
+            steps.check_records(question.record for question in questions)
         except PoolChanged:
             if not fresh:
                 raise
             # charged a moment ago: the question of a record that changed since then waits, and the next call refuses
-            shown = [question for question in shown if not self._changed(question)]
-        return shown
+            questions = [question for question in questions if not steps.is_changed(question)]
+        return questions
 
     def show(self, shown: Sequence[Shown]) -> None:
         """Record who is about to be shown which question; durable when it returns. Nobody is shown more than is
         allowed them: `NotNow`, and nothing is recorded.
         """
-        self.store.show(shown, most=self._per_annotator)
+        self.store.show(shown, cap=self.labelling.per_annotator)
 
     def next_for(self, annotator: str) -> Question | None:
         """A published question for one person: the one that waits for their answer, or a new one, which is stored as
@@ -150,65 +275,65 @@ class Campaign(AnnotatedCampaign):
         (`changed_in_queues`); `PoolChanged` if it is the only one, or one of several.
         """
         self._follow()
-        now = self.standing
-        if now.step == "done":
+        state = self.standing
+        if state.step == "done":
             return None
-        self._tell_known(now)
-        return self._handed_out(annotator)
+        self._tell_known(state)
+        passed: list[Question] = []
+        steps = self._steps()
+        while True:
+            question = self.labelling.next_of(annotator, [passed_over.id for passed_over in passed])
+            if question is None:
+                # there are questions for them, and the records that changed are why they see none
+                steps.check_records(passed_over.record for passed_over in passed)
+                return None
+            if not steps.is_changed(question):
+                return question
+            if len(passed) == PASSED_OVER:
+                steps.check_records([question.record])
+            passed.append(question)
 
-    def _assigned(self, annotator: str, open_now: Sequence[Question], n: int | None) -> list[Question]:
-        if self.hides_asked:
-            found = self._share_of(annotator, open_now)[:n]
-            self.show([Shown(question_id=one.id, audience=annotator) for one in found])
-            return found
-        questions = {one.id: one for one in open_now}
-        mine = self.store.assign(
-            annotator, list(questions), places=self._per_question, n=n, most=self._per_annotator, hold=HOLD
-        )
-        return [questions[name] for name in mine]
-
-    def tell(self, answers: Given, *, annotator: str = "", at: datetime | None = None) -> Told:
+    def tell(self, answers: Given, *, annotator: str = "", at: datetime | None = None) -> TellResult:
         """Record answers: `Answer`s, or labels by the id of the question or of the record; None is a skip.
 
         All of them or, with an error, none. What was said before is not said twice; something else is a correction, and
         the former answer stays in the history. Late answers count from the next training on. Answers about withdrawn
         records are passed over.
         """
-        gone = questions_of(self.store, self._follow())
-        if not isinstance(answers, Mapping):
-            answers = as_answers(answers, ())
-        questions = self.store.questions() if isinstance(answers, Mapping) else self._questions_of(answers)
+        withdrawn = questions_of(self.store, self._follow())
         if isinstance(answers, Mapping):
+            questions = self.store.questions()
             answers = {name: value for name, value in answers.items() if not self.pool.withdrew(name)}
-        given = [one for one in as_answers(answers, questions, annotator=annotator) if question_of(one) not in gone]
+        else:
+            answers = as_answers(answers, ())
+            questions = self.labelling.questions_of(answers)
         checked = check_answers(
-            given, questions=questions, classes=self.recipe.classes, multilabel=self.recipe.multilabel
+            [
+                answer
+                for answer in as_answers(answers, questions, annotator=annotator)
+                if question_of(answer) not in withdrawn
+            ],
+            questions=questions,
+            classes=self.recipe.classes,
+            multilabel=self.recipe.multilabel,
         )
         valid = list(checked.valid)
-        self._check_voices(valid, questions)
-        named = {(one.question_id, one.annotator) for one in valid if one.annotator not in ("", IMPORTED, HOUSE)}
-        if len(named) <= _FEW:  # mostly stored when it was handed out: one transaction less on a page
-            named = {one for one in named if not self.store.was_shown(*one)}
-        # who answers has seen it, whoever handed it to them
-        self.store.show([Shown(question_id=question, audience=person) for question, person in sorted(named)], at=at)
+        self.labelling.check_voices(valid, questions)
+        self.store.show(self.labelling.seen_by_answering(valid), at=at)
         return self.store.tell(valid, at=at)
 
     def answer(self) -> int:
-        """Let the house answer the questions of the phase, where the recipe can (teachers): charged, drawn and told
-        before this returns; after a crash, the same answers. How many were asked; 0: there was nothing to answer.
+        """Let the recipe itself answer the questions of the phase, where it can (PATE): charged, drawn and told before
+        this returns; after a crash, the same answers. How many were asked; 0: there was nothing to answer.
         """
         if not isinstance(self.recipe, Answering):
             raise BadInput(f"answers of {self.name} itself", "people answer its questions", "Ask, then tell")
         with self.store.exclusive(_WORK):
-            now = self.standing
-            return self._answer(now.phase) if now.step == "answer" and not self.answered else 0
+            state = self.standing
+            return self._answer(state.phase) if state.step == "answer" and not self.answered else 0
 
-    def _questions_of(self, answers: Sequence[Answer]) -> list[Question]:
-        """Those that are answered: a page tells one at a time."""
-        if len(answers) > _FEW:
-            return self.store.questions()
-        names = {name for one in answers if isinstance(name := question_of(one), str)}
-        return [found for name in names if (found := self.store.question(name)) is not None]
+    def _answer(self, phase: int) -> int:
+        return self._steps().answer(phase, self.tell)
 
     def train(self, *, partial: bool = False) -> Predictor:
         """Train the phase whose questions are answered; after a crash, go on where it was.
@@ -218,30 +343,31 @@ class Campaign(AnnotatedCampaign):
         record's doing, which nothing pays for.
         """
         if partial:
-            self.check_partial()
+            self.labelling.check_partial()
         with self.store.exclusive(_WORK):
             self._check_plan()
-            now, assignment = self.standing, None
-            if now.step in ("ask", "done"):
+            state, assignment = self.standing, None
+            if state.step in ("ask", "done"):
                 raise NotNow(
-                    f"training phase {now.phase}",
-                    "nobody was asked in it yet" if now.step == "ask" else "it is the last one, and trained",
-                    "Ask first" if now.step == "ask" else "Nothing is left to do",
+                    f"training phase {state.phase}",
+                    "nobody was asked in it yet" if state.step == "ask" else "it is the last one, and trained",
+                    "Ask first" if state.step == "ask" else "Nothing is left to do",
                 )
-            if now.step == "answer":
+            if state.step == "answer":
                 self._erase_marked()
-                self._tell_known(now)
-                self._finish_answering(now)
-                assignment = self.assignment()
-                self._check_answered(now.phase, partial=partial, assignment=assignment)
+                self._tell_known(state)
+                self._finish_answering(state)
+                assignment = self.labelling.assignment()
+                self.labelling.check_answered(state.phase, partial=partial, assignment=assignment)
             self._follow()
-            self._check_records(question.record for question in self.store.questions())
-            if now.step == "answer":
-                self._fix_labels(now.phase, assignment)
-            self._train(now.phase)
+            steps = self._steps()
+            steps.check_records(question.record for question in self.store.questions())
+            if state.step == "answer":
+                steps.fix_labels(state.phase, self.labelling.labels(assignment), assignment)
+            steps.train(state.phase)
             with suppress(StoreUnavailable):  # the model is there; the next process that opens the campaign goes on
                 self._erase_marked()
-        return self.predictor(now.phase)
+        return self.predictor(state.phase)
 
     def replan(self, *, dry_run: bool = False, shown: str | None = None, **wish: Any) -> Proposal:
         """Go on otherwise than planned, from the next phase on; with ``dry_run``, only say what that would mean.
@@ -255,16 +381,17 @@ class Campaign(AnnotatedCampaign):
         note         public words
         shown        the digest of the proposal that was agreed to: refused if it would be another one now
 
-        From then on the ledger is adaptive, and so is the claim (docs/proofs/replanning.md). Audience: world.
+        From then on the ledger is adaptive, and so is the claim (docs/proofs/replanning.md). Audience: public.
         """
-        wanted = wish_of(**wish)
+        request = replan_request(**wish)
         with self.store.exclusive(_WORK):
             self._check_plan()
             if dry_run:
-                return propose(self, wanted)
-            made, self.recipe = replan(self, wanted, shown=shown)
+                return self._steps().proposed(request)[0]
+            proposal, self.recipe = self._steps().replan(request, shown=shown)
+            self.labelling = replace(self.labelling, recipe=self.recipe)
             self._replanned = len(replannings(self.store.transitions()))
-        return made
+        return proposal
 
     def withdraw(self, ids: Iterable[str] = (), *, persons: Iterable[str] = (), later: bool = False) -> Withdrawal:
         """Take back records, by their ids, or all of some persons: nobody is asked about them, no later phase trains on
@@ -273,7 +400,7 @@ class Campaign(AnnotatedCampaign):
         A query or training that was begun with them is finished first, as it was begun; with ``later`` they are only
         marked then, and erased when somebody has finished it. While another process works: the same.
         """
-        self._check_can_withdraw()
+        check_can_withdraw(self.name, self.recipe)
         before = withdrawn_of(self.store, persons) if (persons := list(persons)) else {}
         named = [*ids, *(records_of(self.pool, persons, before) if persons else ())]
         new, known = mark(self.store, named) if named or not persons else (0, 0)
@@ -283,9 +410,9 @@ class Campaign(AnnotatedCampaign):
 
     def erase_withdrawn(self, *, later: bool = False) -> int:
         """Erase records that are marked as withdrawn; how many must wait for a step that is under way."""
-        with ExitStack() as held:
+        with ExitStack() as stack:
             try:
-                held.enter_context(self.store.exclusive(_WORK))
+                stack.enter_context(self.store.exclusive(_WORK))
             except StoreUnavailable:  # whoever works now erases them when it is over
                 return waiting(self.store)
             self._follow()
@@ -293,106 +420,6 @@ class Campaign(AnnotatedCampaign):
                 self._finish_begun()
             self._erase_marked()
         return waiting(self.store)
-
-    # -- inside
-
-    def _publish(self, phase: int) -> None:
-        forget(self.store)
-        self._check_whole()
-        checked = query_begun(self.store, phase)
-
-        def check() -> None:
-            """Once, before the first charge. A query that was charged before is repeated with nulls for changed
-            records: refused, its noise would fit neither those nor the restored ones, and nobody could go on.
-            """
-            nonlocal checked
-            if not checked:
-                self._check_verified(pool)
-            checked = True
-
-        with charging(self.store, phase, ASK, self._source()) as charges:
-            pool = self._verified_pool()
-            found = self.recipe.choose(replace(self._desk(phase, charges), pool=pool, check=check))
-            check()  # of a query that is free
-            self.store.publish(
-                phase,
-                named_questions(phase, found, self.pool.ids),
-                above=found.above,
-                cohorts=found.cohorts,
-                facts=found.facts,
-            )
-        self.journal(Asked(phase=phase, labels_planned=self.recipe.labels_planned(phase)))
-
-    def _answer(self, phase: int) -> int:
-        assert isinstance(self.recipe, Answering)
-        questions = self.store.questions(phase)
-        self._check_records(one.record for one in questions)
-        self.show([Shown(question_id=one.id, audience=HOUSE, kind=PROGRAM) for one in questions])
-        forget(self.store)
-        with charging(self.store, phase, ANSWER, self._source()) as charges:
-            found = self.recipe.answers(self._desk(phase, charges), questions)
-            self.tell(found)
-            answered = sum(one.value is not None for one in found)  # public: it was paid for
-            self.store.record(ANSWERED, phase=phase, facts={"asked": len(questions), "answered": answered})
-        forget(self.store)
-        return len(questions)
-
-    def _finish_answering(self, now: Standing) -> None:
-        """Answers of the house that were paid for, perhaps told, and not recorded; or that there was nothing to ask."""
-        due = isinstance(self.recipe, Answering) and not self.answered
-        if due and (step_begun(self.store, now) or not self.store.questions(now.phase)):
-            self._answer(now.phase)
-
-    def _tell_known(self, now: Standing) -> None:
-        """Labels that were there before the campaign. After a crash, those that are not told yet."""
-        if (now.phase, now.step) != (0, "answer") or not (known := self.recipe.known_labels()):
-            return
-        told = {answer.question_id for answer in self.store.answers(0) if answer.annotator == IMPORTED}
-        left = [one for one in self.store.questions(0) if one.id not in told and one.record in known]
-        if left:
-            self.tell([Answer(question_id=one.id, value=known[one.record], annotator=IMPORTED) for one in left])
-
-    def _fix_labels(self, phase: int, assignment: Assignment | None) -> None:
-        """From here on the phase is trained on these labels: equal noise on other ones would show their difference."""
-        found, gone = self._labelled(assignment), {one.id for one in self.store.withdrawn()}
-        values = {name: value for name, value in found.values.items() if name not in gone}
-        self.store.keep_file(LABELS, phase=phase, data=labels_to_bytes(values), replace=True)
-        if trust := {name: one for name, one in found.trust.items() if name not in gone}:
-            self.store.keep_file(TRUST, phase=phase, data=trust_to_bytes(trust), replace=True)
-        self.store.record(TRAINING, phase=phase, facts={} if assignment is None else assignment.facts())
-
-    def _train(self, phase: int) -> None:
-        labels = labels_from_bytes(self.store.file(LABELS, phase).read_bytes())
-        forget(self.store)
-        self.journal(TrainingBegun(phase=phase))
-        with charging(self.store, phase, TRAIN, self._source()) as charges:
-            desk = replace(self._desk(phase, charges), trust=self._trust(phase))
-            with naming_checkpoints(self.store):
-                made = self.recipe.train(desk, labels)
-            name = self.store.keep_file(MODEL, phase=phase, data=made.content, replace=True)
-            evaluation = None if made.evaluation is None else made.evaluation.to_json()
-            facts = {"model": name, "evaluation": evaluation}
-            record_release(self.store, TRAINED, phase=phase, facts=facts, released={MODEL: name})
-        self.journal(Trained.of(phase, name, evaluation))
-        forget(self.store)
-
-    def _trust(self, phase: int) -> dict[str, float]:
-        """How far the labels of the phase are trusted, as it was fixed with them."""
-        kept = TRUST in self.store.kinds(phase)
-        return trust_from_bytes(self.store.file(TRUST, phase).read_bytes()) if kept else {}
-
-    def _desk(self, phase: int, charges: Ledger | SealedPhase) -> Desk:
-        return Desk(
-            phase=phase,
-            pool=self.pool,
-            ledger=charges,
-            source=self._source(),
-            members=self.store.cohort_members(),
-            model=self.predictor(phase - 1) if phase else None,
-            directory=place_in(self.store, CHECKPOINTS),
-            watch=self.watch,
-            facts={one.phase: one.facts for one in self.store.transitions() if one.kind == PUBLISHED},
-        )
 
     def tidy(self) -> None:
         """Remove what a process that died left of steps that are over: keys, checkpoints, files half written.
@@ -404,13 +431,58 @@ class Campaign(AnnotatedCampaign):
                 forget(self.store)
                 self._erase_marked()
 
+    # -- inside
+
+    def _steps(self) -> PhaseSteps:
+        return PhaseSteps(
+            store=self.store,
+            recipe=self.recipe,
+            pool=self.pool,
+            seed=self._seed,
+            watch=self.watch,
+            journal=self.journal,
+        )
+
+    def _follow(self) -> list[WithdrawnRecord]:
+        """The pool as other processes left it: with nulls for what was withdrawn meanwhile, which is returned."""
+        withdrawn = self.store.withdrawn()
+        erased = {record.id for record in withdrawn if record.erased and record.place < len(self.pool)}
+        if erased != self.pool.withdrawn:
+            self.pool = nulled(self.store, self.pool, first=len(self.pool))
+        return withdrawn
+
+    def _check_plan(self) -> None:
+        """A process that has the old plan in hand must not go on by it."""
+        if len(replannings(self.store.transitions())) != self._replanned:
+            raise NotNow(f"going on with {self.name}", "another process re-planned it", "Load the campaign again")
+
+    def _tell_known(self, state: CampaignState) -> None:
+        """Labels that were there before the campaign. After a crash, those that are not told yet."""
+        if (state.phase, state.step) == (0, "answer") and (left := self.labelling.known_answers()):
+            self.tell(left)
+
+    def _finish_answering(self, state: CampaignState) -> None:
+        """The recipe's own answers that were paid for, perhaps told, and not recorded; or that there was nothing to
+        ask.
+        """
+        if not isinstance(self.recipe, Answering) or self.answered:
+            return
+        if not step_begun(self.store, state) and self.store.questions(state.phase):
+            raise NotNow(
+                f"training phase {state.phase}",
+                "the owner's models did not answer its questions yet, and nobody else does",
+                "Let them answer first (discreet ask, or answer())",
+            )
+        self._answer(state.phase)
+
     def _finish_begun(self) -> None:
-        now = self.standing
-        if now.step == "train":
-            self._check_records(question.record for question in self.store.questions())
-            self._train(now.phase)
-        elif step_begun(self.store, now):
-            self._answer(now.phase) if now.step == "answer" else self._publish(now.phase)
+        state = self.standing
+        if state.step == "train":
+            steps = self._steps()
+            steps.check_records(question.record for question in self.store.questions())
+            steps.train(state.phase)
+        elif step_begun(self.store, state):
+            self._answer(state.phase) if state.step == "answer" else self._steps().publish(state.phase)
 
     def _erase_marked(self) -> None:
         """For whoever holds the campaign: erase withdrawn records, unless a step is under way."""
@@ -419,6 +491,6 @@ class Campaign(AnnotatedCampaign):
             self._follow()
 
 
-def _check_many(n: int | None) -> None:
+def _check_count(n: int | None) -> None:
     if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
         raise BadInput(f"asking for {n} questions", "it is not a whole number from 1", "Leave it out for all")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from discreet.campaign.standing import Standing, Step
+from discreet.campaign.state import CampaignState, Step
 from discreet.errors import BadInput
 
 Level = Literal["info", "error"]
@@ -34,17 +34,14 @@ class Event:
     def __post_init__(self) -> None:
         for part in fields(self):
             value = getattr(self, part.name)
-            if not (value is None or isinstance(value, (bool, int, float)) or _is_name(value)):
+            is_name = isinstance(value, str) and len(value) <= _WORDS and value.isprintable()
+            if not (is_name or value is None or isinstance(value, (bool, int, float))):
                 raise BadInput(f"an event {self.name}", f"{part.name} is not a number or a name", "Leave it out")
 
     def facts(self) -> dict[str, Any]:
         """The declared fields that are set."""
-        found = {part.name: getattr(self, part.name) for part in fields(self)}
-        return {name: value for name, value in found.items() if value is not None}
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= _WORDS and value.isprintable()
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 Journal = Callable[[Event], None]
@@ -75,7 +72,7 @@ class Opened(Event):
     name: ClassVar[str] = "opened"
 
     @classmethod
-    def of(cls, campaign: str, *, simulation: bool, now: Standing, phases: int) -> Self:
+    def of(cls, campaign: str, *, simulation: bool, now: CampaignState, phases: int) -> Self:
         """Where a campaign stands."""
         return cls(campaign=campaign, simulation=simulation, phase=now.phase, phases=phases, step=now.step)
 
@@ -172,4 +169,4 @@ EVENTS: tuple[type[Event], ...] = (Begun, *OF_CAMPAIGNS, *OF_STREAMS, Ended, Fai
 
 def work_of(what: str) -> Work:
     """The word for a kind of work, whatever a recipe calls it."""
-    return next((one for one in _WORK if one == what), "working")
+    return next((word for word in _WORK if word == what), "working")

@@ -1,26 +1,56 @@
-"""What a campaign says of itself. Each audience sees its own: the world what is public or paid for, the owner all.
+"""Where a campaign stands, by audience: steps, budget, evaluations, re-plannings.
 
 Guarantee: under hidden selection the public status depends on the plan, on what was released, and on today's date, as
-long as no phase is late (`discreet.campaign.releases`): not on which step is taken now.
+long as no phase is late (`discreet.campaign.state`): not on which step is taken now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
-from discreet.campaign.releases import Releases, owner_state, public_state
-from discreet.campaign.replanning import replannings
-from discreet.campaign.standing import PUBLISHED, PublicStep
-from discreet.campaign.view import CampaignView, evaluations_of, gauge_of
+from discreet.campaign.recipe import Recipe, replannings
+from discreet.campaign.state import PUBLISHED, TRAINED, PublicStep, Releases, owner_state, public_state
 from discreet.errors import BadInput
 from discreet.privacy.exact import json_number
-from discreet.storage import Transition
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.ledger.terms import Mode
+from discreet.storage import CampaignStore, Transition
+
+MODEL = "model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetUsage:
+    """What was promised, and what the path that spent most has spent of it. Audience: public."""
+
+    epsilon: Decimal
+    delta: Decimal
+    spent: Decimal
+    mode: Mode = "committed"
+
+
+def budget_usage_of(ledger: Ledger) -> BudgetUsage:
+    """How much of its budget a ledger has spent."""
+    budget, spent = ledger.terms.budget, max(total.epsilon for total in ledger.totals())
+    # the odometer reads RDP, which is loose; the whole plan is certified within the budget
+    spent, mode = min(spent, budget.epsilon), ledger.terms.mode
+    return BudgetUsage(epsilon=budget.epsilon, delta=budget.delta, spent=spent, mode=mode)
+
+
+def evaluations_of(transitions: list[Transition]) -> Mapping[int, Mapping[str, Any]]:
+    """What was measured and paid for, or is public, by phase. Audience: public."""
+    return {
+        step.phase: step.facts["evaluation"]
+        for step in transitions
+        if step.kind == TRAINED and step.facts["evaluation"]
+    }
+
 
 FORMAT = "discreet.status/1"
-Audience = Literal["world", "owner"]
+Audience = Literal["public", "owner"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +102,7 @@ class Status:
             "budget": {"epsilon": json_number(self.epsilon), "delta": json_number(self.delta)},
             "spent_epsilon": json_number(self.spent),
             "mode": self.mode,
-            "evaluations": {str(phase): found for phase, found in self.evaluations.items()},
+            "evaluations": {str(phase): evaluation for phase, evaluation in self.evaluations.items()},
         }
         if self.releases is not None:
             form["releases"] = self.releases.to_json()
@@ -83,62 +113,55 @@ class Status:
         return form if self.answers is None else form | {"answers": self.answers}
 
 
-def status_of(campaign: CampaignView, audience: Audience = "world") -> Status:
-    """Where a campaign stands, for an audience."""
+def status_of(
+    store: CampaignStore, recipe: Recipe, audience: Audience = "public", answers: Callable[[], dict[str, int]] = dict
+) -> Status:
+    """Where a campaign stands, for an audience. ``answers``: what the owner sees of them."""
     if audience not in get_args(Audience):
-        raise BadInput(f"a status for {audience}", "there is no such audience", "Choose world or owner")
-    recipe = campaign.recipe
-    seen = (public_state if audience == "world" else owner_state)(campaign.store, recipe.phases)
-    asked = [one for one in seen.steps if one.kind == PUBLISHED]
-    ledger = gauge_of(seen.ledger)
+        raise BadInput(f"a status for {audience}", "there is no such audience", "Choose public or owner")
+    seen = (public_state if audience == "public" else owner_state)(store, recipe.phases)
+    asked = [step for step in seen.steps if step.kind == PUBLISHED]
+    usage = budget_usage_of(seen.ledger)
     return Status(
-        name=campaign.name,
+        name=store.name,
         audience=audience,
-        simulation=campaign.simulation,
-        private=all(one.facts.get("private", True) for one in asked),
+        simulation=store.simulation,
+        private=all(step.facts.get("private", True) for step in asked),
         phase=seen.phase,
         phases=recipe.phases,
         step=seen.step,
         planned=sum(recipe.labels_planned(phase) for phase in range(recipe.phases)),
-        asked=sum(recipe.labels_planned(one.phase) for one in asked),
-        epsilon=ledger.epsilon,
-        delta=ledger.delta,
-        spent=ledger.spent,
+        asked=sum(recipe.labels_planned(step.phase) for step in asked),
+        epsilon=usage.epsilon,
+        delta=usage.delta,
+        spent=usage.spent,
         evaluations=dict(evaluations_of(seen.steps)),
-        answers=_answers(campaign) if audience == "owner" else None,
-        mode=ledger.mode,
-        replanned=tuple(replanned_form(one) for one in replannings(seen.steps)),
+        answers=answers() if audience == "owner" else None,
+        mode=usage.mode,
+        replanned=tuple(replanned_form(step) for step in replannings(seen.steps)),
         releases=seen.releases,
-        imported=next((one.facts["chosen"] for one in asked if "chosen" in one.facts), None),
+        imported=next((step.facts["chosen"] for step in asked if "chosen" in step.facts), None),
     )
 
 
-def replanned_form(one: Transition) -> dict[str, Any]:
+def replanned_form(step: Transition) -> dict[str, Any]:
     """Public: what was wished for, and the promise before and after."""
-    promises = {name: {key: one.facts["figures"][name][key] for key in ("mode", "epsilon", "delta")} for name in _SIDES}
-    return {"phase": one.phase, "because": one.facts["wish"]["because"], "note": one.facts["wish"]["note"], **promises}
+    promises = {
+        name: {key: step.facts["figures"][name][key] for key in ("mode", "epsilon", "delta")} for name in _SIDES
+    }
+    return {
+        "phase": step.phase,
+        "because": step.facts["wish"]["because"],
+        "note": step.facts["wish"]["note"],
+        **promises,
+    }
 
 
 _SIDES = ("before", "after")
 
 
-def replanned_words(one: Mapping[str, Any]) -> str:
+def replanned_words(form: Mapping[str, Any]) -> str:
     """A re-planning in words."""
-    note = f" ({one['note']})" if one["note"] else ""
-    old, new = (f"epsilon {one[side]['epsilon']} at delta {one[side]['delta']}" for side in _SIDES)
-    return f"replanned from phase {one['phase']} on, because: {one['because']}{note}; {new}, was {old}"
-
-
-def _answers(campaign: CampaignView) -> dict[str, int]:
-    labels, questions = campaign.labels(), campaign.store.questions()
-    open_now = {question.id for question in campaign.open()}
-    closed = [question for question in questions if question.id not in open_now]
-    gone = campaign.withdrawn_questions()
-    found = {
-        "asked": len(questions),
-        "labelled": len(labels),
-        "skipped": sum(question.record not in labels and question.id not in gone for question in closed),
-        "open": len(open_now),
-    }
-    withdrawn = len(campaign.store.withdrawn())  # of the whole pool, asked or not
-    return found | ({"withdrawn": withdrawn} if withdrawn else {})
+    note = f" ({form['note']})" if form["note"] else ""
+    old, new = (f"epsilon {form[side]['epsilon']} at delta {form[side]['delta']}" for side in _SIDES)
+    return f"replanned from phase {form['phase']} on, because: {form['because']}{note}; {new}, was {old}"

@@ -1,4 +1,4 @@
-"""The command line: one file a verb. Exit codes: 0 ok, 1 a check failed, 2 bad input."""
+"""The command line: verbs and their tables. Exit codes: 0 ok, 1 a check failed, 2 bad input."""
 
 from __future__ import annotations
 

@@ -3,48 +3,40 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import typer
 
 from discreet._version import __version__
-from discreet.cli.ask import ask_command
 from discreet.cli.audit import audit_command
-from discreet.cli.bench import bench_app
-from discreet.cli.export import export_command
-from discreet.cli.exposure import exposure_command
-from discreet.cli.gallery import gallery_command
+from discreet.cli.campaign import ask_command, run_command, status_command, tell_command, train_command
+from discreet.cli.export import export_command, predict_command
 from discreet.cli.init import init_command
 from discreet.cli.labelstudio import labelstudio_app
 from discreet.cli.ledger import ledger_app
 from discreet.cli.plan import plan_command
-from discreet.cli.pool import pool_app
-from discreet.cli.predict import predict_command
-from discreet.cli.price import price_command
-from discreet.cli.progress import InterruptedAfterCharge, InterruptedBetweenCases, InterruptedCampaign
+from discreet.cli.pool import pool_app, withdraw_command
+from discreet.cli.price import price_command, tune_price_command
+from discreet.cli.progress import StoppedWork
 from discreet.cli.release import release_command
 from discreet.cli.replan import replan_command
-from discreet.cli.report import report_command
-from discreet.cli.run import run_command
+from discreet.cli.report import exposure_command, gallery_command, report_command
 from discreet.cli.select import select_command
-from discreet.cli.serve import serve_command
+from discreet.cli.serve import serve_command, user_app
 from discreet.cli.simulate import simulate_command
-from discreet.cli.status import status_command
 from discreet.cli.storage import storage_app
 from discreet.cli.stream import stream_command
-from discreet.cli.tell import tell_command
-from discreet.cli.train import train_command
-from discreet.cli.tune_price import tune_price_command
-from discreet.cli.user import user_app
 from discreet.cli.verify import verify_command
-from discreet.cli.withdraw import withdraw_command
 from discreet.errors import DiscreetError
 
 INTERRUPTED = 130
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""What can be neither printed nor stored: bytes that are not UTF-8 arrive as halves of characters."""
 UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 """Errors of the command line itself; typer carries click inside from some version on, so it is found by its name."""
 
@@ -56,38 +48,55 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Active learning on data that must stay private: plan, select, label, train, and prove it.",
 )
-app.command("simulate")(simulate_command)
-app.command("init")(init_command)
-app.command("ask")(ask_command)
-app.command("tell")(tell_command)
-app.command("train")(train_command)
-app.command("run")(run_command)
-app.command("status")(status_command)
-app.command("serve")(serve_command)
-app.add_typer(user_app)
-app.command("report")(report_command)
-app.command("gallery")(gallery_command)
-app.command("replan")(replan_command)
-app.add_typer(pool_app)
-app.add_typer(labelstudio_app)
-app.command("withdraw")(withdraw_command)
-app.command("exposure")(exposure_command)
-app.command("export")(export_command)
-app.command("predict")(predict_command)
-app.command("stream")(stream_command)
-app.command("plan")(plan_command)
-app.command("tune-price")(tune_price_command)
-app.command("price")(price_command)
-app.add_typer(ledger_app)
-app.command("select")(select_command)
-app.command("release")(release_command)
-app.command("verify")(verify_command)
-app.command("audit")(audit_command)
-app.add_typer(storage_app)
-app.add_typer(bench_app)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "simulate": simulate_command,
+    "init": init_command,
+    "ask": ask_command,
+    "tell": tell_command,
+    "train": train_command,
+    "run": run_command,
+    "status": status_command,
+    "serve": serve_command,
+    "report": report_command,
+    "gallery": gallery_command,
+    "replan": replan_command,
+    "withdraw": withdraw_command,
+    "exposure": exposure_command,
+    "export": export_command,
+    "predict": predict_command,
+    "stream": stream_command,
+    "plan": plan_command,
+    "tune-price": tune_price_command,
+    "price": price_command,
+    "select": select_command,
+    "release": release_command,
+    "verify": verify_command,
+    "audit": audit_command,
+}
+for name, command in COMMANDS.items():
+    app.command(name)(command)
+for group in (user_app, pool_app, labelstudio_app, ledger_app, storage_app):
+    app.add_typer(group)
 
 
-def _version(shown: bool) -> None:
+def add_installed_commands() -> None:
+    """Add the verbs of installed packages, such as `bench` of discreet-research: entry points that name a typer app."""
+    from importlib.metadata import entry_points
+
+    registered = {group.typer_instance for group in app.registered_groups}
+    for entry_point in entry_points(group="discreet.commands"):
+        verbs = entry_point.load()
+        if verbs not in registered:
+            app.add_typer(verbs)
+
+
+def _built_in(arguments: Sequence[str]) -> bool:
+    """Whether the verb is one of discreet's own, for which nothing else needs to be looked up."""
+    groups = {group.typer_instance.info.name for group in app.registered_groups if group.typer_instance is not None}
+    return bool(arguments) and arguments[0] in groups | COMMANDS.keys()
+
+
+def _print_version(shown: bool) -> None:
     if shown:
         typer.echo(f"discreet {__version__}")
         raise typer.Exit
@@ -95,7 +104,7 @@ def _version(shown: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Active learning on data that must stay private: plan, select, label, train, and prove it."""
 
@@ -104,19 +113,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     warnings.simplefilter("ignore", RuntimeWarning)
     warnings.showwarning = _warn
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if any("\0" in one or not _is_text(one) for one in given):
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if any(_NO_TEXT.search(word) for word in words):
         return _refuse("an argument has a null byte, or is not UTF-8: nothing was done. Rename the file it names.")
     try:
-        code = app(args=given, prog_name="discreet", standalone_mode=False)
+        if not _built_in(words):
+            add_installed_commands()
+        code = app(args=words, prog_name="discreet", standalone_mode=False)
     except DiscreetError as error:
         return _refuse(str(error))
-    except InterruptedAfterCharge:
-        return _refuse("Interrupted: the charge was made, and stays; nothing was shown.", code=INTERRUPTED)
-    except InterruptedCampaign:
-        return _refuse("Interrupted: what was charged stays, and the same command goes on.", code=INTERRUPTED)
-    except InterruptedBetweenCases:
-        return _refuse("Interrupted: finished cases are kept, and the same command goes on.", code=INTERRUPTED)
+    except StoppedWork as interrupt:
+        return _refuse(f"Interrupted: {interrupt}.", code=INTERRUPTED)
     except (KeyboardInterrupt, typer.Abort):
         return _refuse("Interrupted: nothing was charged.", code=INTERRUPTED)
     except BrokenPipeError:  # the reader of our output went away
@@ -131,15 +138,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:  # typer's own word for the same thing
         return _refuse("Interrupted: nothing was charged.", code=INTERRUPTED)
     return code if isinstance(code, int) else 0
-
-
-def _is_text(argument: str) -> bool:
-    """Whether it can be printed and stored: bytes that are not UTF-8 arrive as halves of characters."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

@@ -1,9 +1,10 @@
-"""`discreet audit`: attack the claim."""
+"""`discreet audit`: attack the privacy claim of a recipe."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +12,15 @@ import typer
 
 from discreet.cli.campaign_files import JsonOption, is_campaign, is_stream
 from discreet.cli.plan import check_plot
+from discreet.cli.progress import watching
+from discreet.errors import BadInput
+from discreet.parts import RECIPES
 
 if TYPE_CHECKING:
-    from discreet.audit import Audit, Audited, Audits
+    from discreet.audit import Audit, Audits, TargetResult
     from discreet.audit.auditing import Subject
 
-RECIPES = "private-pool, public-data, crowd, teachers, stream"
+AUDITED = ", ".join(name for name, recipe in RECIPES.items() if recipe.audit is not None)
 
 
 def audit_command(
@@ -33,43 +37,45 @@ def audit_command(
         typer.Option(help="The name of a campaign in the store; needless if it has one.", show_default=False),
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help=f"Without a file: {RECIPES}. Else all of them.", show_default=False)
+        str | None, typer.Option(help=f"Without a file: {AUDITED}. Else all of them.", show_default=False)
     ] = None,
     plant: Annotated[
         str | None,
-        typer.Option(help="Plant a mistake, which must be caught, such as no-noise; others are named on a typo."),
+        typer.Option(
+            help="Inject this fault into the running code, such as no-noise: the audit must catch it. A wrong name "
+            "lists all.",
+            hidden=find_spec("discreet_research") is None,
+        ),
     ] = None,
-    canaries: Annotated[int, typer.Option(help="Made-up records, each there by a coin.")] = 5000,
-    seed: Annotated[int, typer.Option(min=0, help="Of coins and noise: another seed, another run.")] = 0,
+    canaries: Annotated[int, typer.Option(help="Made-up records, each present by a fair coin.")] = 5000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of coins and noise.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw claims and what was proved (.png, .svg or .pdf).")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Attack twins of a campaign, planned at a small epsilon, with records that are there or not by a coin.
+    """Attack the privacy claim of a recipe: small audit targets on made-up records, each present by a fair coin.
 
-    Says of each attack what it proves, and the most it could have proved. Exit code 1: a claim is broken. Of a store it
-    reads the settings that the campaign was created with, and no data of anybody's. Audience: world.
+    Prints for each attack the epsilon it proves, and the most it could have proved. Exit code 1: a claim is broken. Of
+    a store it reads only the settings that the campaign was created with. Audience: public.
 
-    Example: discreet audit --recipe stream --plant no-noise
+    Example: discreet audit --recipe stream
     """
     from discreet.audit import audit
-    from discreet.cli.progress import watching
 
     subject = _subject(what, campaign)
     check_plot(plot)
-    with watching() as told:
-        made = audit(subject, recipe=recipe, plant=plant, canaries=canaries, seed=seed, told=told)
+    with watching() as progress:
+        audits = audit(subject, recipe=recipe, plant=plant, canaries=canaries, seed=seed, progress=progress)
     if plot is not None:
-        from discreet.report.audit_figure import draw_audit
+        from discreet.report.plan_figure import draw_audit
 
-        draw_audit(made.to_json(), plot)
-    typer.echo(json.dumps(made.to_json()) if as_json else _words(made))
-    if made.verdict == "broken":
+        draw_audit(audits.to_json(), plot)
+    typer.echo(json.dumps(audits.to_json()) if as_json else _text(audits))
+    if audits.verdict == "broken":
         raise typer.Exit(1)
 
 
 def _subject(what: str | None, campaign: str | None) -> Subject | None:
     from discreet.config import read_campaign, read_stream_config
-    from discreet.errors import BadInput
 
     if campaign is not None and (what is None or is_campaign(Path(what))):
         raise BadInput(f"the campaign {campaign}", "there is no store to look for it in", "Name the store, too")
@@ -82,7 +88,6 @@ def _subject(what: str | None, campaign: str | None) -> Subject | None:
 
 def _stored(url: str, campaign: str | None) -> Subject:
     """The settings that a campaign was created with."""
-    from discreet.errors import BadInput
     from discreet.recipes.opening import stored_config
     from discreet.storage import open_storage
 
@@ -96,36 +101,36 @@ def _stored(url: str, campaign: str | None) -> Subject:
         return stored_config(storage, campaign or names[0], directory=Path.cwd())
 
 
-def _words(made: Audits) -> str:
-    lines = [line for one in made.recipes for line in _of_recipe(one)]
-    end = "A claim is broken." if made.verdict == "broken" else "No claim was shown to be broken, at 99.9%."
+def _text(audits: Audits) -> str:
+    lines = [line for audit in audits.recipes for line in _lines_of(audit)]
+    end = "A claim is broken." if audits.verdict == "broken" else "No claim was shown to be broken, at 99.9%."
     return "\n".join([*lines, end])
 
 
-def _of_recipe(made: Audit) -> Iterator[str]:
-    planted = f" Planted: {made.plant}." if made.plant else ""
-    yield f"{made.recipe}, {made.way}; {made.canaries} canaries.{planted}"
-    for one in made.twins:
-        yield from _of_twin(one)
+def _lines_of(audit: Audit) -> Iterator[str]:
+    fault = f" Injected fault: {audit.plant}." if audit.plant else ""
+    yield f"{audit.recipe}, {audit.way}; {audit.canaries} canaries.{fault}"
+    for result in audit.targets:
+        yield f"  {result.target}: claims epsilon {result.claimed:.3f}"
+        yield from (f"    {name:<8} {text}" for name, text in _checks_of(result))
 
 
-def _of_twin(one: Audited) -> Iterator[str]:
-    yield f"  {one.twin}: claims epsilon {one.claimed:.3f}"
-    for found in one.findings:
-        said = {"exceeded": "EXCEEDED", "not exceeded": "not exceeded", "none": "no verdict"}[found.verdict]
+def _checks_of(result: TargetResult) -> Iterator[tuple[str, str]]:
+    verdicts = {"exceeded": "EXCEEDED", "not exceeded": "not exceeded", "none": "no verdict"}
+    for finding in result.findings:
         yield (
-            f"    {found.attack:<8} {found.guesses.right} of {found.guesses.made} guesses right: "
-            f"above {found.proved:.3f}; could prove {found.highest:.2f} at most. {said}."
+            finding.attack,
+            f"{finding.guesses.right} of {finding.guesses.count} guesses right: above {finding.proved:.3f}; "
+            f"could prove {finding.highest:.2f} at most. {verdicts[finding.verdict]}.",
         )
-    for test in one.variances:
-        if not test.numbers:
-            yield f"    {test.test:<8} no noise was seen by itself."
-            continue
-        said = "TOO SMALL" if test.verdict == "smaller" else "Not too small"
-        yield f"    {test.test:<8} variance {test.ratio:.2f} of the planned, of {test.numbers} numbers. {said}."
-    for reach in one.reaches:
-        said = "TOO FAR" if reach.verdict == "too far" else "Not too far"
+    for variance in result.variances:
+        verdict = "TOO SMALL" if variance.verdict == "smaller" else "Not too small"
+        numbers = f"variance {variance.ratio:.2f} of the planned, of {variance.numbers} numbers. {verdict}."
+        yield variance.test, numbers if variance.numbers else "no noise was seen by itself."
+    for check in result.sensitivity_checks:
+        verdict = "TOO FAR" if check.verdict == "too far" else "Not too far"
         yield (
-            f"    {reach.test:<8} one canary moves them by {reach.found:g} at most, of {reach.canaries} tried; "
-            f"{reach.allowed:g} is paid for. {said}."
+            check.test,
+            f"one canary moves them by {check.furthest:g} at most, of {check.canaries} tried; "
+            f"{check.allowed:g} is paid for. {verdict}.",
         )

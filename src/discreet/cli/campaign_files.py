@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from discreet.cli.progress import watching
+from discreet.errors import BadInput
 
 if TYPE_CHECKING:
     from discreet.campaign import Campaign
-    from discreet.cli.log_json import Log
-    from discreet.config import AnyCampaign, CrowdConfig
-    from discreet.records import Question, Value
+    from discreet.cli.progress import Log
+    from discreet.config import CampaignFile
+    from discreet.records import Question
     from discreet.roles import Oracle
 
 ConfigArgument = Annotated[Path, typer.Argument(help="The campaign's TOML file.", show_default=False)]
@@ -40,14 +41,14 @@ def lines_of(path: Path) -> list[bytes]:
     """The ledger of the campaign or stream that a file names, as it is kept."""
     if is_stream(path):
         from discreet.config import read_stream_config
-        from discreet.privacy.ledger.file_sink import read_lines
-        from discreet.stream.keeping import ledger_path
+        from discreet.privacy.ledger.sinks import read_lines
+        from discreet.stream.stream_directory import ledger_path
 
         return read_lines(ledger_path(read_stream_config(path)))
     from discreet.config import read_campaign
-    from discreet.recipes.verifying import ledger_lines
+    from discreet.recipes.verification import ledger_lines
 
-    return ledger_lines(read_campaign(path))
+    return ledger_lines(read_campaign(path, stored=True))
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def opened(path: Path, log: Log | None = None, *, read_only: bool = False) -> It
     from discreet.config import read_campaign
     from discreet.recipes.opening import load
 
-    config = read_campaign(path)
+    config = read_campaign(path, stored=read_only)
     with watching() as watch:
         campaign = load(config, watch=watch if log is None else log.beside(watch), read_only=read_only)
         if log is not None:
@@ -67,35 +68,36 @@ def opened(path: Path, log: Log | None = None, *, read_only: bool = False) -> It
         yield campaign
 
 
-def oracle_of(config: AnyCampaign, campaign: Campaign) -> Oracle:
+def oracle_of(config: CampaignFile, campaign: Campaign) -> Oracle:
     """Who answers, as the file says."""
-    from discreet.campaign.running import HouseOracle
-    from discreet.config import CrowdConfig, TeachersConfig
+    from discreet.campaign.loop import InternalOracle
     from discreet.oracles import build_oracle, read_labels
+    from discreet.recipes.labelled_records import answer_words
     from discreet.recipes.opening import question_folder
+    from discreet.recipes.registry import spec_of
 
-    if isinstance(config, TeachersConfig):
-        return HouseOracle(campaign)
+    spec = spec_of(config)
+    if spec.answers_itself:
+        return InternalOracle(campaign)
 
     table, several = config.oracle, config.task.kind == "multilabel"
-    words, texts = answer_words(config), shown_texts(campaign)
+    words, texts = answer_words(config), spec.shown_texts(campaign)
     options: dict[str, Any] = {"classes": config.task.classes, "multilabel": several}
     with config.pointing("oracle"):
         if table.name == "simulated":
             assert table.path is not None  # checked with the file
             assert config.simulation is not None
-            if isinstance(config, CrowdConfig):
-                labels = true_labels(config, campaign)
-            else:
+            labels = spec.true_labels(campaign)
+            if labels is None:
                 labels = read_labels(config.resolve(table.path), multilabel=several, words=words)
-            given: dict[str, Any] = {
+            settings: dict[str, Any] = {
                 "accuracy": table.accuracy,
                 "annotators": table.annotators,
                 "label_noise": table.label_noise,
                 "skip": table.skip,
             }
-            given |= {"late": table.late, "per_question": table.per_question}
-            options |= {name: value for name, value in given.items() if value is not None}
+            settings |= {"late": table.late, "per_question": table.per_question}
+            options |= {name: value for name, value in settings.items() if value is not None}
             options["annotators"] = max(options.get("annotators", 1), table.per_question)
             return build_oracle("simulated", labels=labels, seed=config.simulation.seed, **options)
         if table.name == "callable":
@@ -118,48 +120,29 @@ def oracle_of(config: AnyCampaign, campaign: Campaign) -> Oracle:
         return build_oracle(table.name)
 
 
-def shown_texts(campaign: Campaign) -> dict[str, str]:
-    """Of a crowd campaign: the released texts, which annotators are shown, by record. Else nothing."""
-    from discreet.recipes.crowd import Crowd
-
-    if not isinstance(campaign.recipe, Crowd):
-        return {}
-    return dict(zip(campaign.pool.ids, map(str, campaign.pool.rows(slice(None))), strict=True))
-
-
-def true_labels(config: CrowdConfig, campaign: Campaign) -> dict[str, Value]:
-    """What a simulated crowd knows: labels of released texts, from a file of labelled ones."""
-    from discreet.recipes.labelled_texts import labelled_texts
-
-    assert config.oracle.path is not None  # checked with the file
-    known = labelled_texts(config, config.oracle.path, "oracle.path")
-    labels = dict(zip(known.texts, known.labels, strict=True))
-    return {record: labels[text] for record, text in shown_texts(campaign).items() if text in labels}
-
-
 def _of_texts(name: str, texts: dict[str, str]) -> Any:
     """A user's function of a text, as one of a question about it."""
     import pkgutil
 
-    from discreet.errors import BadInput
-
     try:
-        own = pkgutil.resolve_name(name)
+        function = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError):
         raise BadInput(f"the function {name}", "it cannot be imported", "Put its module on PYTHONPATH") from None
 
     def answer(question: Question) -> Any:
-        return own(texts[question.record])
+        return function(texts[question.record])
 
     answer.__name__ = name
     return answer
 
 
-def answer_words(config: AnyCampaign) -> Any:
-    """How cells of answers are read."""
-    from discreet.recipes.known_labels import answer_words as words
-
-    return words(config)
+def check_output(out: Path, endings: tuple[str, ...], mark: bytes, kind: str) -> None:
+    """Refuse a file that cannot be written, before anything is computed; only a text file with ``mark`` is replaced."""
+    if out.suffix not in endings or out.is_dir() or not out.absolute().parent.is_dir():
+        advice = f"Use {'a' if endings[0] == '.json' else 'an'} {' or '.join(endings)} file in a directory"
+        raise BadInput(f"writing {out.name}", f"it is no {kind} we can write", advice)
+    if out.exists() and (out.suffix == ".png" or mark not in out.read_bytes()[:3000]):
+        raise BadInput(f"writing {out.name}", "there is another file of that name", "Choose another name")
 
 
 def show(form: dict[str, Any], text: str, *, as_json: bool) -> None:
@@ -169,15 +152,15 @@ def show(form: dict[str, Any], text: str, *, as_json: bool) -> None:
 
 def where(campaign: Campaign, *, answered: bool = False) -> str:
     """The next step, in words. ``answered``: nothing is open, which is for the owner to know."""
-    from discreet.campaign.recipe import Answering
+    from discreet.recipes.registry import spec_of_campaign
 
     now, phases = campaign.standing, campaign.recipe.phases
-    told = "next: discreet tell, then discreet train"
-    if isinstance(campaign.recipe, Answering):  # whether they answered is public
-        told, answered = "next: discreet ask, and its teachers answer", campaign.answered
+    step = "next: discreet tell, then discreet train"
+    if spec_of_campaign(campaign).answers_itself:  # whether they answered is public
+        step, answered = "next: discreet ask, and its teachers answer", campaign.answered
     words = {
         "ask": "next: discreet ask",
-        "answer": "next: discreet train" if answered else told,
+        "answer": "next: discreet train" if answered else step,
         "train": "training was begun; discreet train goes on",
         "done": "all phases are trained",
     }

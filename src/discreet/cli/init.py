@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, show, where
-from discreet.cli.log_json import LogOption, logged
+from discreet.cli.progress import LogOption, logged, watching, working
 from discreet.errors import BadInput
+from discreet.parts import RECIPES
 
 if TYPE_CHECKING:
-    from discreet.campaign import Campaign
-    from discreet.config import AnyCampaign
+    from discreet.config import CampaignFile
 
-FORMAT = "discreet.created/1"
+*_FIRST, _LAST = RECIPES
 
 
 def init_command(
     config: ConfigArgument,
     example: Annotated[
         str | None,
-        typer.Option(help="Write a commented file of this recipe (private-pool, public-data, crowd, stream) instead."),
+        typer.Option(help=f"Write a commented file of a recipe instead: {', '.join(_FIRST)} or {_LAST}."),
     ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Of a campaign of teachers: begin without showing tallies of private records.")
@@ -44,20 +44,20 @@ def init_command(
         kind = "stream" if example == "stream" else "campaign"
         show(form, f"{config.name} is a {kind}'s file. Change the lines marked CHANGE.", as_json=as_json)
         return
-    from discreet.cli.progress import watching, working
     from discreet.config import read_campaign
     from discreet.recipes.opening import create
+    from discreet.recipes.registry import spec_of
 
     read = read_campaign(config)
     confirmed = yes or _agreed(read, as_json=as_json)
     with logged(log_json, "init") as log, working("planning"), watching() as watch:
         campaign = create(read, watch=log.beside(watch), confirm=confirmed)
         log.follow(campaign)
-    gauge = campaign.gauge()
+    gauge = campaign.budget_usage()
     form = {
-        "format": FORMAT,
+        "format": "discreet.created/1",
         "simulation": campaign.simulation,
-        "audience": "world",
+        "audience": "public",
         "name": campaign.name,
         "phases": campaign.recipe.phases,
         "labels_planned": [campaign.recipe.labels_planned(phase) for phase in range(campaign.recipe.phases)],
@@ -68,28 +68,21 @@ def init_command(
         f"{campaign.name}: {campaign.recipe.phases} trainings, {labels} labels, epsilon {gauge.epsilon} at delta "
         f"{gauge.delta} per {read.budget.unit}\n{where(campaign)}"
     )
-    told = gate_facts(campaign, read)
-    form |= {"released": told[0]} if told else {}
-    if (price := teacher_facts(campaign)) is not None:
-        form |= {"price": price[0]}
-        told = ({}, [price[1]])
-    bound = bound_fact(campaign)
-    form |= {} if bound is None else {"checkpoint_bound": bound}
-    lines = [text, *(told[1] if told else []), *([UNBOUND] if bound is False else [])]
+    facts, further = spec_of(read).created(campaign)
+    form |= facts
+    lines = [text, *further]
     show(form, "\n".join(lines), as_json=as_json)
 
 
-def _agreed(config: AnyCampaign, *, as_json: bool) -> bool:
+def _agreed(config: CampaignFile, *, as_json: bool) -> bool:
     """Show the owner, who is there, what only they may see, and let them decide. False: nobody is there."""
-    from discreet.config import TeachersConfig
+    from discreet.recipes.opening import needs_confirmation
+    from discreet.recipes.registry import spec_of
 
-    if not isinstance(config, TeachersConfig) or as_json or not _attended():
+    confirmation = spec_of(config).confirmation
+    if confirmation is None or as_json or not _attended() or not needs_confirmation(config):
         return False
-    from discreet.recipes.teachers_opening import begins, private_tallies
-
-    if not begins(config):
-        return False
-    typer.echo(private_tallies(config).text(), err=True)
+    typer.echo(confirmation(config), err=True)
     if not typer.confirm("Begin the campaign?", err=True):
         typer.echo("Nothing was begun or charged.", err=True)
         raise typer.Exit(0)
@@ -99,49 +92,6 @@ def _agreed(config: AnyCampaign, *, as_json: bool) -> bool:
 def _attended() -> bool:
     """Whether somebody sits at a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-UNBOUND = "the certificate names no weights, as earlier versions wrote it: that it is of this checkpoint is your word"
-
-
-def bound_fact(campaign: Campaign) -> bool | None:
-    """Of a campaign on public data whose checkpoint has a certificate: whether that names the checkpoint's weights."""
-    from discreet.recipes.public_data import PublicData
-
-    recipe = campaign.recipe
-    return recipe.plan.bound if isinstance(recipe, PublicData) else None
-
-
-def gate_facts(campaign: Campaign, config: AnyCampaign) -> tuple[dict[str, Any], list[str]] | None:
-    """Of a crowd campaign: how many texts its gate released, which was paid for, and whom it does not protect."""
-    from discreet.config import CrowdConfig
-
-    if not isinstance(config, CrowdConfig):
-        return None
-    from discreet.gates.gate import NOT_PROMISED
-
-    gate, count = config.gate, len(campaign.pool)
-    lines = [
-        f"the gate released {count} texts that {gate.k} or more {config.budget.unit}s kept, by coins of {gate.beta:g}"
-    ]
-    if config.log.person is None:
-        lines.append(NOT_PROMISED)
-    promised = config.log.person is not None
-    return {"values": count, "k": gate.k, "beta": gate.beta, "persons": promised}, lines
-
-
-def teacher_facts(campaign: Campaign) -> tuple[dict[str, Any], str] | None:
-    """Of a campaign of teachers: what their answers cost, and how clear a vote must be to be heard. Public."""
-    from discreet.recipes.teachers import Teachers
-
-    if not isinstance(campaign.recipe, Teachers):
-        return None
-    price = campaign.recipe.plan.price
-    words = (
-        f"{price.teachers} teachers voted, and stay with you; {price.aggregator}: a class that leads by "
-        f"{price.lead():.0f} votes is the answer 95 times of 100"
-    )
-    return price.to_json(), words
 
 
 def _write(path: Path, name: str) -> None:

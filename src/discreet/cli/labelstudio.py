@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, where
-from discreet.cli.progress import going_on
+from discreet.cli.progress import interruptible
 
 if TYPE_CHECKING:
     from discreet.campaign import Campaign
@@ -36,7 +36,7 @@ def push_command(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """
     from discreet.recipes.label_studio import push
 
-    with _both(config) as (campaign, oracle), going_on():
+    with _both(config) as (campaign, oracle), interruptible():
         done = push(campaign, oracle)
     form = _form("discreet.labelstudio-push/1", campaign) | pushed_form(done)
     show(form, "\n".join([*pushed_lines(done), where(campaign)]), as_json=as_json)
@@ -52,7 +52,7 @@ def pull_command(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """
     from discreet.recipes.label_studio import pull
 
-    with _both(config) as (campaign, oracle), going_on():
+    with _both(config) as (campaign, oracle), interruptible():
         done = pull(campaign, oracle)
         left = len(campaign.open())
     form = _form("discreet.labelstudio-pull/1", campaign) | pulled_form(done) | {"open": left}
@@ -100,7 +100,7 @@ def sync_command(
     """
     from discreet.cli.labelstudio_sync import Sync, listening
 
-    with _both(config) as (campaign, oracle), going_on(), listening(listen, hint_url, hint_secret_file) as heard:
+    with _both(config) as (campaign, oracle), interruptible(), listening(listen, hint_url, hint_secret_file) as heard:
         sync = Sync(campaign, oracle, every=every, train=train, patience=patience, **heard)
         sync.run(until_done=until_done)
         left = len(campaign.open())
@@ -115,26 +115,26 @@ def status_command(config: ConfigArgument, as_json: JsonOption = False) -> None:
 
     Example: discreet labelstudio status scans.toml
     """
-    with _both(config) as (campaign, oracle), going_on():
-        found = oracle.standing()
-        names = {one.id for one in campaign.open()}
-    there = found.read.questions if found.read is not None else frozenset()
+    with _both(config) as (campaign, oracle), interruptible():
+        standing = oracle.standing()
+        names = {question.id for question in campaign.open()}
+    on_server = standing.read.questions if standing.read is not None else frozenset()
     form = _form("discreet.labelstudio-status/1", campaign) | {
         "server": oracle.audience,
-        "project": found.project,
-        "people": found.people,
-        "tasks": found.tasks,
+        "project": standing.project,
+        "people": standing.people,
+        "tasks": standing.tasks,
         "open": len(names),
-        "open_there": len(names & there),
+        "open_there": len(names & on_server),
     }
     lines = [
-        f"{oracle.audience}, project {found.project or '(none yet: push makes it)'}",
-        f"{found.tasks} tasks, which {found.people} people can see; "
-        f"{len(names & there)} of {len(names)} open questions have one",
+        f"{oracle.audience}, project {standing.project or '(none yet: push makes it)'}",
+        f"{standing.tasks} tasks, which {standing.people} people can see; "
+        f"{len(names & on_server)} of {len(names)} open questions have one",
     ]
-    if found.read is not None:
-        form |= read_form(found.read)
-        lines += read_lines(found.read)
+    if standing.read is not None:
+        form |= read_form(standing.read)
+        lines += read_lines(standing.read)
     show(form, "\n".join([*lines, where(campaign)]), as_json=as_json)
 
 
@@ -154,7 +154,7 @@ def remove_command(
     """
     from discreet.recipes.label_studio import remove
 
-    with _both(config) as (campaign, oracle), going_on():
+    with _both(config) as (campaign, oracle), interruptible():
         count = remove(campaign, oracle, everything=everything)
     form = _form("discreet.labelstudio-remove/1", campaign) | {"removed": count, "all": everything}
     show(form, f"{count} tasks were deleted", as_json=as_json)
@@ -187,7 +187,7 @@ def pushed_form(done: PushedQuestions) -> dict[str, Any]:
         "project": done.pushed.project,
         "pushed": len(done.pushed.new),
         "pushed_again": len(done.again),
-        "there": done.pushed.there,
+        "there": done.pushed.existing,
         "tidied": done.pushed.tidied,
         "removed": done.removed,
         "beside": list(done.pushed.beside),
@@ -196,7 +196,9 @@ def pushed_form(done: PushedQuestions) -> dict[str, Any]:
 
 def pushed_lines(done: PushedQuestions) -> list[str]:
     """In words."""
-    lines = [f"{len(done.pushed.new)} questions pushed, {done.pushed.there} were there (project {done.pushed.project})"]
+    lines = [
+        f"{len(done.pushed.new)} questions pushed, {done.pushed.existing} were there (project {done.pushed.project})"
+    ]
     if done.again:
         lines.append(f"{len(done.again)} of them again: their tasks had been deleted")
     if done.pushed.tidied:
@@ -211,15 +213,16 @@ def pushed_lines(done: PushedQuestions) -> list[str]:
 
 def pulled_form(done: PulledAnswers) -> dict[str, Any]:
     """As JSON."""
-    told = {"new": done.told.new, "repeated": done.told.repeated, "corrected": done.told.corrected}
-    return told | {"skips": done.skips} | read_form(done.read)
+    counts = {"new": done.told.new, "repeated": done.told.repeated, "corrected": done.told.corrected}
+    return counts | {"skips": done.skips} | read_form(done.read)
 
 
 def pulled_lines(done: PulledAnswers) -> list[str]:
     """In words."""
-    told = done.told
+    counts = done.told
     return [
-        f"{told.new} new answers, {told.repeated} known, {told.corrected} corrected; {done.skips} of all are skips",
+        f"{counts.new} new answers, {counts.repeated} known, {counts.corrected} corrected; "
+        f"{done.skips} of all are skips",
         *read_lines(done.read),
     ]
 
@@ -237,15 +240,15 @@ def read_form(read: Read) -> dict[str, Any]:
 
 def read_lines(read: Read) -> list[str]:
     """What an owner should look at."""
-    found = []
+    lines = []
     if read.refused:
         more = len(read.refused) - _SHOWN
         names = ", ".join(read.refused[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-        found.append(f"{len(read.refused)} questions have a label outside the classes, which is no answer: {names}")
+        lines.append(f"{len(read.refused)} questions have a label outside the classes, which is no answer: {names}")
     if read.strange:
-        found.append(f"{read.strange} tasks belong to no question of this campaign, and are left alone")
+        lines.append(f"{read.strange} tasks belong to no question of this campaign, and are left alone")
     if read.doubled:
-        found.append(f"{read.doubled} tasks are there twice; one voice a person counts")
+        lines.append(f"{read.doubled} tasks are there twice; one voice a person counts")
     if read.gold or read.drafts:
-        found.append(f"{read.gold} ground-truth annotations and {read.drafts} drafts are nobody's answers")
-    return found
+        lines.append(f"{read.gold} ground-truth annotations and {read.drafts} drafts are nobody's answers")
+    return lines

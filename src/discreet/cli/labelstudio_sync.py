@@ -63,7 +63,7 @@ class Sync:
 
     def _run(self, until_done: bool) -> None:
         away: float | None = None
-        with _shown() as told:
+        with _shown() as show:
             while True:
                 try:
                     done = self._look()
@@ -75,7 +75,7 @@ class Sync:
                         raise
                     self._counts["failed"] += 1
                     self._hooked = done = False
-                told(self._words(away is not None))
+                show(self._words(away is not None))
                 if done and until_done:
                     return
                 self._counts["hints"] += self._pause(self._every) is True
@@ -108,10 +108,10 @@ class Sync:
     def _words(self, away: bool) -> str:
         """For the owner, who watches."""
         counts = self._counts
-        found = f"{counts['pushed']} pushed, {counts['new']} answers, {len(self._campaign.open())} open"
+        text = f"{counts['pushed']} pushed, {counts['new']} answers, {len(self._campaign.open())} open"
         if counts["refused"]:
-            found += f", {counts['refused']} with a label outside the classes"
-        return f"{found}; the server is away" if away else found
+            text += f", {counts['refused']} with a label outside the classes"
+        return f"{text}; the server is away" if away else text
 
 
 @contextmanager

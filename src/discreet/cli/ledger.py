@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from discreet.cli.campaign_files import is_campaign, is_stream, lines_of
+from discreet.cli.campaign_files import JsonOption, is_campaign, is_stream, lines_of, show
+from discreet.cli.progress import working
 from discreet.errors import BadInput, InvalidEvent
+from discreet.privacy.budget import Budget, Unit
 
 if TYPE_CHECKING:
-    from discreet.privacy.budget import Unit
     from discreet.privacy.events import Event
     from discreet.privacy.ledger import Ledger, Terms
 
-JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger, a file of JSON lines.", show_default=False)]
 KeptLedger = Annotated[Path, typer.Argument(help="The ledger, or a campaign's TOML file.", show_default=False)]
 
@@ -32,18 +32,17 @@ def create_command(
     file: LedgerFile,
     plan: Annotated[Path | None, typer.Option(help="Commit to this plan (.json or .toml): committed mode.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="Without a plan: the budget of an adaptive ledger.")] = None,
-    delta: Annotated[str | None, typer.Option(help="Without a plan: the chance that the promise fails.")] = None,
+    delta: Annotated[str | None, typer.Option(help="Without a plan: the probability that the guarantee fails.")] = None,
     unit: Annotated[str, typer.Option(help="Without a plan: record or person.")] = "record",
     expect: Annotated[
         str | None, typer.Option(help="Adaptive: all you expect to spend, to choose the filter's order by.")
     ] = None,
-    as_json: JSON = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Open a new ledger: committed to a plan, or adaptive under a budget. Nothing is spent yet.
 
     Example: discreet ledger create scans.ledger --plan plan.toml
     """
-    from discreet.cli.progress import working
     from discreet.privacy.ledger import FileSink, Ledger
 
     if file.exists() and file.stat().st_size:
@@ -60,7 +59,7 @@ def show_command(
     file: KeptLedger,
     path: Annotated[str | None, typer.Option(help="Only the entries that touched this path.")] = None,
     last: Annotated[int, typer.Option(help="How many of the latest entries to list.", min=0)] = 10,
-    as_json: JSON = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Where every path stands, and the latest entries. Audience: owner (times tell how long work took).
 
@@ -68,14 +67,13 @@ def show_command(
     """
     ledger = read_only(file)
     entries = ledger.entries if path is None else ledger.entries_of(path)
+    from discreet.cli.tables import ledger_form, show_ledger
+
+    latest = entries[len(entries) - min(last, len(entries)) :]
     if as_json:
-        from discreet.cli.ledger_tables import ledger_form
-
-        print(json.dumps(ledger_form(ledger, entries[len(entries) - min(last, len(entries)) :])))  # noqa: T201
+        print(json.dumps(ledger_form(ledger, latest)))  # noqa: T201
     else:
-        from discreet.cli.ledger_tables import show_ledger
-
-        show_ledger(ledger, entries[len(entries) - min(last, len(entries)) :], len(entries))
+        show_ledger(ledger, latest, len(entries))
 
 
 @ledger_app.command("price")
@@ -85,16 +83,18 @@ def price_command(
     who: Annotated[str, typer.Option(help="The group it would touch: pool, shard-1, a cohort.")],
     count: Annotated[int, typer.Option(help="How many times.")] = 1,
     phase: Annotated[int, typer.Option(help="In which phase.")] = 0,
-    as_json: JSON = False,
+    as_json: JsonOption = False,
 ) -> None:
     """What a charge would cost, without spending. Exit code 1 if the ledger would refuse it.
 
     Example: discreet ledger price scans.ledger --event "laplace epsilon=0.5" --who pool --phase 1
     """
-    from discreet.privacy.ledger import Why
+    from discreet.privacy.ledger import ChargeReason
 
     ledger = read_only(file)
-    price = ledger.price(event=parse_event(event), count=count, who=who, why=Why(phase=phase, purpose="pricing"))
+    price = ledger.price(
+        event=parse_event(event), count=count, who=who, why=ChargeReason(phase=phase, purpose="pricing")
+    )
     form = {
         "format": "discreet.price/1",
         "simulation": ledger.simulation,
@@ -104,12 +104,8 @@ def price_command(
         "total": str(price.total),
         "refusal": price.refusal or None,
     }
-    if as_json:
-        print(json.dumps(form))  # noqa: T201
-    elif price.fits:
-        _line(f"It fits: epsilon {price.requested:.6g}; {price.remaining:.6g} of {price.total} remains.")
-    else:
-        _line(f"It would be refused. {price.refusal}")
+    fits = f"It fits: epsilon {price.requested:.6g}; {price.remaining:.6g} of {price.total} remains."
+    show(form, fits if price.fits else f"It would be refused. {price.refusal}", as_json=as_json)
     if not price.fits:
         raise typer.Exit(1)
 
@@ -119,16 +115,14 @@ def export_command(
     file: KeptLedger,
     out: Annotated[Path, typer.Option(help="Certificate (.json), or all entries as a table (.csv).")],
     sign: Annotated[Path | None, typer.Option(help="Sign the certificate with this Ed25519 key (PEM).")] = None,
-    as_json: JSON = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write the certificate of a ledger, for people who have neither ledger nor data. Audience: world.
+    """Write the certificate of a ledger, for people who have neither ledger nor data. Audience: public.
 
     Under hidden selection it covers the released phases and carries no times.
 
     Example: discreet ledger export scans.ledger --out certificate.json --sign signing.pem
     """
-    from discreet.cli.progress import working
-
     if out.suffix not in (".json", ".csv") or out.is_dir() or not out.absolute().parent.is_dir():
         raise BadInput(f"writing {out.name}", "it is no file we can write", "Use a .json or .csv file in a directory")
     if sign and out.suffix == ".csv":
@@ -136,7 +130,7 @@ def export_command(
     _check_replaced(out, file, sign)
     ledger, on_time = _public(file)
     if out.suffix == ".csv":
-        from discreet.cli.ledger_tables import entries_csv
+        from discreet.cli.tables import entries_csv
         from discreet.privacy.files import write_whole
 
         write_whole(out, entries_csv(ledger))
@@ -147,7 +141,7 @@ def export_command(
     with working("certifying"):
         form = certify(ledger, on_time=on_time)
         if sign:
-            from discreet.privacy.certificate.signing import signed
+            from discreet.privacy.certificate.signatures import signed
 
             form = signed(form, sign)
         write_certificate(form, out)
@@ -157,20 +151,18 @@ def export_command(
 @ledger_app.command("keygen")
 def keygen_command(
     file: Annotated[Path, typer.Argument(help="Where to write the private key (PEM).", show_default=False)],
-    as_json: JSON = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make an Ed25519 key pair for signing certificates: FILE (keep it secret) and FILE.pub (give it away).
 
     Example: discreet ledger keygen signing.pem
     """
-    from discreet.privacy.certificate.signing import make_keys
+    from discreet.privacy.certificate.signatures import make_keys
 
     public = make_keys(file)
     form = {"format": "discreet.keys/1", "simulation": False, "private": file.name, "public": public.name}
-    if as_json:
-        print(json.dumps(form))  # noqa: T201
-    else:
-        _line(f"Private key: {file.name} (mode 0600; keep it secret). Public key: {public.name}.")
+    text = f"Private key: {file.name} (mode 0600; keep it secret). Public key: {public.name}."
+    show(form, text, as_json=as_json)
 
 
 def _check_replaced(out: Path, *sources: Path | None) -> None:
@@ -190,7 +182,7 @@ def read_only(file: Path) -> Ledger:
     charges are missing by its mark; where there is no mark, that is said.
     """
     from discreet.privacy.ledger import Ledger, MemorySink
-    from discreet.privacy.ledger.file_sink import read_beside_mark
+    from discreet.privacy.ledger.sinks import read_beside_mark
 
     if is_campaign(file):
         lines = lines_of(file)
@@ -214,9 +206,9 @@ def _public(file: Path) -> tuple[Ledger, bool]:
     if not is_campaign(file) or is_stream(file):
         return read_only(file), False
     from discreet.config import read_campaign
-    from discreet.recipes.verifying import public_ledger_of
+    from discreet.recipes.verification import public_ledger_of
 
-    ledger, releases = public_ledger_of(read_campaign(file))
+    ledger, releases = public_ledger_of(read_campaign(file, stored=True))
     return ledger, releases is not None and releases.on_time
 
 
@@ -236,15 +228,15 @@ def parse_event(text: str) -> Event:
     if kind not in known:
         raise BadInput(f"--event {kind}", "there is no such mechanism", f"Choose one of {', '.join(known)}")
     form: dict[str, Any] = {"kind": kind, "version": 1}
-    given = {"kind", "version"}
+    keys = {"kind", "version"}
     form |= _DEFAULTS.get(kind, {})
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not sign:
             raise BadInput(f"--event {text}", f"{pair} is not name=value", "Write it like 'laplace epsilon=0.5'")
-        if name in given:
+        if name in keys:
             raise BadInput(f"--event {text}", f"{name} is given twice", "Give each value once")
-        given.add(name)
+        keys.add(name)
         form[name] = _number(name, value)
     try:
         return from_json(form)
@@ -270,11 +262,10 @@ def _number(name: str, value: str) -> int | float | str:
 
 
 def _terms(plan: Path | None, *, epsilon: str | None, delta: str | None, unit: str, expect: str | None) -> Terms:
-    from discreet.privacy.budget import Budget
     from discreet.privacy.ledger import adaptive, terms_of
 
     if plan is not None:
-        from discreet.privacy.plan_forms import read_plan
+        from discreet.privacy.plan import read_plan
 
         if (epsilon, delta, expect) != (None, None, None):
             raise BadInput("--plan with a budget", "a plan has its own", "Give one or the other")
@@ -298,21 +289,15 @@ def _summary(ledger: Ledger) -> dict[str, Any]:
 
 
 def _say(form: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(form))  # noqa: T201
-        return
     budget = form["budget"]
-    _line(
+    lines = [
         f"Ledger {form['id'][:8]} ({form['mode']}{', simulation' if form['simulation'] else ''}): "
         f"{form['entries']} entries, budget epsilon {budget['epsilon']} at delta {budget['delta']} "
         f"per {budget['unit']}, relation {budget['relation']}."
-    )
+    ]
     if "claim" in form:
         claim = form["claim"]
-        _line(f"Claim: epsilon {claim['epsilon']} at delta {claim['delta']}, worst path {claim['trajectory']}.")
+        lines.append(f"Claim: epsilon {claim['epsilon']} at delta {claim['delta']}, worst path {claim['trajectory']}.")
     if "written" in form:
-        _line(f"Written: {form['written']}{' (signed)' if form.get('signed') else ''}.")
-
-
-def _line(text: str) -> None:
-    print(text)  # noqa: T201
+        lines.append(f"Written: {form['written']}{' (signed)' if form.get('signed') else ''}.")
+    show(form, "\n".join(lines), as_json=as_json)

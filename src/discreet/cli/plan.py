@@ -1,15 +1,25 @@
-"""`discreet plan`: what can I afford?"""
+"""`discreet plan`: what can I afford? Its options are the fields of `PlanParameters` and of `Budget`."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
+from collections.abc import Callable
+from dataclasses import Field, fields
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.checks import required_keys
+from discreet.cli.campaign_files import JsonOption
+from discreet.cli.progress import stepping, working
 from discreet.errors import BadInput
+from discreet.planning.parameters import PlanParameters, PlanTable
+from discreet.planning.parameters import preset as preset_of
+from discreet.privacy.budget import Budget
 
 if TYPE_CHECKING:
     from discreet.planning.request import PlanRequest
@@ -18,80 +28,44 @@ EXAMPLE = (
     "Example: discreet plan --epsilon 8 --delta 4e-6 --initial 10000 --queries 3750,3750,3750,3750 "
     "--batch 4096 --epochs 30 --selection-epsilon 2 --plot plan.png"
 )
+_NO_OPTIONS = ("budget", "bins", "relation")
+_FOLLOWS = ("selection", "selection_epsilon", "mechanism", "shards")
+"""Options whose default follows from other options."""
+_FORMS = {"queries": " Write 3750,3750 or 3750x4; 'none' for one phase."}
+_KINDS: dict[Any, type] = {"int": int, "int | None": int, "float | None": float, "bool": bool}
 
 
+def _option(field: Field[Any]) -> inspect.Parameter:
+    """The option of a parameter: text, where the command line has no type for it."""
+    kind = _KINDS.get(field.type, str)
+    shown = isinstance(field.default, (bool, str, Decimal)) and field.name not in _FOLLOWS
+    default = None if not shown else field.default if kind is bool else str(field.default)
+    help_text = field.metadata["meaning"] + _FORMS.get(field.name, "")
+    option = typer.Option(f"--{field.name.replace('_', '-')}", help=help_text)
+    annotation = Annotated[kind if kind is bool else kind | None, option]  # type: ignore[valid-type]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _with_parameters(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` with an option for every parameter of a plan, in place of its ``**parameters``."""
+    declared = [field for field in (*fields(Budget), *fields(PlanParameters)) if field.name not in _NO_OPTIONS]
+    *others, _ = inspect.signature(command, eval_str=True).parameters.values()
+    command.__signature__ = inspect.Signature([*map(_option, declared), *others])  # type: ignore[attr-defined]
+    command.__doc__ = f"{command.__doc__}\n\n    {EXAMPLE}"
+    return command
+
+
+@_with_parameters
 def plan_command(
-    epsilon: Annotated[str | None, typer.Option(help="What one unit may lose in all, such as 8.")] = None,
-    delta: Annotated[
-        str | None, typer.Option(help="The chance that the promise fails; no default. Below 1/(10 x units).")
-    ] = None,
-    initial: Annotated[int | None, typer.Option(help="Records labelled before the first training phase.")] = None,
-    queries: Annotated[
-        str | None, typer.Option(help="Labels asked for after each phase: 3750,3750 or 3750x4; 'none' for one phase.")
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Expected batch, b. Public; never recomputed.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs per phase of the naive schedule, e.")] = None,
-    schedule: Annotated[
-        str, typer.Option(help="naive, step-amplification, noise-reduction or continual.")
-    ] = "step-amplification",
-    selection_epsilon: Annotated[
-        str | None, typer.Option(help="What being asked may cost (0: records are asked at random).")
-    ] = None,
-    selection: Annotated[
-        str | None, typer.Option(help="How asking is priced: one-sided (default), shards, paper, apart, or hidden.")
-    ] = None,
-    mechanism: Annotated[
-        str | None,
-        typer.Option(help="With paper: laplace, exponential, k-centre; apart: gaussian, subsampled-gaussian."),
-    ] = None,
-    subsample: Annotated[
-        float | None, typer.Option(help="Share of the pool that a subsampled-gaussian query looks at.")
-    ] = None,
-    selection_delta: Annotated[
-        str | None, typer.Option(help="With apart: the part of delta for queries; half of it by default.")
-    ] = None,
-    shards: Annotated[
-        str | None, typer.Option(help="Shares of the pool each query sees: even, or 0.6,0.2,.. summing to 1.")
-    ] = None,
-    threshold_epsilon: Annotated[
-        str, typer.Option(help="Price of each private threshold; 0 when thresholds are public.")
-    ] = "0",
-    missed: Annotated[
-        str | None, typer.Option(help="Caps on what each miss may cost (eps_n per query); default: the free ones.")
-    ] = None,
-    individual_rates: Annotated[
-        bool, typer.Option("--individual-rates", help="Records asked from below the threshold get their own rate.")
-    ] = False,
-    high_share: Annotated[
-        float | None, typer.Option(help="Expected share of a cohort asked from above; default from the pool size.")
-    ] = None,
-    reads_training_data: Annotated[
-        bool, typer.Option("--reads-training-data", help="Scores read training records: everyone pays every query.")
-    ] = False,
-    pool_size: Annotated[
-        int | None, typer.Option(help="Records (or persons) in the pool: checks delta, sizes and shards.")
-    ] = None,
-    releases: Annotated[
-        str | None,
-        typer.Option(
-            help="With hidden: the day on which each phase becomes public, 2027-01-15,2027-02-15; none: time "
-            "is not covered."
-        ),
-    ] = None,
-    unit: Annotated[
-        str, typer.Option(help="What is protected: record, or person (sizes then count persons).")
-    ] = "record",
-    accountant: Annotated[str, typer.Option(help="pld (the claim) or rdp (fast, looser).")] = "pld",
-    whole_batches: Annotated[
-        bool, typer.Option("--whole-batches", help="Naive rates as 1/floor(|D|/b), as the DP-AL paper counts.")
-    ] = False,
+    *,
     preset: Annotated[str | None, typer.Option(help="Start from a row of the DP-AL paper's Table 3.")] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="All schedules side by side, and what changes would cost.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: JsonOption = False,
     plot: Annotated[Path | None, typer.Option(help="Draw losses, rates and steps (.png, .svg, .pdf).")] = None,
     out: Annotated[Path | None, typer.Option(help="Store the plan (.json or .toml) for training.")] = None,
+    **parameters: Any,
 ) -> None:
     """What labels, phases and training does a privacy budget buy? Touches no data.
 
@@ -99,64 +73,33 @@ def plan_command(
     by PLD (the claim) and RDP (the cross-check).
     """
     _check_files(plot, out, compare=compare)
-    ask = _request(
-        preset=preset,
-        options={
-            "epsilon": epsilon,
-            "delta": delta,
-            "initial": initial,
-            "queries": None if queries is None else parse_sizes(queries),
-            "batch": batch,
-            "epochs": epochs,
-            "selection_epsilon": selection_epsilon,
-            "pool_size": pool_size,
-        },
-        schedule=schedule,
-        selection=_selection(selection, shards),
-        shards=_shares(shards),
-        **_mechanism(
-            mechanism or ("gaussian" if selection == "apart" else None),
-            subsample=subsample,
-            selection_delta=selection_delta,
-        ),
-        threshold_epsilon=threshold_epsilon,
-        missed=None if missed is None else tuple(missed.split(",")),
-        individual_rates=individual_rates,
-        high_share=high_share,
-        reads_training_data=reads_training_data or mechanism == "k-centre",  # it looks at labelled records, too
-        unit=unit,
-        accountant=accountant,
-        whole_batches=whole_batches,
-        releases=None if releases is None else tuple(day.strip() for day in releases.split(",")),
-    )
+    ask = _request(preset, {name: value for name, value in parameters.items() if value is not None})
     if compare:
         _print_comparison(ask, as_json=as_json)
     else:
         _print_plan(ask, as_json=as_json, plot=plot, out=out)
 
 
-plan_command.__doc__ = f"{plan_command.__doc__}\n\n    {EXAMPLE}"
+def _request(preset: str | None, options: dict[str, Any]) -> PlanRequest:
+    from discreet.planning.request import plan_request
 
-
-def _request(*, preset: str | None, options: dict[str, Any], **choices: Any) -> PlanRequest:
-    from discreet.api import plan_request
-
-    filled = dict(options)
+    options = {name: _LISTS[name](value) if name in _LISTS else value for name, value in options.items()}
+    if "shards" in options and options.setdefault("selection", "shards") != "shards":
+        raise BadInput(
+            f"--shards with --selection {options['selection']}", "only selection by shards has them", "Drop one"
+        )
+    if options.get("selection") == "separate-budget":
+        options.setdefault("mechanism", "gaussian")
+    options["reads_training_data"] |= options.get("mechanism") == "k-centre"  # it looks at labelled records, too
     if preset is not None:
-        from discreet.planning.presets import preset as find
-
-        row = find(preset)
-        given = {"selection_epsilon": "0"} if choices["selection"] == "hidden" else {}  # it has none
-        filled = {name: given.get(name, getattr(row, name)) if v is None else v for name, v in filled.items()}
-    if filled["selection_epsilon"] is None:
-        filled["selection_epsilon"] = "0"
-    filled["queries"] = filled["queries"] or ()
-    for name in ("epsilon", "delta", "initial", "batch", "epochs"):
-        if filled[name] is None:
+        hidden = {"selection_epsilon": "0"} if options.get("selection") == "hidden" else {}  # it has none
+        options = vars(preset_of(preset)) | hidden | options
+    for name in ("epsilon", "delta", *required_keys(PlanTable)):
+        if name not in options:
             raise BadInput(
                 f"discreet plan without --{name}", "there is no default for it", f"Give --{name} or --preset"
             )
-    return plan_request(**filled, **choices)
+    return plan_request(**options)
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
@@ -173,19 +116,16 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _selection(selection: str | None, shards: str | None) -> str:
-    if shards is not None and selection not in (None, "shards"):
-        raise BadInput(f"--shards with --selection {selection}", "only selection by shards has them", "Drop one")
-    return selection or ("shards" if shards is not None else "one-sided")
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
 
 
-def _mechanism(mechanism: str | None, **options: Any) -> dict[str, Any]:
-    """What a query is, where a plan must know it."""
-    return {name: value for name, value in {"mechanism": mechanism, **options}.items() if value is not None}
-
-
-def _shares(shards: str | None) -> str | tuple[str, ...]:
-    return "even" if shards in (None, "even") else tuple(part.strip() for part in str(shards).split(","))
+_LISTS: dict[str, Callable[[str], Any]] = {
+    "queries": parse_sizes,
+    "missed": _parts,
+    "releases": _parts,
+    "shards": lambda text: text if text == "even" else _parts(text),
+}
 
 
 def _check_files(plot: Path | None, out: Path | None, *, compare: bool) -> None:
@@ -200,7 +140,7 @@ def check_plot(plot: Path | None) -> None:
     """Refuse a picture that could not be drawn."""
     check_file(plot, (".png", ".svg", ".pdf"))
     if plot is not None:
-        from discreet.report.draw import require_matplotlib
+        from discreet.report.plan_figure import require_matplotlib
 
         require_matplotlib()
 
@@ -217,36 +157,33 @@ def check_file(path: Path | None, endings: tuple[str, ...]) -> None:
 
 
 def _print_plan(ask: PlanRequest, *, as_json: bool, plot: Path | None, out: Path | None) -> None:
-    from discreet.cli.progress import working
     from discreet.planning import make_plan
 
     with working("planning"):
-        made = make_plan(ask)
+        plan = make_plan(ask)
     warning = ask.budget.loose_delta(ask.units)
     if out:
-        from discreet.privacy.plan_forms import write_plan
+        from discreet.privacy.plan import write_plan
 
-        write_plan(made, out)
+        write_plan(plan, out)
     if plot:
-        from discreet.report.draw import draw_plan
-        from discreet.report.plan_figure import plan_figure
+        from discreet.report.plan_figure import draw_plan, plan_figure
 
         with working("drawing"):
-            draw_plan(plan_figure(ask, made), plot)
+            draw_plan(plan_figure(ask, plan), plot)
     if as_json:
-        print(json.dumps(made.to_json() | {"warnings": [warning] if warning else []}))  # noqa: T201
+        print(json.dumps(plan.to_json() | {"warnings": [warning] if warning else []}))  # noqa: T201
     else:
-        from discreet.cli.plan_tables import show_plan
+        from discreet.cli.tables import show_plan
 
-        show_plan(ask, made)
+        show_plan(ask, plan)
     if warning:
         print(f"discreet: warning: {warning}.", file=sys.stderr)  # noqa: T201
 
 
 def _print_comparison(ask: PlanRequest, *, as_json: bool) -> None:
-    from discreet.cli.plan_tables import comparison_form, show_comparison
-    from discreet.cli.progress import stepping
-    from discreet.planning.compare import compare_schedules, price_list
+    from discreet.cli.tables import comparison_form, show_comparison
+    from discreet.planning.planner import compare_schedules, price_list
 
     with stepping("comparing", total=9) as step:
         schedules = [step(option) for option in compare_schedules(ask)]

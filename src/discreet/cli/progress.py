@@ -1,46 +1,52 @@
-"""Progress on standard error, only where somebody watches; it never prints a number that was not public."""
+"""Progress of a command: bars on standard error for people, JSON lines (`--log-json`) for programs.
+
+Bars appear only in a terminal. Neither prints a number that was not public. A log line is written whole, at the end of
+the file; only a file that is a log is written to.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from discreet._version import __version__
+from discreet.errors import BadInput, DiscreetError
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+    from discreet.campaign import Campaign
+    from discreet.campaign.journal import Event
+
 T = TypeVar("T")
 
 
-class InterruptedAfterCharge(Exception):  # typer swallows KeyboardInterrupt and its kin
-    """Somebody stopped the work when its charge was already durable."""
+class StoppedWork(Exception):  # typer swallows KeyboardInterrupt and its kin
+    """Somebody stopped the work; the message says what stays."""
 
 
-class InterruptedBetweenCases(Exception):
-    """Somebody stopped a bench: what was finished is kept."""
-
-
-class InterruptedCampaign(Exception):
-    """Somebody stopped a campaign's verb: what was charged stays, and the same verb goes on with the same draws."""
+AFTER_CHARGE = "the charge was made, and stays; nothing was shown"
+BETWEEN_CASES = "finished cases are kept, and the same command goes on"
+IN_CAMPAIGN = "what was charged stays, and the same command goes on"
 
 
 @contextmanager
-def going_on() -> Iterator[None]:
-    """An interrupt in here loses nothing: the campaign is in its store."""
+def interruptible(stays: str = IN_CAMPAIGN) -> Iterator[None]:
+    """What an interrupt in here says: not that nothing was charged, but what ``stays``."""
     try:
         yield
     except KeyboardInterrupt:
-        raise InterruptedCampaign from None
-
-
-@contextmanager
-def after_charge() -> Iterator[None]:
-    """An interrupt in here does not say that nothing was charged."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise InterruptedAfterCharge from None
+        raise StoppedWork(stays) from None
 
 
 @contextmanager
@@ -58,14 +64,11 @@ def working(what: str) -> Iterator[None]:
 @contextmanager
 def stepping(what: str, total: int) -> Iterator[Callable[[T], T]]:
     """A bar that moves one step for every value passed through it."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(what, total=total)
+    with counting(what, total) as count:
+        done = itertools.count(1)
 
         def step(value: T) -> T:
-            bar.advance(task)
+            count(next(done), total)
             return value
 
         yield step
@@ -74,18 +77,9 @@ def stepping(what: str, total: int) -> Iterator[Callable[[T], T]]:
 @contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
     """A bar that is told how many are done, and of how many."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(what, total=total)
-
-        def told(done: int, of: int) -> None:
-            bar.update(task, completed=done, total=of)
-
-        yield told
+    with watching() as watch:
+        watch(what, 0, total)
+        yield partial(watch, what)
 
 
 @contextmanager
@@ -109,3 +103,122 @@ def watching() -> Iterator[Callable[[str, int, int], None]]:
                 bar.update(tasks[what], completed=done, total=of)
 
         yield told
+
+
+FORMAT = "discreet.log/1"
+STANDARD_ERROR = "-"
+LogOption = Annotated[
+    str | None,
+    typer.Option("--log-json", help="Append what happens to this file, a JSON object a line; -: standard error."),
+]
+_TENTH = 10
+
+
+class Log:
+    """Where events are written: by ``write``, a whole line at a time; nowhere, without it."""
+
+    def __init__(self, write: Callable[[str], object] | None) -> None:
+        self._write = write
+        self._told: dict[str, int] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Write one line, whole, at the end."""
+        from discreet.campaign.journal import Progress
+
+        if not isinstance(event, Progress):
+            self._told.clear()
+        if self._write is None:
+            return
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        form = {"format": FORMAT, "time": now, "level": event.level, "event": event.name, **event.facts()}
+        try:
+            self._write(json.dumps(form) + "\n")
+        except OSError:
+            self._write = None
+            print("discreet: the log cannot be written any more; the work goes on.", file=sys.stderr)  # noqa: T201
+
+    def beside(self, watch: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+        """``watch``, and the log."""
+
+        def both(what: str, done: int, total: int) -> None:
+            self.progress(what, done, total)
+            watch(what, done, total)
+
+        return both
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Every tenth that was passed since the last call: the same lines, whatever the pieces are."""
+        from discreet.campaign.journal import Progress, work_of
+
+        if total <= 0:
+            return
+        reached = min(_TENTH * done // total, _TENTH)
+        for tenth in range(self._told.get(what, 0) + 1, reached + 1):
+            self(Progress(what=work_of(what), percent=tenth * (100 // _TENTH)))
+        self._told[what] = reached  # it falls where the same work begins anew
+
+    def follow(self, campaign: Campaign) -> None:
+        """Write where ``campaign`` stands, and what it does from now on."""
+        from discreet.campaign.journal import Opened
+
+        campaign.journal = self
+        now, phases = campaign.standing, campaign.recipe.phases
+        self(Opened.of(campaign.name, simulation=campaign.simulation, now=now, phases=phases))
+
+
+@contextmanager
+def logged(target: str | None, verb: str) -> Iterator[Log]:
+    """A log of one command: how it begins, and how it ends. Refused before anything is done, if it cannot be kept."""
+    if target is None:
+        yield Log(None)
+        return
+    from discreet.campaign.journal import Begun, Ended, Failed
+
+    with _writing(target) as write:
+        log = Log(write)
+        try:
+            log(Begun(verb=verb, version=__version__))
+            yield log
+            log(Ended())
+        except BaseException as error:
+            code, name = _outcome(error)
+            log(Failed(code=code, error=name))
+            raise
+
+
+@contextmanager
+def _writing(target: str) -> Iterator[Callable[[str], object]]:
+    if target == STANDARD_ERROR:
+        yield lambda line: print(line, end="", file=sys.stderr, flush=True)  # noqa: T201
+        return
+    file = _appended(Path(target))
+    try:
+        yield lambda line: os.write(file, line.encode())
+    finally:
+        os.close(file)
+
+
+def _appended(path: Path) -> int:
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise BadInput(f"a log in {path.name or path}", "it is no file in a directory that exists", "Check the path")
+    if path.exists() and not _is_log(path):
+        raise BadInput(f"a log in {path.name}", "there is another file of that name", "Choose another name")
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def _is_log(path: Path) -> bool:
+    """Only a log is written to: not a campaign's file, nor its store. Of what is no plain file nothing is read."""
+    if not path.is_file():
+        return True
+    with path.open("rb") as file:
+        start = file.read(100)
+    return not start or start.startswith(json.dumps({"format": FORMAT})[:-1].encode())
+
+
+def _outcome(error: BaseException) -> tuple[int, str]:
+    """The exit code, and the type of an error of ours or the system's; what is unexpected is not named."""
+    if isinstance(error, (StoppedWork, KeyboardInterrupt, typer.Abort)):
+        return 130, "Interrupted"
+    if isinstance(error, (DiscreetError, OSError)):
+        return 2, type(error).__name__
+    return int(error.exit_code) if isinstance(error, typer.Exit) else 1, "Unexpected"

@@ -1,22 +1,26 @@
-"""`discreet release`: what of a log may be shown to a crowd."""
+"""`discreet release`: release the texts of a log that enough people have, or print which settings give which
+guarantee.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.errors import BadInput
+from discreet.cli.campaign_files import JsonOption
+from discreet.errors import BadInput, InfeasiblePlan
+from discreet.privacy.budget import Budget
 
 if TYPE_CHECKING:
     from discreet.gates import CrowdGate, Released
+    from discreet.gates.published_bounds import Cell
     from discreet.gates.release_files import ReleaseFile
-    from discreet.privacy.budget import Budget
 
-FORMAT = "discreet.release/1"
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -59,13 +63,13 @@ def release_command(
     owner: Annotated[
         bool, typer.Option("--owner", help="Say on standard error what the owner alone may know: rows read, broken.")
     ] = False,
-    table: Annotated[bool, typer.Option("--table", help="Print which k and beta keep which promise.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Print which k and beta give which guarantee.")] = False,
     simulation_seed: Annotated[
         int | None, typer.Option(min=0, help="Draw from a seed: for trying out. Its result is marked as a simulation.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Release the texts that at least k people kept, each by a secret coin, once each. Audience: world.
+    """Release the texts that at least k people kept, each by a secret coin, once each. Audience: public.
 
     Refused, before anything is charged, when k and beta do not keep epsilon and delta. Charged before a coin is
     tossed; killed, the same command makes the same release, and never tosses the same coins for another log.
@@ -74,15 +78,12 @@ def release_command(
     --out to_label.parquet
     """
     if table:
-        from discreet.cli.release_table import show_table
-
         show_table(as_json=as_json)
         return
-    from discreet.cli.progress import going_on, watching
+    from discreet.cli.progress import interruptible, watching
     from discreet.gates import CrowdGate, open_log
     from discreet.gates.release_files import ReleaseFile, release_to_file
-    from discreet.noise import OperatingSystem, Seeded
-    from discreet.privacy.budget import Budget
+    from discreet.noise import source_of
 
     needed: dict[str, Any] = {"QUERIES": queries, "--text": text, "--k": k, "--beta": beta}
     needed |= {"--epsilon": epsilon, "--delta": delta, "--out": out}
@@ -103,15 +104,15 @@ def release_command(
     where.check_free()
     check_promise(gate, budget)
     log = open_log(queries, text=text, person=person, row_id=row_id)
-    source = OperatingSystem() if simulation_seed is None else Seeded(simulation_seed)
-    with watching() as told, going_on():
-        found = release_to_file(
-            gate, log, where, budget=budget, source=source, engine=_engine(engine), memory=size, told=told
+    source = source_of(simulation_seed)
+    with watching() as progress, interruptible():
+        released = release_to_file(
+            gate, log, where, budget=budget, source=source, engine=_engine(engine), memory=size, progress=progress
         )
-    form = _form(gate, found, budget, where)
+    form = _form(gate, released, budget, where)
     typer.echo(json.dumps(form) if as_json else _words(form))
     if owner:
-        typer.echo(json.dumps({"audience": "owner", **found.figures.to_json()}), err=True)
+        typer.echo(json.dumps({"audience": "owner", **released.figures.to_json()}), err=True)
 
 
 def _engine(name: str) -> Any:
@@ -121,36 +122,35 @@ def _engine(name: str) -> Any:
 
 
 def _bytes(size: str) -> int:
-    found = re.fullmatch(r"(\d{1,12})([KMG]?)(i?B)?", size, re.ASCII | re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,12})([KMG]?)(i?B)?", size, re.ASCII | re.IGNORECASE)
+    if match is None:
         raise BadInput(f"--memory {size}", "it is not a size", "Try --memory 512M")
-    return int(found[1]) * _SIZES[found[2].upper()]
+    return int(match[1]) * _SIZES[match[2].upper()]
 
 
 def check_promise(gate: CrowdGate, budget: Budget) -> None:
-    """Refuse a setting that does not keep the promise, and name what would."""
-    from discreet.errors import InfeasiblePlan
+    """Refuse a setting without the requested guarantee, and name what would have it."""
     from discreet.gates import Profile
-    from discreet.gates.calibrate import nearest
+    from discreet.gates.calibration import nearest
 
     if not 0 < budget.delta < 1:
-        raise BadInput(f"--delta {budget.delta}", "no gate keeps such a promise", "Give a chance far below 1/units")
+        raise BadInput(f"--delta {budget.delta}", "no gate has such a guarantee", "Give a chance far below 1/units")
     profile = Profile(k=gate.k, beta=gate.beta, values=gate.values)
     epsilon, delta = float(budget.epsilon), float(budget.delta)
     if profile.meets(epsilon, delta):
         return
     would = nearest(profile, epsilon, delta)
-    said = [f"{name} {value}" for name, value in would.items()]
+    options = [f"{name} {value}" for name, value in would.items()]
     setting = f"k={gate.k}, beta={gate.beta:g}" + (f", {gate.values} values a person" if gate.values > 1 else "")
     raise InfeasiblePlan(
         f"releasing with {setting} at epsilon {budget.epsilon}, delta {budget.delta}",
-        "they do not keep that promise",
-        f"One of these would: {', '.join(said)}" if said else "Raise k, or lower beta",
+        "they do not give that guarantee",
+        f"One of these would: {', '.join(options)}" if options else "Raise k, or lower beta",
         would,
     )
 
 
-def _form(gate: CrowdGate, found: Released, budget: Budget, where: ReleaseFile) -> dict[str, Any]:
+def _form(gate: CrowdGate, released: Released, budget: Budget, where: ReleaseFile) -> dict[str, Any]:
     from discreet.gates import Profile
     from discreet.gates.gate import NOT_PROMISED
     from discreet.privacy.event_forms import to_json
@@ -158,16 +158,16 @@ def _form(gate: CrowdGate, found: Released, budget: Budget, where: ReleaseFile) 
 
     profile = Profile(k=gate.k, beta=gate.beta, values=gate.values)
     return {
-        "format": FORMAT,
-        "simulation": found.simulation,
-        "released": len(found),
+        "format": "discreet.release/1",
+        "simulation": released.simulation,
+        "released": len(released),
         "out": where.out.name,
         "ledger": where.book.name,
         "unit": gate.unit,
         "epsilon": json_number(budget.epsilon),
         "delta": json_number(budget.delta),
         "costs": {"epsilon": profile.epsilon(float(budget.delta)), "delta": profile.delta(float(budget.epsilon))},
-        "event": to_json(found.event),
+        "event": to_json(released.event),
         "not_promised": None if gate.persons else NOT_PROMISED,
     }
 
@@ -182,3 +182,45 @@ def _words(form: dict[str, Any]) -> str:
     if form["not_promised"]:
         lines.append(f"NOT promised: {form['not_promised']}.")
     return "\n".join(lines)
+
+
+_MARKS = {(True, True): "x", (False, True): "+", (True, False): "!", (False, False): "."}
+"""(the paper shades it, it is so)."""
+
+
+def show_table(*, as_json: bool) -> None:
+    """Print all 256 cells."""
+    from discreet.gates.published_bounds import BETAS, EPSILONS, cells
+
+    table = list(cells())
+    if as_json:
+        form = {
+            "format": "discreet.release-table/1",
+            "simulation": False,
+            "cells": [vars(cell) | {"holds": cell.holds, "by_theorem": cell.by_theorem} for cell in table],
+        }
+        typer.echo(json.dumps(form))
+        return
+    typer.echo("Which k and beta keep (epsilon, delta): Table 1 of Feyisetan et al. (2019) beside exact values.")
+    typer.echo("x shaded there, and so   + so, though not shaded   ! shaded, though not so   . neither\n")
+    heads = "".join(f" epsilon {epsilon:<12g}" for epsilon in EPSILONS)
+    betas = "".join(" " + "".join(f"{beta:<5g}" for beta in BETAS) for _ in EPSILONS)
+    for delta, rows in groupby(table, key=lambda cell: cell.delta):
+        typer.echo(f"delta {delta:<8g}{heads}".rstrip())
+        typer.echo(f"          beta{betas}".rstrip())
+        for k, row in groupby(rows, key=lambda cell: cell.k):
+            typer.echo(f"     k {k:<7d}{_line(list(row), len(BETAS))}".rstrip())
+        typer.echo("")
+    more = sum(cell.holds and not cell.shaded for cell in table)
+    less = sum(cell.shaded and not cell.holds for cell in table)
+    theorem = sum(cell.by_theorem for cell in table)
+    holds = sum(cell.holds for cell in table)
+    typer.echo(
+        f"{holds} of {len(table)} cells keep the promise, {theorem} by the older theorem; "
+        f"the paper shades {less} that do not, and leaves {more} out that do."
+    )
+
+
+def _line(row: list[Cell], width: int) -> str:
+    parts = [row[start : start + width] for start in range(0, len(row), width)]
+    return "".join(" " + "".join(f"{_MARKS[cell.shaded, cell.holds]:<5}" for cell in part) for part in parts)

@@ -1,14 +1,17 @@
-"""`discreet replan`: go on otherwise than planned; the price first."""
+"""`discreet replan`: change the rest of a campaign; both plans are shown, with their price, before anything changes."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, where
+from discreet.cli.plan import parse_sizes
 from discreet.errors import BadInput
+from discreet.privacy.exact import shown_up
 
 if TYPE_CHECKING:
     from discreet.campaign import Proposal
@@ -22,7 +25,7 @@ REASONS = (
 def replan_command(
     config: ConfigArgument,
     because: Annotated[str, typer.Option(help=REASONS)] = "",
-    epsilon: Annotated[str | None, typer.Option(help="A larger promise; only with --because outside.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="A larger epsilon; only with --because outside.")] = None,
     queries: Annotated[
         str | None, typer.Option(help="Sizes of the queries to come: 300,300 or 300x2; none: a last training.")
     ] = None,
@@ -40,22 +43,22 @@ def replan_command(
     Example: discreet replan scans.toml --because outside --queries 300,300 --dry-run
     """
     wish: dict[str, Any] = {"because": _reason(because), "note": note, "epsilon": epsilon, "labels": labels}
-    wish |= {"queries": _sizes(queries), "add_phases": _sizes(add_phases) or ()}
+    wish |= {"queries": None if queries is None else parse_sizes(queries)}
+    wish |= {"add_phases": () if add_phases is None else parse_sizes(add_phases)}
     if dry_run and yes:
         raise BadInput("re-planning", "--dry-run and --yes exclude one another", "Give one of them")
     from discreet.cli.progress import working
 
     with opened(config) as campaign:
         with working("re-planning"):
-            found = campaign.replan(dry_run=True, **wish)
-        asked = not (found.made or dry_run or yes)
+            proposal = campaign.replan(dry_run=True, **wish)
+        asked = not (proposal.made or dry_run or yes)
         if asked:
-            _agree(found, as_json=as_json)
-        if not found.made and not dry_run:
-            found = campaign.replan(shown=found.digest, **wish)
-        from discreet.cli.replan_tables import replan_text
+            _agree(proposal, as_json=as_json)
+        if not proposal.made and not dry_run:
+            proposal = campaign.replan(shown=proposal.digest, **wish)
 
-        show(found.to_json(), f"{replan_text(found, shown=asked)}{where(campaign)}", as_json=as_json)
+        show(proposal.to_json(), f"{replan_text(proposal, shown=asked)}{where(campaign)}", as_json=as_json)
 
 
 def _reason(because: str) -> str:
@@ -69,19 +72,85 @@ def _reason(because: str) -> str:
     )
 
 
-def _sizes(text: str | None) -> tuple[int, ...] | None:
-    from discreet.cli.plan import parse_sizes
-
-    return None if text is None else parse_sizes(text)
-
-
-def _agree(found: Proposal, *, as_json: bool) -> None:
+def _agree(proposal: Proposal, *, as_json: bool) -> None:
     """Ask the person who is there; nobody there is a no."""
-    from discreet.cli.replan_tables import replan_text
-
     if as_json or not sys.stdin.isatty():
         raise BadInput("re-planning", "nobody is there to agree to it", "Look at it with --dry-run, then give --yes")
-    print(replan_text(found))  # noqa: T201
+    print(replan_text(proposal))  # noqa: T201
     if not typer.confirm("Go on with the new plan?"):
         print("Nothing was changed.")  # noqa: T201
         raise typer.Exit(0)
+
+
+def replan_text(proposal: Proposal, *, shown: bool = False) -> str:
+    """Tables and warnings. ``shown``: they were, before somebody agreed."""
+    if proposal.made:
+        plan = proposal.figures["after"]
+        promise = f"epsilon {plan['epsilon']} at delta {plan['delta']}"
+        done = f"Re-planned from phase {proposal.phase} on: adaptive mode, {promise}.\n"
+        return done if shown else f"{_tables(proposal)}\n{done}"
+    return f"{_tables(proposal)}\nNothing was changed yet.\n"
+
+
+def _tables(proposal: Proposal) -> str:
+    figures = proposal.figures
+    old, new, effect = figures["before"], figures["after"], figures["effect"]
+    rows = [
+        ("", "planned", "re-planned"),
+        ("mode", old["mode"], new["mode"]),
+        ("promise: epsilon", old["epsilon"], new["epsilon"]),
+        ("promise: delta", old["delta"], new["delta"]),
+        ("claim", f"{shown_up(old['claim'])}", f"{shown_up(new['claim'])}"),
+        ("labels in all", old["labels"], new["labels"]),
+        ("phases left", old["phases_left"], new["phases_left"]),
+        *_phase_rows(old, new),
+        ("noise on the mean, last phase", *(f"{effect[n]['noise_on_the_mean']:.4g}" for n in ("before", "after"))),
+        (
+            "steps a record, first cohort",
+            *(f"{next(iter(effect[n]['steps_a_record'].values())):.1f}" for n in ("before", "after")),
+        ),
+    ]
+    paths = [("path", "spent so far", "by the filter", "at the end", "of")]
+    for path in figures["paths"]:
+        spent = "-" if path["spent"] is None else shown_up(float(path["spent"]))
+        ends = [shown_up(float(path[name])) for name in ("spent_by_filter", "planned")]
+        paths.append((path["path"], spent, *ends, str(new["epsilon"])))
+    late = figures["as_committed"]
+    lines = [
+        _aligned(rows),
+        "",
+        _aligned(paths),
+        "",
+        f"Decided beforehand, the same charges would cost epsilon {shown_up(late['epsilon'])} by "
+        f"{late['accountant'].upper()}; decided now they are promised as {late['promised']}.",
+        f"Because: {proposal.wish.because}{f' ({proposal.wish.note})' if proposal.wish.note else ''}. This is public.",
+        *(f"WARNING: {path}" for path in figures["warnings"]),
+    ]
+    if proposal.simulation:
+        lines.append("SIMULATION: its noise was seeded; it proves nothing about people.")
+    return "\n".join(lines)
+
+
+def _phase_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Labels, steps, noise and rates of every phase that is left in one of the plans."""
+    plans = [{item["phase"]: item for item in plan["phases"]} for plan in (old, new)]
+    return [
+        (f"phase {phase}", *(_phase_cell(plan.get(phase)) for plan in plans))
+        for phase in sorted({*plans[0], *plans[1]})
+    ]
+
+
+def _phase_cell(phase: Mapping[str, Any] | None) -> str:
+    if phase is None:
+        return "-"
+    rates = [rate for rate in phase["rates"].values() if rate > 0]
+    low, high = min(rates, default=0.0), max(rates, default=0.0)
+    rate_range = f"q {low:.3f}-{high:.3f}"
+    return f"{phase['labels']} labels, {phase['steps']} steps, sigma {phase['noise_multiplier']:.3f}, {rate_range}"
+
+
+def _aligned(rows: list[tuple[Any, ...]]) -> str:
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in texts) for column in range(len(texts[0]))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in texts)
+    return "\n".join(line.rstrip() for line in lines)

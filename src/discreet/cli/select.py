@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.cli.campaign_files import JsonOption
 from discreet.errors import BadInput
 
 if TYPE_CHECKING:
     from discreet.noise import SecretKey, Source
     from discreet.privacy.ledger import Ledger, Receipt
-    from discreet.roles import Selector
 
-FORMAT = "discreet.selection/1"
 _POOL = "pool"
 
 
@@ -28,10 +27,10 @@ def select_command(
     mechanism: Annotated[
         str,
         typer.Option(
-            help="random, laplace, clipped-laplace, gaussian, subsampled-gaussian, exponential or threshold-response."
+            help="The selector, such as threshold-response, laplace or random. A name that is not there lists them all."
         ),
     ] = "threshold-response",
-    delta: Annotated[str, typer.Option(help="For the Gaussian ones: the chance that the promise fails.")] = "0",
+    delta: Annotated[str, typer.Option(help="For the Gaussian ones: the probability that the guarantee fails.")] = "0",
     limits: Annotated[
         str, typer.Option("--range", help="The range of the scores, declared: BOTTOM,TOP. Others are brought into it.")
     ] = "0,1",
@@ -42,7 +41,7 @@ def select_command(
     simulation_seed: Annotated[
         int | None, typer.Option(min=0, help="Draw from a seed: for trying out. Its result is marked as a simulation.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Choose k records by their scores, privately. Prints ids, one a line, in random order. Audience: annotator.
 
@@ -50,35 +49,30 @@ def select_command(
 
     Example: discreet select scans.parquet --scores entropy --id scan --k 100 --epsilon 2 --ledger a.ledger --budget 8
     """
-    from discreet.cli.progress import after_charge, working
+    from discreet.cli.progress import AFTER_CHARGE, interruptible, working
+    from discreet.noise import source_of
     from discreet.selectors import charge_selection, selector_for
-    from discreet.selectors.candidates import checked
+    from discreet.selectors.selection_inputs import checked
 
-    source = _source(simulation_seed)
+    source = source_of(simulation_seed)
     selector = selector_for(mechanism, epsilon=epsilon, delta=delta, limits=_pair(limits), clip=clip, source=source)
     ids, values = _columns(pool, id, scores)
     checked(ids, values, k, _pair(limits))  # before anything is charged
     with _book(ledger, budget, delta, shards, source) as book:
         number, places = _shard(book, ids, shards, _key(book, ledger, shards, simulation_seed))
-        mine = [ids[place] for place in places]
+        members = [ids[row] for row in places]
         with working("choosing"):
             who = _POOL if number is None else f"shard-{number}"
-            paid = charge_selection(book, selector, k=k, pool_size=len(mine), who=who, why=f"select {mechanism}")
-            with after_charge():
-                found = selector.select(ids=mine, scores=values[places], k=k, receipt=paid)
-    form = _form(found, selector, paid, epsilon=epsilon, delta=delta, number=number, recorded=ledger is not None, k=k)
+            paid = charge_selection(book, selector, k=k, pool_size=len(members), who=who, why=f"select {mechanism}")
+            with interruptible(AFTER_CHARGE):
+                selection = selector.select(ids=members, scores=values[places], k=k, receipt=paid)
+    form = _form(selection, paid, epsilon=epsilon, delta=delta, number=number, recorded=ledger is not None, k=k)
     if as_json:
         print(json.dumps(form))  # noqa: T201
         return
-    for one in found.ids:
-        print(one)  # noqa: T201
+    for name in selection.ids:
+        print(name)  # noqa: T201
     _summary(form)
-
-
-def _source(seed: int | None) -> Source:
-    from discreet.noise import OperatingSystem, Seeded
-
-    return OperatingSystem() if seed is None else Seeded(seed)
 
 
 def _pair(text: str) -> tuple[float, float]:
@@ -129,10 +123,10 @@ def _book(path: Path | None, budget: str | None, delta: str, shards: int, source
     from discreet.privacy.budget import Budget
     from discreet.privacy.ledger import FileSink, Ledger, MemorySink, adaptive
     from discreet.privacy.ledger.paths import Path as LedgerPath
-    from discreet.privacy.ledger.paths import Stay
+    from discreet.privacy.ledger.paths import PathSegment
 
     groups = [_POOL] if shards == 1 else [f"shard-{number}" for number in range(1, shards + 1)]
-    paths = [LedgerPath(name=group, stays=(Stay(who=group),)) for group in groups]
+    paths = [LedgerPath(name=group, stays=(PathSegment(who=group),)) for group in groups]
     if path is None:
         if budget is not None:
             raise BadInput("a budget without a ledger", "nothing would keep it", "Give --ledger, or drop --budget")
@@ -140,7 +134,7 @@ def _book(path: Path | None, budget: str | None, delta: str, shards: int, source
         return Ledger.create(MemorySink(), adaptive(ample, paths=paths), source=source)
     if path.exists() and path.stat().st_size:
         book = Ledger.open(FileSink(path, must_exist=True), source=source)
-        if [one.name for one in book.terms.paths] != groups:
+        if [ledger_path.name for ledger_path in book.terms.paths] != groups:
             book.close()
             raise BadInput(
                 f"{shards} shards in {path.name}",
@@ -171,23 +165,23 @@ def _key(book: Ledger, ledger: Path | None, shards: int, seed: int | None) -> Se
         return SecretKey(hashlib.sha256(f"discreet shards {seed}".encode()).digest())
     if ledger is None:
         return SecretKey.fresh()
-    place = ledger.with_name(ledger.name + ".key")
-    if not place.exists():
+    path = ledger.with_name(ledger.name + ".key")
+    if not path.exists():
         if book.entries:
             raise BadInput(
                 f"another query of {ledger.name}",
-                f"{place.name}, which cut the pool, is gone",
+                f"{path.name}, which cut the pool, is gone",
                 "Restore it: a new cut is unpaid",
             )
-        SecretKey.fresh().write(place)
-    return SecretKey.read(place)
+        SecretKey.fresh().write(path)
+    return SecretKey.read(path)
 
 
 def _shard(book: Ledger, ids: list[str], shards: int, key: SecretKey | None) -> tuple[int | None, Any]:
     """The next unused shard and its places; everybody, if the pool is not cut."""
     import numpy as np
 
-    from discreet.selectors.shards import in_shard
+    from discreet.selectors.selection_inputs import in_shard
 
     if key is None:
         return None, np.arange(len(ids))
@@ -199,8 +193,7 @@ def _shard(book: Ledger, ids: list[str], shards: int, key: SecretKey | None) -> 
 
 
 def _form(
-    found: Any,
-    selector: Selector,
+    selection: Any,
     paid: list[Receipt],
     *,
     epsilon: str,
@@ -212,29 +205,29 @@ def _form(
     from discreet.privacy.event_forms import to_json
     from discreet.privacy.exact import exact_decimal, json_number
 
-    free = selector.name == "random"
+    free = not paid
     return {
-        "format": FORMAT,
-        "simulation": found.simulation,
-        "ids": list(found.ids),
-        "mechanism": found.mechanism,
+        "format": "discreet.selection/1",
+        "simulation": selection.simulation,
+        "ids": list(selection.ids),
+        "mechanism": selection.mechanism,
         "epsilon": 0 if free else json_number(exact_decimal(epsilon, "epsilon")),
         "delta": json_number(exact_decimal(delta, "delta")),
         "event": [to_json(event) for receipt in paid for event in receipt.events()],
         "shard": number,
-        "threshold": found.threshold,
+        "threshold": selection.threshold,
         "k": k,
-        "asked": len(found),
-        "dropped": found.dropped or 0,
+        "asked": len(selection),
+        "dropped": selection.dropped or 0,
         "recorded": recorded and not free,
     }
 
 
 def _summary(form: dict[str, Any]) -> None:
     where = "" if form["shard"] is None else f" of shard {form['shard']}"
-    kept = "recorded" if form["recorded"] else "NOT recorded: keep count yourself"
-    if form["mechanism"] == "random":
-        kept = "free"
+    recorded = "recorded" if form["recorded"] else "NOT recorded: keep count yourself"
+    if not form["event"]:
+        recorded = "free"
     note = " (a simulation: it proves nothing about people)" if form["simulation"] else ""
     price = f"epsilon {form['epsilon']}, delta {form['delta']}"
-    typer.echo(f"{form['asked']} asked{where} by {form['mechanism']}, {price}: {kept}{note}", err=True)
+    typer.echo(f"{form['asked']} asked{where} by {form['mechanism']}, {price}: {recorded}{note}", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,15 +11,14 @@ import typer
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, show
 from discreet.cli.plan import check_plot, parse_sizes
 from discreet.errors import BadInput
+from discreet.privacy.exact import exact_decimal
 
 if TYPE_CHECKING:
-    from discreet.bench.dry_points import Point
-    from discreet.bench.dry_runs import Refused, Setting
-    from discreet.bench.recommending import Advice, Outcome
     from discreet.config import CampaignConfig
+    from discreet.simulation.dry_runs import Refused, Setting
+    from discreet.simulation.points import Point
+    from discreet.simulation.recommendation import Advice, Outcome
 
-FORMAT = "discreet.simulated/1"
-STORE = "dry-runs"
 FEW_SEEDS = 4
 
 
@@ -64,53 +62,54 @@ def simulate_command(
 
     Example: discreet simulate scans.toml --data public.npz --seeds 5
     """
-    from discreet.bench.dry_points import points_of
-    from discreet.bench.dry_runs import Setting
-    from discreet.bench.labelled import PublicData
     from discreet.config import read_config
+    from discreet.recipes.registry import spec_of
+    from discreet.simulation.dry_runs import Setting
+    from discreet.simulation.labelled_data import LabelledSource
+    from discreet.simulation.points import points_of
 
     check_plot(plot)
     read = read_config(config)
-    if read.recipe.name != "private-pool":
+    if not spec_of(read).simulates:
         raise read.error("recipe.name", "a dry run plays a private pool", "See docs/reference/public-data.md")
     points = points_of(
         read,
-        epsilons=[] if epsilons is None else _budgets(epsilons),
+        epsilons=[exact_decimal(part.strip(), "epsilon") for part in epsilons.split(",")]
+        if epsilons is not None
+        else [],
         queries=[parse_sizes(text) for text in queries or []],
-        methods=[] if methods is None else [one.strip() for one in methods.split(",")],
+        methods=[] if methods is None else [method.strip() for method in methods.split(",")],
         varied=dict(_varied(text) for text in vary or []),
         every=every,
     )
-    source = PublicData(path=data, label=label, labels=labels)
+    source = LabelledSource(path=data, label=label, labels=labels)
     setting = Setting(config=read, data=source, test=test, label_noise=label_noise, skip=skip)
-    place = results if results is not None else read.resolve(f"{read.name}.simulation")
-    found, refused, failed = _run(setting, points, seeds=seeds, place=place, processes=processes)
-    _tell(setting, found, refused, failed, within=within / 100, plot=plot, as_json=as_json)
+    folder = results if results is not None else read.resolve(f"{read.name}.simulation")
+    finished, refused, failed = _run(setting, points, seeds=seeds, folder=folder, processes=processes)
+    _tell(setting, finished, refused, failed, within=within / 100, plot=plot, as_json=as_json)
 
 
 def _run(
-    setting: Setting, points: list[Point], *, seeds: int, place: Path, processes: int | None
+    setting: Setting, points: list[Point], *, seeds: int, folder: Path, processes: int | None
 ) -> tuple[list[Outcome], list[Refused], list[str]]:
-    from discreet.bench.dry_runs import dry_runs
-    from discreet.bench.recommending import outcomes
-    from discreet.bench.results import Store
-    from discreet.bench.running import run_cases
-    from discreet.cli.progress import InterruptedBetweenCases, counting, stepping
+    from discreet.cli.progress import BETWEEN_CASES, counting, interruptible, stepping
+    from discreet.simulation.dry_runs import dry_runs
+    from discreet.simulation.recommendation import outcomes
+    from discreet.simulation.results import Store
+    from discreet.simulation.runner import run_cases
 
-    try:
+    with interruptible(BETWEEN_CASES):
         with stepping("planning", total=len(points)) as step:
-            runs, refused = dry_runs(setting, points, seeds=seeds, results=place, step=lambda: step(None))
-        store = Store(place, STORE)
+            runs, refused = dry_runs(setting, points, seeds=seeds, results=folder, step=lambda: step(None))
+        store = Store(folder, "dry-runs")
         with counting("dry runs", len(runs)) as progress:
             failures = run_cases(store, runs, data=None, processes=processes or os.cpu_count() or 1, progress=progress)
-    except KeyboardInterrupt:
-        raise InterruptedBetweenCases from None
-    return outcomes(store.rows(runs), points), refused, [f"{one.case}: {one.why}" for one in failures]
+    return outcomes(store.rows(runs), points), refused, [f"{failure.case}: {failure.why}" for failure in failures]
 
 
 def _tell(
     setting: Setting,
-    found: list[Outcome],
+    results: list[Outcome],
     refused: list[Refused],
     failed: list[str],
     *,
@@ -118,60 +117,62 @@ def _tell(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    from discreet.bench.recommending import advice, outcome_chart, outcome_tables
+    from discreet.simulation.recommendation import advice, outcome_chart, outcome_tables
 
     config = setting.config
     planned: dict[str, Any] = {"epsilon": config.budget.epsilon, "queries": tuple(config.plan.queries)}
-    told = advice(found, **planned, within=within)
-    if plot is not None and found:
-        from discreet.bench.charts import draw
+    recommended = advice(results, **planned, within=within)
+    if plot is not None and results:
+        from discreet.simulation.results import draw
 
-        draw(outcome_chart(found, **planned), plot)
-    warnings = _warnings(setting, max((len(one.values) for one in found), default=0))
+        draw(outcome_chart(results, **planned), plot)
+    warnings = _warnings(setting, max((len(refusal.values) for refusal in results), default=0))
     form = {
-        "format": FORMAT,
+        "format": "discreet.simulated/1",
         "simulation": True,
-        "audience": "world",
+        "audience": "public",
         "name": config.name,
-        "outcomes": [one.to_json() for one in found],
-        "impossible": [{"point": f"{one.point.problem}, {one.point.name}", "why": one.why} for one in refused],
+        "outcomes": [refusal.to_json() for refusal in results],
+        "impossible": [
+            {"point": f"{refusal.point.problem}, {refusal.point.name}", "why": refusal.why} for refusal in refused
+        ],
         "failed": failed,
-        "recommendation": None if told is None else told.to_json(),
+        "recommendation": None if recommended is None else recommended.to_json(),
         "warnings": warnings,
     }
-    lines = [table.markdown() for table in outcome_tables(found)]
-    lines += [f"impossible: {one.point.problem}, {one.point.name}: {one.why}" for one in refused]
-    lines += [f"failed: {one}" for one in failed] + warnings
-    show(form, "\n".join([*lines, *_words(told, config)]), as_json=as_json)
-    if failed or told is None:
+    lines = [table.markdown() for table in outcome_tables(results)]
+    lines += [f"impossible: {refusal.point.problem}, {refusal.point.name}: {refusal.why}" for refusal in refused]
+    lines += [f"failed: {refusal}" for refusal in failed] + warnings
+    show(form, "\n".join([*lines, *_words(recommended, config)]), as_json=as_json)
+    if failed or recommended is None:
         raise typer.Exit(1)
 
 
-def _words(told: Advice | None, config: CampaignConfig) -> list[str]:
-    if told is None:
+def _words(recommended: Advice | None, config: CampaignConfig) -> list[str]:
+    if recommended is None:
         return ["Nothing can be recommended: the campaign as it is planned could not be tried."]
-    point = told.chosen.point
+    point = recommended.chosen.point
     head = f"Recommendation for {config.name}: {point.name}, {point.problem}"
-    return [head, *(f"- {one}" for one in told.sentences)]
+    return [head, *(f"- {sentence}" for sentence in recommended.sentences)]
 
 
 def _warnings(setting: Setting, seeds: int) -> list[str]:
     """What makes a dry run differ from the campaign."""
     sizes, table, unit = setting.sizes(), setting.config.pool, setting.config.budget.unit
-    whole = (table.persons if unit == "person" else table.size) or sizes.pool
-    told = []
-    if sizes.pool < whole:
-        told.append(
-            f"The public pool has {sizes.pool} {unit}s, the campaign's {whole}: there is less to choose from here, "
+    declared = (table.persons if unit == "person" else table.size) or sizes.pool
+    warnings = []
+    if sizes.pool < declared:
+        warnings.append(
+            f"The public pool has {sizes.pool} {unit}s, the campaign's {declared}: there is less to choose from here, "
             "so the gain of choosing is told too small."
         )
     if sizes.without_label:
-        told.append(f"{sizes.without_label} public records have no label and are left out.")
+        warnings.append(f"{sizes.without_label} public records have no label and are left out.")
     if 0 < seeds < FEW_SEEDS:
-        told.append(f"Only {seeds} seeds: intervals are wide, and little can be told apart. Try --seeds 8.")
+        warnings.append(f"Only {seeds} seeds: intervals are wide, and little can be told apart. Try --seeds 8.")
     if sizes.test < 500:
-        told.append(f"Only {sizes.test} {unit}s are measured on: differences of a few points are chance.")
-    return told
+        warnings.append(f"Only {sizes.test} {unit}s are measured on: differences of a few points are chance.")
+    return warnings
 
 
 def _varied(text: str) -> tuple[str, list[Any]]:
@@ -179,7 +180,7 @@ def _varied(text: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
     if not equals or not values.strip():
         raise BadInput(f"--vary {text}", "it does not say what to try", "Write trainer.learning_rate=1,2,4")
-    return key.strip(), [_value(one.strip()) for one in values.split(",")]
+    return key.strip(), [_value(value.strip()) for value in values.split(",")]
 
 
 def _value(text: str) -> Any:
@@ -189,9 +190,3 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def _budgets(text: str) -> list[Decimal]:
-    from discreet.privacy.exact import exact_decimal
-
-    return [exact_decimal(part.strip(), "epsilon") for part in text.split(",")]

@@ -44,14 +44,16 @@ def show_command(url: UrlArgument, as_json: JsonOption = False) -> None:
     from discreet.storage import open_storage
 
     with open_storage(url, directory=_scratch(url), read_only=True) as storage:
-        found = storage.states()
+        states = storage.states()
     form = {
         "format": "discreet.storage/1",
-        "simulation": all(one["simulation"] for one in found),
+        "simulation": all(state["simulation"] for state in states),
         "audience": "owner",
-        "campaigns": found,
+        "campaigns": states,
     }
-    lines = [f"{one['name']:30} {one['state']}{'  (simulation)' if one['simulation'] else ''}" for one in found]
+    lines = [
+        f"{state['name']:30} {state['state']}{'  (simulation)' if state['simulation'] else ''}" for state in states
+    ]
     show(form, "\n".join(lines) or "no campaigns", as_json=as_json)
 
 
@@ -89,7 +91,7 @@ def copy_command(
     Example: discreet storage copy scans.db postgresql://annotation@db.example.org/campaigns
     """
     from discreet.storage import open_storage
-    from discreet.storage.copying import copy_campaign
+    from discreet.storage.moves import copy_campaign
 
     with ExitStack() as stores:
         old = stores.enter_context(open_storage(source, directory=from_directory, mark=from_mark, must_exist=True))
@@ -98,17 +100,17 @@ def copy_command(
         done = [asdict(copy_campaign(old, new, name, backup=backup)) for name in names]
     form = {
         "format": "discreet.storage-copy/1",
-        "simulation": all(one["simulation"] for one in done),
+        "simulation": all(copied["simulation"] for copied in done),
         "audience": "owner",
         "campaigns": done,
     }
     show(form, _said(done, backup=backup), as_json=as_json)
-    if any(one["behind"] for one in done):
+    if any(copied["behind"] for copied in done):
         raise typer.Exit(1)
 
 
 def _said(done: list[dict[str, Any]], *, backup: bool) -> str:
-    lines = [f"{one['name']}: {_compared(one)}" for one in done]
+    lines = [f"{copied['name']}: {_compared(copied)}" for copied in done]
     lines.append(
         "a backup, to be read"
         if backup
@@ -117,13 +119,15 @@ def _said(done: list[dict[str, Any]], *, backup: bool) -> str:
     return "\n".join(lines)
 
 
-def _compared(one: dict[str, Any]) -> str:
-    if one["moved_before"]:
+def _compared(copied: dict[str, Any]) -> str:
+    if copied["moved_before"]:
         return "was moved there before"
-    if one["behind"]:
+    if copied["behind"]:
         return "its backup is there, and older than the campaign: for a newer one take another store"
-    rows, lines = sum(one["rows"].values()), one["ledger_lines"]
-    return f"{rows} rows, {one['files']} files, {lines} lines of the ledger; all hashes agree ({one['digest'][:16]})"
+    rows, lines = sum(copied["rows"].values()), copied["ledger_lines"]
+    return (
+        f"{rows} rows, {copied['files']} files, {lines} lines of the ledger; all hashes agree ({copied['digest'][:16]})"
+    )
 
 
 @storage_app.command("abandon")
@@ -144,7 +148,7 @@ def abandon_command(
     Example: discreet storage abandon scans.db postgresql://annotation@db.example.org/campaigns
     """
     from discreet.storage import open_storage
-    from discreet.storage.copying import abandon_move
+    from discreet.storage.moves import abandon_move
 
     with ExitStack() as stores:
         old = stores.enter_context(open_storage(source, directory=from_directory, mark=from_mark, must_exist=True))
@@ -158,11 +162,11 @@ def abandon_command(
 
 def _moving(old: Storage, new: Storage | None) -> list[str]:
     """Campaigns on their way; also those of which a part is left in the other store."""
-    left = {one["name"] for one in new.states() if one["state"] == "arriving"} if new is not None else set()
+    left = {state["name"] for state in new.states() if state["state"] == "arriving"} if new is not None else set()
     return [
-        one["name"]
-        for one in old.states()
-        if one["state"] == "moving" or (one["state"] == "in use" and one["name"] in left)
+        state["name"]
+        for state in old.states()
+        if state["state"] == "moving" or (state["state"] == "in use" and state["name"] in left)
     ]
 
 

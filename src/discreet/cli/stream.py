@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from discreet.cli.campaign_files import JsonOption
-from discreet.cli.log_json import LogOption, logged
-from discreet.cli.progress import going_on
+from discreet.cli.progress import LogOption, interruptible, logged
 from discreet.errors import BadInput
 
 if TYPE_CHECKING:
     from discreet.config import StreamConfig
-    from discreet.stream.outlets import Outlet
-    from discreet.stream.reading import GrowingFile, LineReader
+    from discreet.stream.lines import GrowingFile, LineReader, PipeOutlet
     from discreet.stream.redis_streams import RedisStreams
-    from discreet.stream.running import Passed
+    from discreet.stream.runner import Passed
     from discreet.stream.service import StreamService
-
-FORMAT = "discreet.stream-summary/1"
 
 
 def stream_command(
@@ -67,23 +63,26 @@ def stream_command(
     """
     from discreet.campaign.journal import Published, StreamOpened
     from discreet.config import read_stream_config
+    from discreet.stream.runner import run_redis
     from discreet.stream.service import StreamService
 
     if redis is not None and (records, decisions, labels) != (None, None, None):
         raise BadInput("--redis with files", "records, labels and decisions are in Redis then", "Give one or the other")
     read = read_stream_config(config)
-    with logged(log_json, "stream") as log, going_on(), ExitStack() as open_files:
+    with logged(log_json, "stream") as log, interruptible(), ExitStack() as open_files:
         # what cannot be read or written is refused before anything is charged
         ways = None if redis is not None else _ways(open_files, records, decisions, labels)
         streams = None if redis is None else _connected(open_files, redis, read)
         _check_new(read, records, decisions)
         log(StreamOpened(stream=read.name, simulation=read.simulation is not None))
-        told: Callable[[int, str], None] = lambda version, model: log(Published(version=version, model=model))  # noqa: E731
-        with StreamService(read, forget_lost=forget_lost, told=told) as service, _watching(live) as watch:
+        on_publish: Callable[[int, str], None] = lambda version, model: log(Published(version=version, model=model))  # noqa: E731
+        with StreamService(read, forget_lost=forget_lost, on_publish=on_publish) as service, _watching(live) as watch:
             if ways is not None:
                 passed = _run_lines(service, *ways, decisions, idle, watch)
             else:
-                passed = _run_redis(service, streams, idle, watch)
+                assert streams is not None  # it is one way or the other
+                streams.recover()  # by now the lock is ours, and what is there stays
+                passed = run_redis(service, streams, idle=idle, watch=watch)
             if end:
                 service.end()
             form = _summary(service, passed)
@@ -93,12 +92,12 @@ def stream_command(
 
 @contextmanager
 def _watching(live: bool) -> Iterator[Callable[[StreamService], None]]:
-    from discreet.stream.running import unwatched
+    from discreet.stream.runner import unwatched
 
     if not live:
         yield unwatched
         return
-    from discreet.stream.live import live_view
+    from discreet.stream.runner import live_view
 
     with live_view() as watch:
         yield watch
@@ -110,8 +109,7 @@ def _ways(
     """Where lines and labels come from. Where decisions go is looked at: the file itself is opened by whoever has the
     stream's lock, because opening it mends it.
     """
-    from discreet.stream.outlets import FileOutlet
-    from discreet.stream.reading import GrowingFile, LineReader
+    from discreet.stream.lines import FileOutlet, GrowingFile, LineReader
 
     reader = LineReader(_handle(sys.stdin, "input"), "standard input") if records is None else LineReader.of(records)
     open_files.callback(reader.close)
@@ -129,10 +127,9 @@ def _check_new(config: StreamConfig, records: Path | None, decisions: Path | Non
     """Of a stream that is not charged yet: refuse decisions of another one, and a file whose first line is none of
     ours. What comes by a pipe cannot be looked at beforehand.
     """
-    from discreet.stream.declaring import line_form, preparation_of
-    from discreet.stream.keeping import JOURNAL
-    from discreet.stream.lines import Malformed
-    from discreet.stream.reading import LineReader
+    from discreet.stream.declaration import line_form, preparation_of
+    from discreet.stream.lines import LineReader, Malformed
+    from discreet.stream.stream_directory import JOURNAL
 
     if (config.directory / JOURNAL).exists():
         return
@@ -169,7 +166,7 @@ def _run_lines(
     idle: float | None,
     watch: Callable[[StreamService], None],
 ) -> Passed:
-    from discreet.stream.running import run_lines
+    from discreet.stream.runner import run_lines
 
     outlet = _outlet(decisions)
     try:
@@ -178,8 +175,8 @@ def _run_lines(
         outlet.close()
 
 
-def _outlet(path: Path | None) -> Outlet:
-    from discreet.stream.outlets import FileOutlet, PipeOutlet
+def _outlet(path: Path | None) -> PipeOutlet:
+    from discreet.stream.lines import FileOutlet, PipeOutlet
 
     if path is not None:
         return FileOutlet(path)
@@ -193,16 +190,6 @@ def _connected(open_files: ExitStack, url: str, config: StreamConfig) -> RedisSt
     streams = RedisStreams(url, names_of(config), most_waiting=config.redis.most_waiting)
     open_files.callback(streams.close)
     return streams
-
-
-def _run_redis(
-    service: StreamService, streams: RedisStreams | None, idle: float | None, watch: Callable[[StreamService], None]
-) -> Passed:
-    from discreet.stream.running import run_redis
-
-    assert streams is not None  # it is one way or the other
-    streams.recover()  # by now the lock is ours, and what is there stays
-    return run_redis(service, streams, idle=idle, watch=watch)
 
 
 def names_of(config: StreamConfig) -> Any:
@@ -223,7 +210,7 @@ def _summary(service: StreamService, passed: Passed) -> dict[str, Any]:
     counts = service.counts()
     labelled = counts["labelled"]
     return {
-        "format": FORMAT,
+        "format": "discreet.stream-summary/1",
         "simulation": service.learner.simulation,
         "audience": "owner",
         "name": service.config.name,

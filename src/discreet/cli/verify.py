@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.campaign_files import is_campaign, is_stream, lines_of
+from discreet.cli.campaign_files import JsonOption, is_campaign, is_stream, lines_of
 from discreet.errors import BadInput, TooMuchWork
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def verify_command(
         float,
         typer.Option(min=1, help="Refuse what would compute longer than about this on one core, before it begins."),
     ] = 300.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compute everything again from the events alone. Exit code 0: all checks passed; 1: one failed.
 
@@ -98,27 +98,29 @@ def _limited(seconds: float) -> Iterator[None]:
 
 def _verdict(file: Path, ledger: Path | None, public_key: Path | None, seconds: float) -> Verdict:
     from discreet.privacy.certificate import verify
+    from discreet.privacy.certificate.verification import lines_in, verify_certificate
 
     if is_campaign(file):
         from discreet.config import read_campaign, read_stream_config
-        from discreet.recipes.verifying import verify_campaign
+        from discreet.recipes.verification import verify_campaign
 
         if ledger is not None or public_key is not None:
             raise BadInput("verifying a campaign", "--ledger and --public-key go with a certificate", "Leave them out")
         if is_stream(file):
-            from discreet.stream.verifying import verify_stream
+            from discreet.stream.stream_directory import verify_stream
 
             return verify_stream(read_stream_config(file), most_seconds=seconds)
-        return verify_campaign(read_campaign(file), most_seconds=seconds)
+        return verify_campaign(read_campaign(file, stored=True), most_seconds=seconds)
     if file.is_dir():
-        from discreet.exports.verifying import verify_export
+        from discreet.exports.model_form import verify_export
 
-        lines = None if ledger is None else _lines(ledger)
+        lines = None
+        if ledger is not None:
+            lines = lines_of(ledger) if is_campaign(ledger) else lines_in(ledger)
         return verify_export(file, lines=lines, public_key=public_key, most_seconds=seconds)
     if ledger is None or not is_campaign(ledger):
         return _beside(file, verify(file, ledger=ledger, public_key=public_key, most_seconds=seconds))
-    from discreet.privacy.certificate.signing import read_public
-    from discreet.privacy.certificate.verification import verify_certificate
+    from discreet.privacy.certificate.signatures import read_public
 
     if not file.is_file():
         raise BadInput(f"reading {file.name or file}", "there is no such file", "Check the path")
@@ -135,15 +137,9 @@ def _beside(file: Path, verdict: Verdict) -> Verdict:
         return replace(verdict, checks=(*verdict.checks, released_check(file)))
     if not verdict.weights:
         return verdict
-    from discreet.exports.verifying import weights_beside
+    from discreet.exports.model_form import weights_beside
 
     return weights_beside(file, verdict)
-
-
-def _lines(ledger: Path) -> list[bytes]:
-    from discreet.privacy.certificate.verification import lines_in
-
-    return lines_of(ledger) if is_campaign(ledger) else lines_in(ledger)
 
 
 def _form(verdict: Verdict) -> dict[str, Any]:

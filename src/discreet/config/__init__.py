@@ -4,47 +4,42 @@ config = read_config("scans.toml")          # every mistake at once, each at its
 raise config.error("scorer.name", "there is no such score", "Choose entropy")      # for the rooms above
 """
 
-from discreet.config.campaign import FORMAT, CampaignConfig
-from discreet.config.crowd import CrowdConfig, crowd_config_from
-from discreet.config.data_tables import (
-    EvaluationConfig,
-    InitialConfig,
-    OracleConfig,
-    PoolConfig,
-    SimulationConfig,
-    StorageConfig,
-    TaskConfig,
-)
-from discreet.config.declared import Source
-from discreet.config.example import EXAMPLES, example
-from discreet.config.learning_tables import (
+from discreet.config.campaign import FORMAT, CampaignConfig, CampaignFile, config_from, config_from_json, read_config
+from discreet.config.campaign_tables import (
     AugmentConfig,
     BudgetConfig,
+    EvaluationConfig,
+    InitialConfig,
     ModelConfig,
-    PlanConfig,
+    OracleConfig,
+    PoolConfig,
     RecipeConfig,
     ScorerConfig,
     SelectorConfig,
+    SimulationConfig,
+    StorageConfig,
+    TaskConfig,
     TrainerConfig,
 )
-from discreet.config.reading import config_from, config_from_json, read_config
-from discreet.config.recipes import AnyCampaign, campaign_from_json, read_campaign
+from discreet.config.crowd import CrowdConfig, crowd_config_from
+from discreet.config.pate import PateConfig, pate_config_from
+from discreet.config.recipes import EXAMPLES, campaign_from_json, example, read_campaign
+from discreet.config.schema import Source
 from discreet.config.stream import StreamConfig, read_stream_config, stream_config_from, stream_config_from_json
-from discreet.config.teachers import TeachersConfig, teachers_config_from
 
 __all__ = [
     "EXAMPLES",
     "FORMAT",
-    "AnyCampaign",
     "AugmentConfig",
     "BudgetConfig",
     "CampaignConfig",
+    "CampaignFile",
     "CrowdConfig",
     "EvaluationConfig",
     "InitialConfig",
     "ModelConfig",
     "OracleConfig",
-    "PlanConfig",
+    "PateConfig",
     "PoolConfig",
     "RecipeConfig",
     "ScorerConfig",
@@ -54,17 +49,16 @@ __all__ = [
     "StorageConfig",
     "StreamConfig",
     "TaskConfig",
-    "TeachersConfig",
     "TrainerConfig",
     "campaign_from_json",
     "config_from",
     "config_from_json",
     "crowd_config_from",
     "example",
+    "pate_config_from",
     "read_campaign",
     "read_config",
     "read_stream_config",
     "stream_config_from",
     "stream_config_from_json",
-    "teachers_config_from",
 ]

@@ -1,8 +1,9 @@
-"""A campaign's configuration as a value, and errors that point into the file it came from.
+"""A campaign's configuration as a value, and reading it from a file: every mistake at once, each with its line.
 
 Guarantee: a `CampaignConfig` that was read holds declared, public numbers only, each checked by itself and with the
-others it must agree with. Decimals of the promise are exactly those of the file. `to_json` gives the same form for
-equal configurations, and reading a form, or the file that `to_toml` writes, gives an equal one.
+others it must agree with. Decimals of the budget are exactly those of the file. `to_json` gives the same form for
+equal configurations, and reading a form, or the file that `to_toml` writes, gives an equal one. For any bytes,
+`read_config` gives a checked configuration or an `InvalidConfig`; it runs nothing that the file names.
 """
 
 from __future__ import annotations
@@ -12,35 +13,43 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from discreet.config.data_tables import (
+from discreet.checks import Wrong, whole
+from discreet.config.campaign_tables import (
+    BudgetConfig,
+    CheckpointConfig,
     EvaluationConfig,
     InitialConfig,
+    ModelConfig,
     OracleConfig,
     PoolConfig,
-    SimulationConfig,
-    StorageConfig,
-    TaskConfig,
-)
-from discreet.config.declared import Declared, Source
-from discreet.config.learning_tables import (
-    BudgetConfig,
-    ModelConfig,
-    PlanConfig,
+    PrivateConfig,
     RecipeConfig,
     ScorerConfig,
     SelectorConfig,
+    SimulationConfig,
+    StorageConfig,
+    TaskConfig,
     TrainerConfig,
 )
-from discreet.config.public_tables import CheckpointConfig, PrivateConfig
+from discreet.config.cross_field_checks import RULES
+from discreet.config.schema import Declared, Problem, Schema, Source
+from discreet.parts import RECIPES
+from discreet.planning.parameters import MOST_QUERIES, PlanTable
 
 FORMAT = "discreet.campaign/1"
 _SQLITE = "sqlite:///"
 
 
 class CampaignFile(Declared):
-    """What files of all recipes have: a place where state is kept."""
+    """What files of all recipes have. ``SCHEMA``: the tables and checks by which such a file is read."""
 
+    SCHEMA: ClassVar[Schema]
+    task: TaskConfig
+    budget: BudgetConfig
+    recipe: RecipeConfig
+    oracle: OracleConfig
     storage: StorageConfig
+    simulation: SimulationConfig | None
 
     def storage_url(self) -> str:
         """Where state is kept: as declared, with a SQLite file (also a bare path) seen from the file's folder."""
@@ -62,17 +71,75 @@ class CampaignFile(Declared):
         return None if self.storage.mark is None else self.resolve(self.storage.mark)
 
 
+SCHEMA: dict[str, type[Any]] = {
+    "pool": PoolConfig,
+    "task": TaskConfig,
+    "initial": InitialConfig,
+    "checkpoint": CheckpointConfig,
+    "private": PrivateConfig,
+    "budget": BudgetConfig,
+    "recipe": RecipeConfig,
+    "plan": PlanTable,
+    "scorer": ScorerConfig,
+    "selector": SelectorConfig,
+    "oracle": OracleConfig,
+    "model": ModelConfig,
+    "trainer": TrainerConfig,
+    "evaluation": EvaluationConfig,
+    "storage": StorageConfig,
+    "simulation": SimulationConfig,
+}
+"""Which table is read as what."""
+EXTRA_KEYS = {"plan": ("phases",)}
+"""Keys of a file that are turned into others while it is read."""
+
+
+def spread_queries(table: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    """``queries = 500`` with ``phases = 4`` is a list of four."""
+    size, phases = table.get("queries"), table.get("phases")
+    rest = {key: value for key, value in table.items() if key != "phases"}
+    if isinstance(size, bool) or not isinstance(size, int):
+        if phases is not None:
+            fact = "it is for queries that are one number"
+            problems.append(Problem(path=("plan", "phases"), fact=fact, remedy="Leave it out beside a list"))
+        return rest
+    try:
+        count = whole(0, MOST_QUERIES)(phases) if phases is not None else None
+    except Wrong as wrong:
+        problems.append(Problem(path=("plan", "phases"), fact=wrong.fact, remedy=wrong.remedy))
+        return rest | {"queries": [size]}
+    if count is None:
+        remedy = "Add phases = 4, or write a list such as [500, 300]"
+        problems.append(Problem(path=("plan", "queries"), fact="one number, and nothing says how often", remedy=remedy))
+    return rest | {"queries": [size] * (1 if count is None else count)}
+
+
+CAMPAIGN = Schema(
+    format=FORMAT,
+    what="campaign",
+    such_as="scans",
+    tables=SCHEMA,
+    rules=RULES,
+    optional=("initial", "checkpoint", "private", "simulation"),
+    extra=EXTRA_KEYS,
+    rewrite={"plan": spread_queries},
+    elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
+    recipes={name: recipe.elsewhere for name, recipe in RECIPES.items() if recipe.elsewhere is not None},
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CampaignConfig(CampaignFile):
     """All that a campaign's file says. Made by `read_config`, `config_from` and `from_json`, which check it."""
 
     FORMAT: ClassVar[str] = FORMAT
+    SCHEMA: ClassVar[Schema] = CAMPAIGN
     name: str
     pool: PoolConfig
     task: TaskConfig
     budget: BudgetConfig
     recipe: RecipeConfig
-    plan: PlanConfig
+    plan: PlanTable
     oracle: OracleConfig
     model: ModelConfig
     scorer: ScorerConfig = field(default_factory=ScorerConfig)
@@ -89,9 +156,32 @@ class CampaignConfig(CampaignFile):
     @classmethod
     def from_json(cls, form: Any, *, directory: pathlib.Path | None = None) -> CampaignConfig:
         """The inverse of `to_json`, as strict as reading a file is. Paths are seen from ``directory``."""
-        from discreet.config.reading import config_from_json
-
         return config_from_json(form, directory=directory)
 
 
 TABLES = CampaignConfig.tables()
+
+
+def read_config(path: pathlib.Path | str) -> CampaignConfig:
+    """The configuration in the file at ``path``. Paths in it are seen from the folder it is in."""
+    tables, source = CAMPAIGN.read_file(path)
+    return CampaignConfig(**tables, source=source)
+
+
+def config_from(text: str, *, name: str = "campaign.toml", directory: pathlib.Path | None = None) -> CampaignConfig:
+    """The configuration in ``text``; errors call it ``name``."""
+    tables, source = CAMPAIGN.read_text(text, name=name, directory=directory)
+    return CampaignConfig(**tables, source=source)
+
+
+def config_from_json(
+    form: Any, *, name: str = "the stored campaign", directory: pathlib.Path | None = None
+) -> CampaignConfig:
+    """The inverse of `CampaignConfig.to_json`, as strict as reading a file is."""
+    tables, source = CAMPAIGN.read_json(form, name=name, directory=directory)
+    return CampaignConfig(**tables, source=source)
+
+
+def keys_of(table: str) -> list[str]:
+    """The keys that a file may have in ``table``."""
+    return CAMPAIGN.keys_of(table)

@@ -1,59 +1,139 @@
-"""A crowd campaign's configuration as a value: a log, a gate, and a crowd that answers what passed.
+"""A crowd campaign's file: its tables, its checks, and `CrowdConfig`.
 
-Guarantee: as of `CampaignConfig`: declared, public numbers only, each checked by itself and with the others.
+Guarantee: as of `CampaignConfig`: declared, public numbers only, each checked by itself and with the others. What the
+log holds is not looked at before it is paid for.
 """
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from discreet.config.campaign import FORMAT, CampaignFile
-from discreet.config.combinations import at, oracle_rules, storage_rules, task_rules
-from discreet.config.crowd_tables import (
-    AnswersConfig,
-    CrowdEvaluationConfig,
-    CrowdPlanConfig,
-    CrowdScorerConfig,
-    GateConfig,
-    GoldConfig,
-    LogConfig,
-    TextModelConfig,
+from discreet.checks import Wrong, choice, key, listed, number, shown, text, whole
+from discreet.config.campaign import FORMAT, CampaignFile, spread_queries
+from discreet.config.campaign_tables import (
+    MOST_SEED,
+    BudgetConfig,
+    OracleConfig,
+    RecipeConfig,
+    SimulationConfig,
+    StorageConfig,
+    TaskConfig,
 )
-from discreet.config.data_tables import OracleConfig, SimulationConfig, StorageConfig, TaskConfig
-from discreet.config.declared import Source
-from discreet.config.learning_tables import BudgetConfig, RecipeConfig
-from discreet.config.reading import spread_queries
-from discreet.config.schema import Rule, Schema
-from discreet.config.table_reading import Problem
+from discreet.config.cross_field_checks import ORACLE_RULES, STORAGE_RULES, TASK_RULES, Problems, at
+from discreet.config.schema import PartTable, Rule, Schema, Source
+from discreet.parts import Registry
+from discreet.planning.parameters import MOST_QUERIES
+from discreet.privacy.events import MOST_K, MOST_VALUES, PLAIN
+from discreet.scorers import SCORERS
 
-Problems = Iterator[Problem]
 NAME = "crowd"
+AGGREGATIONS = ("dawid-skene", "majority")
+ORDERS = ("least-confident", "shuffled")
+_PATH = text(what="a path")
+_WORD = text(what="a word", most=200)
+
+
+def _public(value: Any) -> bool:
+    if value is not True:
+        raise Wrong(
+            f"{shown(value)}: private labels are trained on here without noise, and nothing pays for them",
+            "Give public ones and write public = true; private ones belong into a private-pool campaign",
+        )
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrowdConfig(CampaignFile):
-    """All that a crowd campaign's file says. Made by `read_campaign` and its kin, which check it."""
+class LogConfig:
+    """People's queries: a file or a directory of Parquet, CSV or JSONL (also .gz, .zst).
 
-    FORMAT: ClassVar[str] = FORMAT
-    name: str
-    log: LogConfig
-    gate: GateConfig
-    gold: GoldConfig
-    task: TaskConfig
-    budget: BudgetConfig
-    recipe: RecipeConfig
-    plan: CrowdPlanConfig
-    oracle: OracleConfig
-    answers: AnswersConfig = field(default_factory=AnswersConfig)
-    scorer: CrowdScorerConfig = field(default_factory=CrowdScorerConfig)
-    model: TextModelConfig = field(default_factory=TextModelConfig)
-    evaluation: CrowdEvaluationConfig = field(default_factory=CrowdEvaluationConfig)
-    storage: StorageConfig = field(default_factory=StorageConfig)
-    simulation: SimulationConfig | None = None
-    source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
+    text, person, row_id   names of columns. Without ``person`` a row is hidden, and a person with many rows is not
+    units                  how many persons (or rows) there are, about: for the warning that delta is too large
+    """
+
+    path: str = key(_PATH, add="path = 'queries.parquet'")
+    text: str = key(_WORD, add="text = 'query'")
+    person: str | None = key(_WORD, None)
+    row_id: str | None = key(_WORD, None)
+    units: int | None = key(whole(), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateConfig:
+    """What may be shown to the crowd: a text that ``k`` units kept, each by a coin of ``beta``.
+
+    values          different texts that one person brings, at most
+    normalisation   what texts are brought to before they are counted; released are those forms
+    """
+
+    k: int = key(whole(2, MOST_K), add="k = 100")
+    beta: float = key(number(0, 1, open_ends=True, such_as="0.3"), add="beta = 0.3")
+    values: int = key(whole(1, MOST_VALUES), 1)
+    normalisation: str = key(text(what="steps with commas between", most=200), PLAIN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldConfig:
+    """Labelled texts that the first model is made of: a CSV or JSONL file with columns ``text`` and ``label``.
+
+    They must be public: declared by ``public = true``.
+    """
+
+    path: str = key(_PATH, add="path = 'gold.csv'")
+    public: bool = key(_public, add="public = true, if these texts and labels are nobody's")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdPlanConfig:
+    """How many texts are asked about in each phase; phase 0 trains on the gold labels alone."""
+
+    queries: tuple[int, ...] = key(
+        listed(whole(), least=1, most=MOST_QUERIES, such_as="[500, 500]"), add="queries = [500, 500]"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswersConfig:
+    """One label of several answers, and how far it is trusted.
+
+    aggregation   ``dawid-skene``: people who are right more often count for more; ``majority``: all alike
+    accuracy      the share of right answers that is expected of everybody beforehand
+    believed      so many answers each is that expectation worth
+    """
+
+    aggregation: Literal["dawid-skene", "majority"] = key(choice(*AGGREGATIONS), "dawid-skene")
+    accuracy: float = key(number(0, 1, open_ends=True, such_as="0.7"), 0.7)
+    believed: float = key(number(0, 1e9, such_as="50"), 50.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdScorerConfig(PartTable):
+    """What is asked first."""
+
+    registry: ClassVar[Registry] = SCORERS
+    name: str = key(choice(*SCORERS.names(recipe=NAME)), "entropy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextModelConfig:
+    """A classifier of hashed words and letters (`discreet.trainers.text_classifier`). ``order``: of training."""
+
+    name: str = key(choice("text"), "text")
+    features: int = key(whole(2, 2**24), 2**17)
+    epochs: int = key(whole(1, 10_000), 10)
+    regularization: float = key(number(0, 1, open_ends=True, such_as="1e-4"), 1e-4)
+    dropout: float = key(number(0, 0.999, such_as="0.3"), 0.3)
+    order: Literal["least-confident", "shuffled"] = key(choice(*ORDERS), "least-confident")
+    seed: int = key(whole(0, MOST_SEED), 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdEvaluationConfig:
+    """Accuracy on public labelled texts, a file like that of the gold labels, after every phase; or none."""
+
+    kind: str = key(choice("public", "none"), "none")
+    path: str | None = key(_PATH, None)
 
 
 def _one_label(task: TaskConfig) -> Problems:
@@ -87,8 +167,10 @@ def _labels(budget: BudgetConfig, plan: CrowdPlanConfig, oracle: OracleConfig) -
 
 
 def _score(scorer: CrowdScorerConfig) -> Problems:
-    if scorer.draws is not None and scorer.name not in ("predictive-variance", "bald", "variation-ratio"):
+    if scorer.draws is not None and scorer.declared.option("draws") is None:
         yield at("scorer.draws", f"{scorer.name} reads one prediction", "Remove it, or use predictive-variance")
+    if scorer.clip is not None:
+        yield at("scorer.clip", "texts are ranked, and clipped scores would rank alike", "Remove it")
 
 
 def _measured(evaluation: CrowdEvaluationConfig) -> Problems:
@@ -99,14 +181,14 @@ def _measured(evaluation: CrowdEvaluationConfig) -> Problems:
 
 
 RULES: tuple[Rule, ...] = (
-    *task_rules(),
+    *TASK_RULES,
     (("task",), _one_label),
     (("log", "gate", "budget"), _units),
     (("budget", "plan", "oracle"), _labels),
     (("scorer",), _score),
     (("evaluation",), _measured),
-    *oracle_rules(),
-    *storage_rules(),
+    *ORACLE_RULES,
+    *STORAGE_RULES,
 )
 
 CROWD = Schema(
@@ -137,21 +219,31 @@ CROWD = Schema(
 )
 
 
-def read_crowd_config(path: pathlib.Path | str) -> CrowdConfig:
-    """The configuration in the file at ``path``."""
-    tables, source = CROWD.read_file(path)
-    return CrowdConfig(**tables, source=source)
+@dataclass(frozen=True, kw_only=True)
+class CrowdConfig(CampaignFile):
+    """All that a crowd campaign's file says. Made by `read_campaign` and its kin, which check it."""
+
+    FORMAT: ClassVar[str] = FORMAT
+    SCHEMA: ClassVar[Schema] = CROWD
+    name: str
+    log: LogConfig
+    gate: GateConfig
+    gold: GoldConfig
+    task: TaskConfig
+    budget: BudgetConfig
+    recipe: RecipeConfig
+    plan: CrowdPlanConfig
+    oracle: OracleConfig
+    answers: AnswersConfig = field(default_factory=AnswersConfig)
+    scorer: CrowdScorerConfig = field(default_factory=CrowdScorerConfig)
+    model: TextModelConfig = field(default_factory=TextModelConfig)
+    evaluation: CrowdEvaluationConfig = field(default_factory=CrowdEvaluationConfig)
+    storage: StorageConfig = field(default_factory=StorageConfig)
+    simulation: SimulationConfig | None = None
+    source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
 
 
 def crowd_config_from(text: str, *, name: str = "campaign.toml", directory: pathlib.Path | None = None) -> CrowdConfig:
     """The configuration in ``text``; errors call it ``name``."""
     tables, source = CROWD.read_text(text, name=name, directory=directory)
-    return CrowdConfig(**tables, source=source)
-
-
-def crowd_config_from_json(
-    form: Any, *, name: str = "the stored campaign", directory: pathlib.Path | None = None
-) -> CrowdConfig:
-    """The inverse of `CrowdConfig.to_json`, as strict as reading a file is."""
-    tables, source = CROWD.read_json(form, name=name, directory=directory)
     return CrowdConfig(**tables, source=source)

@@ -36,8 +36,8 @@ def line_index(text: str) -> Index:
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
     line = 1
-    for found in _TOKEN.finditer(text):
-        token, kind = found[0], str(found.lastgroup)
+    for match in _TOKEN.finditer(text):
+        token, kind = match[0], str(match.lastgroup)
         if kind != "skip":
             yield token, kind, line
         line += token.count("\n")
@@ -119,12 +119,12 @@ class _Scan:
 
     def _next(self) -> None:
         """After a comma: the next element of a list, or the next key of an inline table."""
-        path, place = self.open[-1]
-        if place is None:
+        path, position = self.open[-1]
+        if position is None:
             self.value = None
         else:
-            self.open[-1] = (path, place + 1)
-            self.value = (*path, place + 1)
+            self.open[-1] = (path, position + 1)
+            self.value = (*path, position + 1)
 
     def _close(self) -> None:
         self.value = self.open.pop()[0]

@@ -1,35 +1,53 @@
-"""Which kind of campaign a file is, by the recipe it names; and the file read as that."""
+"""Files of campaigns by the recipe that they name: reading one, and a commented example of each to begin with."""
 
 from __future__ import annotations
 
 import pathlib
+from importlib import resources
 from typing import Any
 
-from discreet.config.campaign import CampaignConfig
-from discreet.config.crowd import NAME, CrowdConfig, crowd_config_from_json, read_crowd_config
-from discreet.config.reading import config_from_json, read_config
+from discreet.checks import nearest
+from discreet.config.campaign import CampaignConfig, CampaignFile
 from discreet.config.schema import word_at
-from discreet.config.teachers import NAME as TEACHERS
-from discreet.config.teachers import TeachersConfig, read_teachers_config, teachers_config_from_json
+from discreet.errors import BadInput
+from discreet.parts import RECIPES
 
-AnyCampaign = CampaignConfig | CrowdConfig | TeachersConfig
+EXAMPLES = tuple(RECIPES)
 
 
-def read_campaign(path: pathlib.Path | str) -> AnyCampaign:
-    """The configuration in the file at ``path``, of whichever recipe."""
-    recipe = word_at(path, "recipe", "name")
-    if recipe == TEACHERS:
-        return read_teachers_config(path)
-    return read_crowd_config(path) if recipe == NAME else read_config(path)
+def _config_class(recipe: object) -> type[Any]:
+    """What a campaign's file is read as; of a recipe that does not exist as that of a private pool, which says so."""
+    entry = RECIPES.get(recipe) if isinstance(recipe, str) else None
+    if entry is None or entry.spec is None:
+        return CampaignConfig
+    config: type[CampaignFile] = entry.config.load()
+    return config
+
+
+def read_campaign(path: pathlib.Path | str, *, stored: bool = False) -> CampaignFile:
+    """The configuration in the file at ``path``, of whichever recipe.
+
+    ``stored``: to look at a campaign that exists; no part of another package is loaded.
+    """
+    config_class = _config_class(word_at(path, "recipe", "name"))
+    tables, source = config_class.SCHEMA.read_file(path, stored=stored)
+    config: CampaignFile = config_class(**tables, source=source)
+    return config
 
 
 def campaign_from_json(
-    form: Any, *, name: str = "the stored campaign", directory: pathlib.Path | None = None
-) -> AnyCampaign:
-    """The inverse of `to_json`, of whichever recipe."""
+    form: Any, *, name: str = "the stored campaign", directory: pathlib.Path | None = None, stored: bool = False
+) -> CampaignFile:
+    """The inverse of `to_json`, of whichever recipe. ``stored``: of a campaign that exists, as in `read_campaign`."""
     recipe = form.get("recipe") if isinstance(form, dict) else None
-    if isinstance(recipe, dict) and recipe.get("name") == NAME:
-        return crowd_config_from_json(form, name=name, directory=directory)
-    if isinstance(recipe, dict) and recipe.get("name") == TEACHERS:
-        return teachers_config_from_json(form, name=name, directory=directory)
-    return config_from_json(form, name=name, directory=directory)
+    config_class = _config_class(recipe.get("name") if isinstance(recipe, dict) else None)
+    tables, source = config_class.SCHEMA.read_json(form, name=name, directory=directory, stored=stored)
+    config: CampaignFile = config_class(**tables, source=source)
+    return config
+
+
+def example(name: str = "private-pool") -> str:
+    """The text of a file for this recipe."""
+    if name not in EXAMPLES:
+        raise BadInput(f"an example called {name}", "there is none", nearest(name, EXAMPLES))
+    return (resources.files("discreet.config") / f"{name}.toml").read_text(encoding="utf-8")

@@ -1,7 +1,12 @@
-"""Reading a file of declarations by its schema: everything that is wrong with it at once, each at its line.
+"""Reads a TOML file by its schema, and reports every mistake in it at once, each with its line.
 
-Guarantee: for any bytes at all, `read_file` and `read_text` give checked tables or an `InvalidConfig`; they run nothing
-that the file names, and open no other file.
+Guarantee: for any bytes, `Schema.read_file` and `Schema.read_text` give checked tables or an `InvalidConfig`. They run
+nothing that the file names, and open no other file; only a part that an installed package declares is loaded.
+`Declared.to_json` gives the same form for equal configurations, with every key, also those left at their defaults.
+
+A form of a campaign that exists is read with ``stored=True``: it was checked when the campaign was created, so no
+package is loaded, options of its parts stay as they are, and rules about these tables are not run. Every other file or
+form is new: its parts are loaded, and every rule is run.
 """
 
 from __future__ import annotations
@@ -9,18 +14,300 @@ from __future__ import annotations
 import pathlib
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from decimal import Decimal, InvalidOperation
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from decimal import Context, Decimal, InvalidOperation
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, TypeVar
 
-from discreet.config.declared import Source
-from discreet.config.keys import required_keys
-from discreet.config.lines import line_index
-from discreet.config.refusals import KEYS
-from discreet.config.table_reading import Problem, read_table
-from discreet.config.values import Wrong, choice, name_of_campaign, nearest, shown
-from discreet.errors import InvalidConfig
+from discreet.checks import Check, Wrong, choice, is_required, name_of_campaign, nearest, options, required_keys, shown
+from discreet.config.lines import Path, line_index
+from discreet.config.unsupported_keys import KEYS, refused_value
+from discreet.errors import BadInput, InvalidConfig
+from discreet.parts import Option, Origin, Part, Registry
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Something wrong with a file: where, what is so, what to do."""
+
+    path: Path
+    fact: str
+    remedy: str
+    table: bool = False
+
+    @property
+    def label(self) -> str:
+        """``[plan] queries[2]``."""
+        first, *rest = self.path or ("",)
+        if not rest:
+            return f"[{_plain(first)}]" if self.table else _plain(first)
+        inner = _plain(rest[0]) + "".join(f"[{p}]" if isinstance(p, int) else f".{_plain(p)}" for p in rest[1:])
+        return f"[{_plain(first)}] {inner}"
+
+
+def _plain(part: str | int) -> str:
+    word = str(part)
+    return word if word.isprintable() and word.strip() == word != "" and len(word) <= 60 else shown(word)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartTable:
+    """A table that names a part: its ``name``, keys that all parts have, and the ``options`` that this one declares.
+
+    An option is also an attribute: None where it is not set. ``origin``: the package that declares the part, if it is
+    not built in; ``loaded``: its declaration, unless the table is a stored one, which is read without the package
+    (`resolved` loads it).
+    """
+
+    registry: ClassVar[Registry]
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin | None = None
+    loaded: Part | None = field(default=None, compare=False, repr=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self.registry.options():
+            raise AttributeError(name)
+        return self.options.get(name)
+
+    @property
+    def part(self) -> Part | None:
+        """The part; None for one of your own, ``module:callable``, and for one that was not loaded or is not there."""
+        return self.registry.by_name.get(self.name, self.loaded)
+
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether it names a part of another package that was not loaded, or a part that is not there."""
+        return self.part is None and ":" not in self.name
+
+    def resolved(self) -> Self:
+        """This table with its part loaded and its options checked; the same one if no package has its part."""
+        part = self.registry.find(self.name) if self.is_unloaded else None
+        if part is None:
+            return self
+        if part.origin != self.origin:
+            fact = f"the campaign was created with {self.origin or 'no such package'}, and {part.origin} is installed"
+            raise BadInput(f"the {part.kind} {part.name}", fact, "Install the version that it was created with")
+        return replace(self, loaded=part, options=part.checked(self.options))
+
+    @property
+    def declared(self) -> Part:
+        """The part, which is known to be there."""
+        return self.resolved().part or self.registry.get(self.name)
+
+
+_ORIGIN = ("distribution", "version")
+"""Keys by which a table says which package declares its part: always of a stored one."""
+
+
+def key_fields(cls: type[Any]) -> list[Field[Any]]:
+    """The fields of a table that are keys of their own."""
+    return [part for part in fields(cls) if "check" in part.metadata]
+
+
+def _is_third_party(cls: type[Any], data: Mapping[str, Any]) -> bool:
+    """Whether a table names a part that is not built in, nor your own."""
+    name = data.get("name")
+    return issubclass(cls, PartTable) and isinstance(name, str) and not (":" in name or name in cls.registry.by_name)
+
+
+def declaration_of(cls: type[Any], data: Mapping[str, Any], *, stored: bool) -> tuple[dict[str, Option], Part | None]:
+    """The options that a table may have, and the part where another package declares it.
+
+    A stored table is read without that package: what it holds was checked when it was stored.
+    """
+    if not issubclass(cls, PartTable):
+        return {}, None
+    part = None
+    if _is_third_party(cls, data):
+        if stored:
+            known = {*_ORIGIN, *(part.name for part in key_fields(cls))}
+            return {word: _plain_option(word) for word in data if word not in known}, None
+        part = cls.registry.find(data["name"])
+    if part is None:
+        return cls.registry.options(), None
+    return {option.name: option for option in part.options}, part
+
+
+def _plain_option(name: str) -> Option:
+    return Option(name=name, check=lambda value: options({"value": value})["value"], type="", meaning="")
+
+
+def _origin_of(data: Mapping[str, Any], part: Part | None, *, stored: bool) -> Origin | None:
+    """The package that declares the part; a file may say which one it was written for."""
+    pinned = {word: data[word] for word in _ORIGIN if word in data}
+    if stored:
+        whole = len(pinned) == len(_ORIGIN) and all(isinstance(value, str) for value in pinned.values())
+        return Origin(**pinned) if whole else None
+    origin = None if part is None else part.origin
+    for word, value in pinned.items():
+        if value != getattr(origin, word, None):
+            fact = f"{origin or 'no such package'} is installed"
+            raise Wrong(fact, "Install the version that the file names, or change it", (word,))
+    return origin
+
+
+def read_table(
+    cls: type[T], data: dict[str, Any], path: Path, problems: list[Problem], *, stored: bool = False
+) -> T | None:
+    """A ``cls`` of the keys it knows in ``data``. What is wrong joins ``problems``; then there is no value."""
+    values: dict[str, Any] = {}
+    before = len(problems)
+
+    def read(name: str, check: Check) -> Any:
+        try:
+            return _checked(check, data[name], (*path, name))
+        except Wrong as wrong:
+            problems.append(Problem(path=(*path, name, *wrong.at), fact=wrong.fact, remedy=wrong.remedy))
+
+    for part in key_fields(cls):
+        here = (*path, part.name)
+        if part.name in data:
+            values[part.name] = read(part.name, part.metadata["check"])
+        elif is_required(part):
+            problems.append(
+                Problem(path=here, fact="it is missing", remedy=f"Add a line such as {part.metadata['add']}")
+            )
+    if issubclass(cls, PartTable):
+        try:
+            declared, loaded = declaration_of(cls, data, stored=stored)
+            values["options"] = {name: read(name, option.check) for name, option in declared.items() if name in data}
+            values["loaded"] = loaded
+            if _is_third_party(cls, data):
+                values["origin"] = _origin_of(data, loaded, stored=stored)
+        except BadInput as error:  # of a package that declares the part
+            problems.append(Problem(path=(*path, "name"), fact=error.fact, remedy=error.remedy))
+        except Wrong as wrong:
+            problems.append(Problem(path=(*path, *wrong.at), fact=wrong.fact, remedy=wrong.remedy))
+    return cls(**values) if len(problems) == before else None
+
+
+def _checked(check: Check, value: Any, path: Path) -> Any:
+    try:
+        return check(value)
+    except Wrong:
+        refusal = refused_value(path, value)
+        if refusal is None:
+            raise
+        raise Wrong(*refusal) from None
+
+
+def record(cls: type[Any]) -> Check:
+    """A table inside a list: the check for one such."""
+    known = [field.name for field in fields(cls)]
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise Wrong(f"{shown(value)} is not a table", f"Write it like {{ {known[0]} = ... }}")
+        for name in value:
+            if name not in known:
+                raise Wrong("there is no such key", nearest(name, known), (name,))
+        problems: list[Problem] = []
+        table = read_table(cls, value, (), problems)
+        if problems:
+            raise Wrong(problems[0].fact, problems[0].remedy, problems[0].path)
+        return table
+
+    return check
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a configuration came from: what to call it, the folder its paths start from, and its lines."""
+
+    name: str
+    directory: pathlib.Path = pathlib.Path()
+    lines: Mapping[Path, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def line_of(self, path: Path) -> int | None:
+        """The line of ``path``, or of the nearest thing around it; None where not even its table stands in the file."""
+        return next((self.lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.lines), None)
+
+    def error(self, problem: Problem) -> InvalidConfig:
+        """An error that says where."""
+        line = self.line_of(problem.path)
+        where = self.name if line is None else f"{self.name}, line {line}"
+        asked = f"{where}: {problem.label}" if problem.path else where
+        return InvalidConfig(asked, problem.fact, problem.remedy, line=line)
+
+
+class Declared:
+    """What a file says, as a frozen dataclass with ``name``, ``source``, and a field for every table."""
+
+    FORMAT: ClassVar[str]
+    name: str
+    source: Source
+
+    @classmethod
+    def tables(cls) -> tuple[str, ...]:
+        """Names of the tables."""
+        return tuple(part.name for part in fields(cls) if part.name not in ("name", "source"))  # type: ignore[arg-type]
+
+    def error(self, path: str, fact: str, remedy: str = "") -> InvalidConfig:
+        """An error that points at a key, ``plan.queries`` or ``plan.queries.2``, or at a table, ``plan``."""
+        parts: Path = tuple(int(part) if part.isdecimal() else part for part in path.split("."))
+        return self.source.error(Problem(path=parts, fact=fact, remedy=remedy, table=path in self.tables()))
+
+    @contextmanager
+    def pointing(self, path: str) -> Iterator[None]:
+        """Turns another room's `BadInput` into an error that points at ``path``: ``with config.pointing("scorer"):``.
+
+        Only bad input: a lack of budget or of an extra is no fault of a line.
+        """
+        try:
+            yield
+        except InvalidConfig:
+            raise
+        except BadInput as error:
+            raise self.error(path, f"{error.asked}: {error.fact}", error.remedy) from error
+
+    def resolve(self, path: str) -> pathlib.Path:
+        """A path of the file, seen from the file's folder."""
+        return self.source.directory / path
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form: every key, also those left at their defaults, which a later version may change."""
+        form: dict[str, Any] = {"format": self.FORMAT, "name": self.name}
+        for table in self.tables():
+            value = getattr(self, table)
+            if value is not None:
+                form[table] = _as_stored(value)
+        return form
+
+    def to_toml(self) -> str:
+        """The same as a file for people; comments of the file it came from are not kept."""
+        import tomli_w
+
+        return tomli_w.dumps(self.to_json())
+
+
+def _as_stored(value: Any) -> Any:
+    """``value`` as JSON and TOML have it; what is None is left out."""
+    if isinstance(value, PartTable):
+        keys = {part.name: getattr(value, part.name) for part in key_fields(type(value))}
+        origin = {} if value.origin is None else value.origin.to_json()
+        stored = {**keys, **value.options, **origin}
+        return {name: _as_stored(part) for name, part in stored.items() if part is not None}
+    if is_dataclass(value):
+        parts = ((part.name, getattr(value, part.name)) for part in fields(value))
+        return {name: _as_stored(part) for name, part in parts if part is not None}
+    if isinstance(value, Mapping):
+        return {name: _as_stored(value[name]) for name in sorted(value)}
+    if isinstance(value, tuple):
+        return [_as_stored(part) for part in value]
+    return decimal_text(value) if isinstance(value, Decimal) else value
+
+
+def decimal_text(value: Decimal) -> str:
+    """One text for equal decimals, and the same decimal when read back."""
+    if value == value.to_integral_value() and abs(value) < 10**15:
+        return str(int(value))
+    return str(Context(prec=60).normalize(value))
+
 
 MOST_BYTES, MOST_SHOWN = 1 << 20, 10
 UNREAD = object()
@@ -56,41 +343,48 @@ class Schema:
 
     def keys_of(self, table: str) -> list[str]:
         """The keys that a file may have in ``table``."""
-        return [*(part.name for part in fields(self.tables[table])), *self.extra.get(table, ())]
+        return self._keys(table, {}, stored=False)
 
-    def read_file(self, path: pathlib.Path | str) -> tuple[Table, Source]:
+    def read_file(self, path: pathlib.Path | str, *, stored: bool = False) -> tuple[Table, Source]:
         """Checked tables of the file at ``path``, its name among them. Paths in it are seen from its folder."""
         text, name = text_of(path, self.what), str(path)
-        return self.read_text(text, name=name, directory=pathlib.Path(path).absolute().parent)
+        return self.read_text(text, name=name, directory=pathlib.Path(path).absolute().parent, stored=stored)
 
-    def read_text(self, text: str, *, name: str, directory: pathlib.Path | None) -> tuple[Table, Source]:
+    def read_text(
+        self, text: str, *, name: str, directory: pathlib.Path | None, stored: bool = False
+    ) -> tuple[Table, Source]:
         """Checked tables in ``text``; errors call it ``name``."""
         text = text.removeprefix("\ufeff")
         data = _parsed(text, name)
-        return self._checked(data, Source(name=name, directory=directory or pathlib.Path(), lines=line_index(text)))
+        return self._checked(
+            data, Source(name=name, directory=directory or pathlib.Path(), lines=line_index(text)), stored=stored
+        )
 
-    def read_json(self, form: Any, *, name: str, directory: pathlib.Path | None) -> tuple[Table, Source]:
-        """Checked tables of a stored form, as strict as reading a file is."""
+    def read_json(
+        self, form: Any, *, name: str, directory: pathlib.Path | None, stored: bool = False
+    ) -> tuple[Table, Source]:
+        """Checked tables of a form that `Declared.to_json` gave, as strict as reading a file is."""
         if not isinstance(form, dict) or not all(isinstance(key, str) for key in form):
             raise InvalidConfig(name, "it is not a table of tables", "Restore it")
-        return self._checked(form, Source(name=name, directory=directory or pathlib.Path()))
+        return self._checked(form, Source(name=name, directory=directory or pathlib.Path()), stored=stored)
 
-    def _checked(self, data: Table, source: Source) -> tuple[Table, Source]:
+    def _checked(self, data: Table, source: Source, *, stored: bool) -> tuple[Table, Source]:
         problems: list[Problem] = []
         self._check_format(data, source)
-        self._check_names(data, problems)
+        self._check_names(data, problems, stored=stored)
         top = self._top(data, problems)
-        tables = {name: self._table(name, data, problems) for name in self.tables}
-        problems += disagreements(tables, self.rules)
+        tables = {name: self._table(name, data, problems, stored=stored) for name in self.tables}
+        unloaded = [name for name, table in tables.items() if isinstance(table, PartTable) and table.is_unloaded]
+        problems += disagreements(tables | (dict.fromkeys(unloaded, UNREAD) if stored else {}), self.rules)
         if problems:
             raise _all_of(problems, source)
         return top | {name: value for name, value in tables.items() if value is not None}, source
 
     def _check_format(self, data: Table, source: Source) -> None:
         """A file of another kind of ours has a hundred mistakes, and one reason."""
-        found = data.get("format")
-        if isinstance(found, str) and found in self.elsewhere:
-            fact, remedy = self.elsewhere[found]
+        format_name = data.get("format")
+        if isinstance(format_name, str) and format_name in self.elsewhere:
+            fact, remedy = self.elsewhere[format_name]
             raise source.error(Problem(path=("format",), fact=fact, remedy=remedy))
         recipe = data.get("recipe")
         named = recipe.get("name") if isinstance(recipe, dict) else None
@@ -99,7 +393,7 @@ class Schema:
             raise source.error(Problem(path=("recipe", "name"), fact=fact, remedy=remedy))
 
     def _top(self, data: Table, problems: list[Problem]) -> Table:
-        found = {}
+        values = {}
         for name, check in (("format", choice(self.format)), ("name", name_of_campaign)):
             if name not in data:
                 example = self.format if name == "format" else self.such_as
@@ -107,13 +401,13 @@ class Schema:
                 problems.append(Problem(path=(name,), fact="it is missing", remedy=add))
                 continue
             try:
-                found[name] = check(data[name])
+                values[name] = check(data[name])
             except Wrong as wrong:
                 problems.append(Problem(path=(name,), fact=wrong.fact, remedy=wrong.remedy))
-        found.pop("format", None)
-        return found
+        values.pop("format", None)
+        return values
 
-    def _table(self, name: str, data: Table, problems: list[Problem]) -> Any:
+    def _table(self, name: str, data: Table, problems: list[Problem], *, stored: bool) -> Any:
         """The table called ``name``: read, or as it is when left out (None, if it may), or `UNREAD`."""
         cls = self.tables[name]
         needed = required_keys(cls)
@@ -132,18 +426,28 @@ class Schema:
             return UNREAD
         if name in self.rewrite:
             table = self.rewrite[name](table, problems)
-        found = read_table(cls, table, (name,), problems)
-        return UNREAD if found is None else found
+        checked = read_table(cls, table, (name,), problems, stored=stored)
+        return UNREAD if checked is None else checked
 
-    def _check_names(self, data: Table, problems: list[Problem]) -> None:
+    def _check_names(self, data: Table, problems: list[Problem], *, stored: bool) -> None:
         """Tables and keys that there are none of."""
         for name, value in data.items():
             if name in self.tables:
-                known = self.keys_of(name)
-                given = value if isinstance(value, dict) else {}
-                problems += [self._unknown((name, key), known) for key in given if key not in known]
+                keys = value if isinstance(value, dict) else {}
+                known = self._keys(name, keys, stored=stored)
+                problems += [self._unknown((name, key), known) for key in keys if key not in known]
             elif name not in ("format", "name"):
                 problems.append(self._unknown((name,), [*self.tables, "format", "name"], table=isinstance(value, dict)))
+
+    def _keys(self, table: str, data: Table, *, stored: bool) -> list[str]:
+        """The keys that a file may have in ``table``, by the part that it names."""
+        cls = self.tables[table]
+        try:
+            declared, _ = declaration_of(cls, data, stored=stored)
+        except BadInput:  # said where the table is read
+            return [*data]
+        origin = _ORIGIN if _is_third_party(cls, data) else ()
+        return [*(part.name for part in key_fields(cls)), *declared, *self.extra.get(table, ()), *origin]
 
     def _unknown(self, path: tuple[str, ...], known: list[str], *, table: bool = False) -> Problem:
         name = path[-1]
@@ -159,13 +463,13 @@ class Schema:
 
 def disagreements(tables: Mapping[str, Any], rules: Sequence[Rule]) -> list[Problem]:
     """Everything on which these tables disagree. A table that was left out is None."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for needed, rule in rules:
-        given = [tables[name.removesuffix("?")] for name in needed]
-        there = all(value is not None or name.endswith("?") for name, value in zip(needed, given, strict=True))
-        if there and UNREAD not in given:
-            found += rule(*given)
-    return found
+        values = [tables[name.removesuffix("?")] for name in needed]
+        complete = all(value is not None or name.endswith("?") for name, value in zip(needed, values, strict=True))
+        if complete and UNREAD not in values:
+            problems += rule(*values)
+    return problems
 
 
 def text_of(path: pathlib.Path | str, what: str) -> str:
@@ -194,12 +498,12 @@ def format_of(path: pathlib.Path | str) -> str | None:
 def word_at(path: pathlib.Path | str, *keys: str) -> str | None:
     """The text that a TOML file has at ``keys``, if it can be read at all."""
     try:
-        found: Any = _parsed(text_of(path, "campaign").removeprefix("\ufeff"), str(path))
+        value: Any = _parsed(text_of(path, "campaign").removeprefix("\ufeff"), str(path))
     except InvalidConfig:
         return None
     for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, str) else None
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def _parsed(text: str, name: str) -> Table:
@@ -222,9 +526,9 @@ def _as_written(written: str) -> Decimal:
 
 def _without_place(message: str, text: str) -> tuple[str, int]:
     """What the standard library says of a mistake, in our form, and the line it names."""
-    found = _AT_LINE.search(message)
+    match = _AT_LINE.search(message)
     last = text.rstrip().count("\n") + 1
-    line = int(found[1]) if found and found[1] else last
+    line = int(match[1]) if match and match[1] else last
     fact = _AT_LINE.sub("", message) or "it is not TOML"
     return fact[0].lower() + fact[1:], line
 

@@ -1,4 +1,4 @@
-"""Models that leave the house: a directory with weights, preprocessing, a model card and the certificate; and back."""
+"""Models that are given away: a directory with weights, preprocessing, a model card and the certificate; and back."""
 
 from discreet.exports.loading import ExportedModel, load_model
 from discreet.exports.predicting import Predicted, predict_file

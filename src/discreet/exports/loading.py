@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.exports.model_form import CLASSIFIER, ENCODER, STUDENT, WEIGHTS, check_files, read_form
+from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
 from discreet.pools.rows import Scaling
+from discreet.recipes.specification import CLASSIFIER, STUDENT
 
 if TYPE_CHECKING:
     from discreet.trainers.torch_predictor import TorchPredictor
@@ -62,7 +63,7 @@ class ExportedModel:
         steps = self.form["preprocessing"].get("normalisation")
         if steps is None:
             return texts
-        from discreet.gates.normalising import Normaliser
+        from discreet.gates.values import Normaliser
 
         normal = Normaliser(steps)
         return [normal.one(str(text)) or "" for text in texts]
@@ -71,21 +72,21 @@ class ExportedModel:
         """The likeliest class of each record; of several labels, those above ``threshold`` (one, or one a label)."""
         return self.labels_of(self.predict_proba(x, raw=raw), threshold)
 
-    def labels_of(self, found: NDArray[Any], threshold: float | Mapping[str, float] | None = None) -> Labels:
+    def labels_of(self, probabilities: NDArray[Any], threshold: float | Mapping[str, float] | None = None) -> Labels:
         """Labels of probabilities."""
         if self.task != "multilabel":
             if threshold is not None:
                 raise BadInput("a threshold", "this model gives one class a record, the likeliest", "Leave it out")
-            return [self.classes[number] for number in found.argmax(axis=1).tolist()]
-        above = found > self._limits(threshold)
-        return [tuple(name for name, one in zip(self.classes, row, strict=True) if one) for row in above.tolist()]
+            return [self.classes[number] for number in probabilities.argmax(axis=1).tolist()]
+        above = probabilities > self._limits(threshold)
+        return [tuple(name for name, holds in zip(self.classes, row, strict=True) if holds) for row in above.tolist()]
 
     def _limits(self, threshold: float | Mapping[str, float] | None) -> NDArray[np.float64]:
         usual = self.form["threshold"] if threshold is None or isinstance(threshold, Mapping) else threshold
-        own = dict(threshold) if isinstance(threshold, Mapping) else {}
-        if unknown := len(set(own) - set(self.classes)):
+        by_label = dict(threshold) if isinstance(threshold, Mapping) else {}
+        if unknown := len(set(by_label) - set(self.classes)):
             raise BadInput("thresholds", f"{unknown} are of labels that this model does not have", "See its classes")
-        limits = np.array([own.get(name, usual) for name in self.classes], dtype=np.float64)
+        limits = np.array([by_label.get(name, usual) for name in self.classes], dtype=np.float64)
         if not ((limits >= 0) & (limits <= 1)).all():
             raise BadInput("a threshold", "it is not between 0 and 1", "Try 0.5")
         return limits
@@ -113,53 +114,54 @@ def load_model(
     model     of somebody's own model: its ``module:callable``, as a sign that you want that code to run
     encoder   the folder of the public encoder, where the export has no copy of it
     """
-    place = Path(directory)
-    form = read_form(place)
-    check_files(place, form)
-    if form.get("weights") == CLASSIFIER:
+    export = Path(directory)
+    form = read_form(export)
+    check_files(export, form)
+    weights = form.get("weights")
+    if weights == CLASSIFIER:
         from discreet.trainers.text_classifier import TextClassifier
 
         if encoder is not None or model is not None:
             raise BadInput("loading a model of texts", "it has no encoder, and no code of its own", "Leave it out")
-        return ExportedModel(TextClassifier.from_bytes((place / CLASSIFIER).read_bytes()), form)
-    if form.get("weights") == STUDENT:
-        return ExportedModel(_student(place, form, model), form)
+        return ExportedModel(TextClassifier.from_bytes((export / CLASSIFIER).read_bytes()), form)
+    if weights == STUDENT:
+        return ExportedModel(_student(export, form, model), form)
     try:
-        read, own = form["preprocessing"], form["model"]
-        name, inputs, classes = own["name"], tuple(form["inputs"]), len(form["classes"])
-        options, dropout, task = dict(own["options"]), own["dropout"], form["task"]
+        read, described = form["preprocessing"], form["model"]
+        name, inputs, classes = described["name"], tuple(form["inputs"]), len(form["classes"])
+        options, dropout, task = dict(described["options"]), described["dropout"], form["task"]
         _check_own(name, model)
-        folder = _encoder(place, read, encoder)
+        folder = _encoder(export, read, encoder)
         if folder is not None and read["encoder"]["tokens"] and not {"path", "config"} & set(options):
             options["path"] = folder
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         if isinstance(problem, BadInput):
             raise
         raise InvalidCheckpoint(
-            f"the model in {place.name}", "its model.json does not say what it is", "Export it again"
+            f"the model in {export.name}", "its model.json does not say what it is", "Export it again"
         ) from None
     from discreet.models import build_model
     from discreet.recipes.learning import from_bytes
 
     module = build_model(name, inputs=inputs, classes=classes, dropout=dropout, **options)
-    filled = from_bytes((place / WEIGHTS).read_bytes(), module)
+    filled = from_bytes((export / WEIGHTS).read_bytes(), module)
     return ExportedModel(_predictor(filled, task, device, read, folder), form)
 
 
-def _student(place: Path, form: dict[str, Any], given: str | None) -> Any:
+def _student(export: Path, form: dict[str, Any], wanted: str | None) -> Any:
     """Of teachers. A linear one is its weights; another one is fitted again to what it learnt from."""
-    from discreet.recipes.teacher_estimators import estimator_named
+    from discreet.recipes.pate_student import estimator_named
     from discreet.trainers.students.stored import student_from_bytes
 
     try:
-        own = form["model"]
-        name, options, seed = str(own["name"]), dict(own["options"]), int(own["seed"])
+        described = form["model"]
+        name, options, seed = str(described["name"]), dict(described["options"]), int(described["seed"])
     except (KeyError, TypeError, ValueError):
         raise InvalidCheckpoint(
-            f"the model in {place.name}", "its model.json does not say what it is", "Export it again"
+            f"the model in {export.name}", "its model.json does not say what it is", "Export it again"
         ) from None
-    _check_own(name, given)
-    return student_from_bytes((place / STUDENT).read_bytes(), estimator=estimator_named(name, options), seed=seed)
+    _check_own(name, wanted)
+    return student_from_bytes((export / STUDENT).read_bytes(), estimator=estimator_named(name, options), seed=seed)
 
 
 def _predictor(module: Any, task: Any, device: str, read: dict[str, Any], folder: Path | None) -> TorchPredictor:
@@ -174,26 +176,26 @@ def _predictor(module: Any, task: Any, device: str, read: dict[str, Any], folder
     return TextPredictor(module, reader=reader, task=task, device=device)
 
 
-def _check_own(name: str, given: str | None) -> None:
+def _check_own(name: str, wanted: str | None) -> None:
     """Code of somebody's runs only if it is asked for by name."""
-    own = ":" in name and not name.startswith("timm:")
-    if given is not None and given != name:
-        raise BadInput(f"the model {given}", f"the export is of {name}", "Name that one, or leave it out")
-    if own and given is None:
+    foreign = ":" in name and not name.startswith("timm:")
+    if wanted is not None and wanted != name:
+        raise BadInput(f"the model {wanted}", f"the export is of {name}", "Name that one, or leave it out")
+    if foreign and wanted is None:
         raise BadInput(
             f"loading a model of {name}", "that is code of its maker's, and would be run", f"Say so: model={name!r}"
         )
 
 
-def _encoder(place: Path, read: dict[str, Any], given: Path | str | None) -> Path | None:
+def _encoder(export: Path, read: dict[str, Any], folder: Path | str | None) -> Path | None:
     if "encoder" not in read:
         return None
-    if given is not None:
-        return Path(given)
-    if not (place / ENCODER).is_dir():
+    if folder is not None:
+        return Path(folder)
+    if not (export / ENCODER).is_dir():
         raise BadInput(
             "loading a model of texts",
             f"its encoder, {read['encoder']['name']}, is not in the export",
             "Give its folder: encoder=... (--encoder)",
         )
-    return place / ENCODER
+    return export / ENCODER

@@ -3,21 +3,35 @@
 Guarantee: holds declared, public facts alone, no path of the owner's machine. A file that is missing or does not have
 its hash, an edited `model.json` and a claim that is not the certificate's are noticed when the model is loaded; against
 a change on purpose, compare the certificate's signature.
+
+Verification
+------------
+Is an export what it says? Its certificate is computed again, and the directory compared with it and with itself.
+
+Guarantee: a file that is missing, changed or added, a `model.json` that was edited, and a claim that is not the
+certificate's are failed checks. Not found without a key: a directory that somebody wrote anew. Demand a signature
+(``public_key``): it covers the certificate, and `model.json` with the hashes of all files. A certificate can also be
+compared with the campaign's ledger (``lines``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from discreet._version import __version__
-from discreet.config import CampaignConfig, CrowdConfig, TeachersConfig
-from discreet.errors import InvalidCertificate, InvalidCheckpoint
+from discreet.campaign.status import MODEL as STORED
+from discreet.config import CampaignFile
+from discreet.errors import InvalidCertificate, InvalidCheckpoint, InvalidLedger
+from discreet.privacy.certificate import Check, Verdict
+from discreet.privacy.certificate.signatures import signature_checks
 from discreet.privacy.certificate.statement import digest_of, read_certificate
-from discreet.recipes.learning import task_of
-from discreet.recipes.model_records import TRANSFORMER
+from discreet.privacy.certificate.verification import MOST_SECONDS, verify_certificate
+from discreet.privacy.ledger import Ledger, MemorySink
+from discreet.recipes.specification import CLASSIFIER, STUDENT, ModelParts
 
 FORMAT = "discreet.model/1"
 MODEL, WEIGHTS, ONNX, CARD, CERTIFICATE, ENCODER = (
@@ -28,108 +42,26 @@ MODEL, WEIGHTS, ONNX, CARD, CERTIFICATE, ENCODER = (
     "certificate.json",
     "encoder",
 )
-CLASSIFIER = "classifier.npz"
-"""Weights of a model of texts that came from a crowd; named by ``weights`` in its form."""
-STUDENT = "student.npz"
-"""Weights of a student of teachers; of one that is not linear, the public records and answers that it learnt from."""
-THRESHOLD = 0.5
-_LOCAL = ("path", "weights")
-"""Options of models that are places on a disk; the weights they brought are in the exported ones."""
 
 
-def form_of(
-    config: CampaignConfig,
-    *,
-    inputs: tuple[int, ...],
-    phase: int,
-    phases: int,
-    private: bool,
-    claim: dict[str, Any],
-    evaluation: Any,
-) -> dict[str, Any]:
-    """Everything but the files."""
-    form: dict[str, Any] = {
-        "format": FORMAT,
-        "simulation": config.simulation is not None,
-        "audience": "world",
-        "private": private,
-        "name": config.name,
-        "discreet": __version__,
-        "phase": phase,
-        "phases": phases,
-        "task": task_of(config),
-        "classes": list(config.task.classes),
-        "model": {
-            "name": config.model.name,
-            "options": {key: value for key, value in config.model.options.items() if key not in _LOCAL},
-            "dropout": config.model.dropout,
-        },
-        "inputs": list(inputs),
-        "preprocessing": _preprocessing(config),
-        "claim": claim,
-        "evaluation": evaluation,
-    }
-    return form | ({"threshold": THRESHOLD} if form["task"] == "multilabel" else {})
-
-
-def crowd_form_of(config: CrowdConfig, **facts: Any) -> dict[str, Any]:
-    """The same of a crowd campaign: a model of texts as its gate normalised them."""
-    return _of_recipe(config, facts) | {
-        "model": {"name": config.model.name, "options": {}, "dropout": config.model.dropout},
-        "inputs": [],
-        "weights": CLASSIFIER,
-        "preprocessing": {"kind": "parquet", "text": config.log.text, "normalisation": config.gate.normalisation},
-    }
-
-
-def teachers_form_of(config: TeachersConfig, *, inputs: tuple[int, ...], **facts: Any) -> dict[str, Any]:
-    """The same of a campaign of teachers: a student."""
-    table = config.student
-    return _of_recipe(config, facts) | {
-        "model": {"name": table.name, "options": dict(table.options), "dropout": 0.0, "seed": table.seed},
-        "inputs": list(inputs),
-        "weights": STUDENT,
-        "preprocessing": _preprocessing(config),
-    }
-
-
-def _of_recipe(config: CrowdConfig | TeachersConfig, facts: dict[str, Any]) -> dict[str, Any]:
-    """What recipes of other models than DP-SGD's say alike. ``facts``: phase, phases, private, claim, evaluation."""
+def form_of(config: CampaignFile, parts: ModelParts, **facts: Any) -> dict[str, Any]:
+    """Everything but the files. ``facts``: phase, phases, private, claim and evaluation."""
     return {
         "format": FORMAT,
         "simulation": config.simulation is not None,
-        "audience": "world",
-        "recipe": config.recipe.name,
+        "audience": "public",
         "name": config.name,
         "discreet": __version__,
-        "task": "classes",
-        "classes": list(config.task.classes),
         **facts,
+        **parts.form,
     }
-
-
-def _preprocessing(config: CampaignConfig | TeachersConfig) -> dict[str, Any]:
-    """How records are read and scaled, as the pool's were declared; or which encoder reads texts."""
-    pool, several = config.pool, (list, tuple)
-    read = {"id": pool.id, "columns": pool.columns, "array": pool.array, "text": pool.text, "shape": pool.shape}
-    form: dict[str, Any] = {"kind": pool.kind}
-    form |= {key: list(value) if isinstance(value, several) else value for key, value in read.items() if value}
-    if isinstance(config, TeachersConfig) or config.model.encoder is None:
-        numbers = {"center": pool.center, "scale": pool.scale}
-        return form | {key: list(value) if isinstance(value, several) else value for key, value in numbers.items()}
-    encoder = {
-        "name": config.resolve(config.model.encoder).name,
-        "max_length": config.model.max_length,
-        "tokens": config.model.name == TRANSFORMER,
-    }
-    return form | {"encoder": encoder}
 
 
 def files_in(directory: Path) -> dict[str, dict[str, Any]]:
     """Every file below ``directory`` but `model.json`, with its hash."""
-    found = sorted(path for path in directory.rglob("*") if path.is_file() and path != directory / MODEL)
+    paths = sorted(path for path in directory.rglob("*") if path.is_file() and path != directory / MODEL)
     return {
-        path.relative_to(directory).as_posix(): {"sha256": sha256(path), "bytes": path.stat().st_size} for path in found
+        path.relative_to(directory).as_posix(): {"sha256": sha256(path), "bytes": path.stat().st_size} for path in paths
     }
 
 
@@ -168,7 +100,7 @@ def check_files(directory: Path, form: dict[str, Any]) -> None:
 def changed_files(directory: Path, form: dict[str, Any]) -> list[str]:
     """Names of files that are missing or other than they were."""
     try:
-        wrong = [name for name, kept in form["files"].items() if not _same(directory, name, kept["sha256"])]
+        wrong = [name for name, file in form["files"].items() if not _same(directory, name, file["sha256"])]
     except (KeyError, TypeError, ValueError):
         raise _broken(directory) from None
     return sorted({*wrong, *({form.get("weights", WEIGHTS), CERTIFICATE, CARD} - set(form["files"]))})
@@ -190,14 +122,10 @@ def claim_of(certificate: dict[str, Any]) -> dict[str, Any]:
 
 
 def says_claim(directory: Path, form: dict[str, Any]) -> bool:
-    """Whether the claim is the one of the certificate beside it, and that certificate of these weights.
-
-    Certificates of exports by earlier versions name no weights: the hashes of the files alone hold them together.
-    """
+    """Whether the claim is the one of the certificate beside it, and that certificate of these weights."""
     try:
         certificate = read_certificate((directory / CERTIFICATE).read_bytes())
-        ours = certificate.get("weights") in (None, form["sha256"])
-        return bool(ours and form["claim"] == claim_of(certificate))
+        return bool(certificate["weights"] == form["sha256"] and form["claim"] == claim_of(certificate))
     except (KeyError, TypeError, OSError, InvalidCertificate):
         return False
 
@@ -213,3 +141,76 @@ def _broken(directory: Path) -> InvalidCheckpoint:
     return InvalidCheckpoint(
         f"the model in {directory.name}", f"its {MODEL} is not one of an export", "Export it again"
     )
+
+
+# -- verification
+
+
+def verify_export(
+    directory: Path,
+    *,
+    lines: list[bytes] | None = None,
+    public_key: Path | None = None,
+    most_seconds: float = MOST_SECONDS,
+) -> Verdict:
+    """Check the export in ``directory``; its certificate also against the lines of a ledger and a public key."""
+    form, known = read_form(directory), None
+    if public_key is not None:
+        from discreet.privacy.certificate.signatures import read_public
+
+        known = read_public(public_key)
+    try:
+        data = (directory / CERTIFICATE).read_bytes()
+    except OSError:
+        raise InvalidCheckpoint(
+            f"verifying {directory.name}", f"there is no {CERTIFICATE} in it", "Export it again"
+        ) from None
+    verdict = verify_certificate(data, lines=lines, public_key=known, most_seconds=most_seconds)
+    others = [*changed_files(directory, form), *sorted(set(files_in(directory)) - set(form["files"]))]
+    outcomes = {
+        "files": (not others, f"missing, changed or added: {', '.join(others[:3])}", "every file has its hash"),
+        "model.json": (intact(form), "it was edited", "it has its hash"),
+        "model's claim": (says_claim(directory, form), "it is not the certificate's", "the certificate's"),
+        "selection": (form.get("private") is True, "NOT PRIVATE: records were chosen by looking at them", "private"),
+    }
+    checks = [Check(name=name, ok=ok, detail=fine if ok else wrong) for name, (ok, wrong, fine) in outcomes.items()]
+    if lines is not None:
+        checks += _named_by(lines, form)
+    checks += [replace(check, name="model's signature") for check in signature_checks(form, known)]
+    return replace(verdict, what="export", checks=(*verdict.checks, *checks))
+
+
+def _named_by(lines: list[bytes], form: dict[str, Any]) -> list[Check]:
+    """Whether the ledger names these weights as released."""
+    try:
+        ledger = Ledger.open(MemorySink(lines))
+    except InvalidLedger:
+        return []  # a failed check of the certificate says so
+    releases = ledger.releases
+    if ledger.simulation and not releases:
+        return [Check(name="released weights", ok=True, detail="NOT CHECKED: a simulation's ledger names no files")]
+    named = [
+        entry.released.get(STORED) for entry in releases if entry.released and entry.why.phase == form.get("phase")
+    ]
+    ok = form.get("sha256") in named
+    detail = "the ledger names them for this phase" if ok else "the ledger names no such weights for this phase"
+    return [Check(name="released weights", ok=ok, detail=detail)]
+
+
+def weights_beside(certificate: Path, verdict: Verdict) -> Verdict:
+    """``verdict`` of a certificate, and of the weights in the same directory if the certificate names some: compared
+    with that hash, or said not to be checked.
+    """
+    if not verdict.weights:
+        return verdict
+    check = Check(
+        name="weights",
+        ok=True,
+        detail="NOT CHECKED: they are not beside the certificate; verify the directory of the export",
+    )
+    beside = [certificate.parent / name for name in (WEIGHTS, CLASSIFIER, STUDENT)]
+    if present := [path for path in beside if path.is_file()]:
+        ok = any(sha256(path) == verdict.weights for path in present)
+        detail = f"{present[0].name} has the hash that the certificate names; other files: verify the directory"
+        check = replace(check, ok=ok, detail=detail if ok else f"{present[0].name} is not what the certificate names")
+    return replace(verdict, checks=(*verdict.checks, check))

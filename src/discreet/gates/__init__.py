@@ -3,20 +3,18 @@
 `Profile` says what a release costs, `calibrate` finds a setting; `older` has what others use. `CrowdGate` releases.
 """
 
-from discreet.gates.calibrate import Setting, calibrate
-from discreet.gates.gate import CrowdGate
+from discreet.gates.calibration import GateSetting, Profile, calibrate
+from discreet.gates.gate import CrowdGate, Released
 from discreet.gates.log_files import open_log
-from discreet.gates.profile import Profile
-from discreet.gates.query_log import QueryLog, table_log, text_log
-from discreet.gates.released import OwnersFigures, Released
+from discreet.gates.query_log import OwnersFigures, QueryLog, table_log, text_log
 
 __all__ = [
     "CrowdGate",
+    "GateSetting",
     "OwnersFigures",
     "Profile",
     "QueryLog",
     "Released",
-    "Setting",
     "calibrate",
     "open_log",
     "table_log",

@@ -10,7 +10,7 @@ by secret words; one coin of ``beta`` is tossed for each (unit, value), and a va
 One closed batch per key: `release_key` hands out a key once a receipt, and a redo that would show anything else than
 the first time is refused.
 
-Symbols: as in `discreet.privacy.release_gate`.
+Symbols: as in `discreet.privacy.events`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from discreet.errors import BadInput, ReceiptRefused
-from discreet.gates.normalising import Normaliser
-from discreet.gates.query_log import QueryLog, Told, unwatched
-from discreet.gates.released import Released
+from discreet.gates.query_log import OwnersFigures, Progress, QueryLog, unwatched
+from discreet.gates.values import Normaliser
 from discreet.noise.coins import numerator
-from discreet.noise.door import paid_events
-from discreet.noise.keyed import SecretKey, release_key
+from discreet.noise.keys import SecretKey, release_key
 from discreet.noise.seeds import same_inputs
+from discreet.noise.sources import paid_events
 from discreet.noise.unit_words import require_aes
+from discreet.privacy.events import PLAIN, ReleaseGate
 from discreet.privacy.ledger.receipts import Receipt
-from discreet.privacy.release_gate import PLAIN, ReleaseGate
 
 Engine = Literal["local", "spark"]
 LEAST_MEMORY = 32 << 20
@@ -41,6 +40,29 @@ NOT_PROMISED = (
     "many times counts many times, and to them as a person nothing is promised"
 )
 """What has to be said wherever rows are the units."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """The values that passed, in the order of their UTF-8 bytes: the order says nothing. Paid for; for anybody.
+
+    ``texts`` is an Arrow array of strings; ``counts``, where they were paid for, how many units kept each (numpy).
+    ``figures`` are the owner's and stay behind.
+    """
+
+    texts: Any
+    counts: Any | None
+    event: ReleaseGate
+    simulation: bool
+    figures: OwnersFigures
+
+    def __len__(self) -> int:
+        """How many values passed."""
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        """Public facts only."""
+        return f"<Released {len(self)} values, k={self.event.k}, beta={self.event.beta}>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +110,7 @@ class CrowdGate:
         master: SecretKey | None = None,
         engine: Engine = "local",
         memory: int | None = None,
-        told: Told = unwatched,
+        progress: Progress = unwatched,
         **options: Any,
     ) -> Released:
         """The values of ``rows`` that pass, each once.
@@ -104,11 +126,15 @@ class CrowdGate:
         if engine == "spark":
             from discreet.gates.spark import release_spark
 
-            texts, counts, figures = release_spark(self, rows, key=key, told=told, **options)
+            texts, counts, figures = release_spark(
+                self.price(), rows, coin=self.coin, key=key, progress=progress, **options
+            )
         else:
-            from discreet.gates.local import release_locally
+            from discreet.gates.local_engine import release_locally
 
-            texts, counts, figures = release_locally(self, rows, key=key, memory=memory, told=told, **options)
+            texts, counts, figures = release_locally(
+                self.price(), rows, coin=self.coin, key=key, memory=memory, progress=progress, **options
+            )
         same_inputs(receipt, output_digest(key, texts, counts if self.counts else None))
         return Released(
             texts=texts,
@@ -167,10 +193,10 @@ class CrowdGate:
 
 def output_digest(key: SecretKey, texts: Any, counts: Any | None) -> str:
     """Names an output without confirming a guess of it: what a key was used for, and may be used for again."""
-    found = hashlib.blake2b(key=key.derive("gate/output")._bytes, digest_size=16)
+    digest = hashlib.blake2b(key=key.derive("gate/output").reveal(), digest_size=16)
     for text in texts.to_pylist():
         raw = text.encode()
-        found.update(len(raw).to_bytes(8, "little") + raw)
+        digest.update(len(raw).to_bytes(8, "little") + raw)
     if counts is not None:
-        found.update(np.asarray(counts, dtype="<i8").tobytes())
-    return found.hexdigest()
+        digest.update(np.asarray(counts, dtype="<i8").tobytes())
+    return digest.hexdigest()

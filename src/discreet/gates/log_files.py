@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import BadInput
-from discreet.gates.query_log import MOST_ROWS, Piece, QueryLog, Rows, check_column, valid_rows
-from discreet.pools.refusals import Unchanged, reading
+from discreet.gates.query_log import MOST_ROWS, LogRows, Piece, QueryLog, check_column, valid_rows
+from discreet.pools.checks import Unchanged, reading
 
 _CODED_ROWS = 1 << 20
 _CODED_BYTES = 6
@@ -47,8 +47,8 @@ def open_log(
 ) -> QueryLog:
     """The log in a file, in several, or in all files of a directory that are of a known kind."""
     named = [where] if isinstance(where, (str, Path)) else list(where)
-    files = [file for one in named for file in _files(Path(one))]
-    if len({(found.st_dev, found.st_ino) for found in map(Path.stat, files)}) != len(files):
+    files = [file for path in named for file in _files(Path(path))]
+    if len({(status.st_dev, status.st_ino) for status in map(Path.stat, files)}) != len(files):
         raise BadInput("reading a log", "a file is named twice, and its rows would count twice", "Name each once")
     columns = [name for name in (text, row_id if person is None else person) if name is not None]
     strange = sum(any("\udc80" <= letter <= "\udcff" for letter in str(file)) for file in files)
@@ -66,10 +66,10 @@ def _files(path: Path) -> list[Path]:
         path.stat()
     if not path.is_dir():
         return [path]
-    found = [file for file in path.rglob("*") if file.is_file() and _kind(file) and _is_open(file.relative_to(path))]
-    if not found:
+    files = [file for file in path.rglob("*") if file.is_file() and _kind(file) and _is_open(file.relative_to(path))]
+    if not files:
         raise BadInput(f"reading {path.name}", "there is no Parquet, CSV or JSONL file in it", "Check the path")
-    return found
+    return files
 
 
 def _is_open(path: Path) -> bool:
@@ -81,25 +81,21 @@ def _kind(path: Path) -> str:
     name = path.name.lower()
     for packed in _PACKED:
         name = name.removesuffix(packed)
-    found = Path(name).suffix
-    if found == ".parquet":
-        return found if path.name.lower().endswith(found) else ""
-    return found if found in (".csv", *_LINES) else ""
+    suffix = Path(name).suffix
+    if suffix == ".parquet":
+        return suffix if path.name.lower().endswith(suffix) else ""
+    return suffix if suffix in (".csv", *_LINES) else ""
 
 
 def _part(path: Path, columns: list[str]) -> _FilePart:
     kind = _kind(path)
-    if kind == ".parquet":
-        return ParquetPart(path, columns)
-    if kind == ".csv":
-        return CsvPart(path, columns)
-    if kind in _LINES:
-        return LinesPart(path, columns)
-    raise BadInput(
-        f"reading {path.name}",
-        "its name says no kind we know",
-        "Use .parquet, .csv or .jsonl; .gz and .zst",
-    )
+    if not kind:
+        raise BadInput(
+            f"reading {path.name}",
+            "its name says no kind we know",
+            "Use .parquet, .csv or .jsonl; .gz and .zst",
+        )
+    return {".parquet": ParquetPart, ".csv": CsvPart}.get(kind, LinesPart)(path, columns)
 
 
 @dataclass(frozen=True)
@@ -133,11 +129,11 @@ class _FilePart:
         """One: such a file is read from its beginning."""
         yield Piece(number, max(1, self.path.stat().st_size), lambda: self._read(text, unit))
 
-    def _read(self, text: str, unit: str | None) -> Iterator[Rows]:
+    def _read(self, text: str, unit: str | None) -> Iterator[LogRows]:
         with reading(self.path):
             yield from self.batches(text, unit)
 
-    def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
+    def batches(self, text: str, unit: str | None) -> Iterator[LogRows]:
         """Its rows."""
         raise NotImplementedError
 
@@ -159,7 +155,7 @@ class ParquetPart(_FilePart):
 
         with reading(self.path):
             about, first = parquet.read_metadata(self.path), 0
-            places = {about.schema.column(place).path: place for place in range(about.num_columns)}
+            places = {about.schema.column(column).path: column for column in range(about.num_columns)}
             for group in range(about.num_row_groups):
                 chunk = about.row_group(group)
                 coded = [name for name in (text, unit) if name and _is_coded(chunk.column(places[name]))]
@@ -174,15 +170,15 @@ class ParquetPart(_FilePart):
 
     def _group(
         self, about: Any, group: int, first: int, text: str, unit: str | None, coded: list[str]
-    ) -> Callable[[], Iterator[Rows]]:
+    ) -> Callable[[], Iterator[LogRows]]:
         from pyarrow import parquet
 
-        def read() -> Iterator[Rows]:
+        def read() -> Iterator[LogRows]:
             at = first
-            most = _CODED_ROWS if len(coded) == 1 + (unit is not None) else MOST_ROWS
+            batch_rows = _CODED_ROWS if len(coded) == 1 + (unit is not None) else MOST_ROWS
             names = [text] if unit is None else [text, unit]
             with reading(self.path), parquet.ParquetFile(self.path, metadata=about, read_dictionary=coded) as file:
-                for batch in file.iter_batches(most, row_groups=[group], columns=names, use_threads=False):
+                for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
                     yield valid_rows(at, batch.column(text), None if unit is None else batch.column(unit))
                     at += len(batch)
 
@@ -212,7 +208,7 @@ class CsvPart(_FilePart):
                     "Write it as Parquet or JSONL, where texts may have line breaks and quotes",
                 )
 
-    def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
+    def batches(self, text: str, unit: str | None) -> Iterator[LogRows]:
         """Its rows; those with another number of columns are left out and counted."""
         left_out, first = [0], 0
 
@@ -225,7 +221,7 @@ class CsvPart(_FilePart):
             yield valid_rows(first, batch.column(0), None if unit is None else batch.column(1), left_out[0])
             first, left_out[0] = first + len(batch), 0
         if left_out[0]:
-            yield _nothing(first, unit, left_out[0])
+            yield _of_lists(first, [], None if unit is None else [], left_out[0])
 
     def _open(self, wrong: Callable[[Any], str], names: list[str] | None = None) -> Any:
         import pyarrow
@@ -250,7 +246,7 @@ class LinesPart(_FilePart):
     def has(self, column: str) -> bool:
         """Whether a line does: mostly the first."""
         with reading(self.path):
-            return any(_names(line, column) for line in _lines(self.path))
+            return any(column in (_object(line) or ()) for line in _lines(self.path))
 
     def check_readable(self, text: str, unit: str | None) -> None:
         """To its end: a compressed file may be cut off. A broken line is none of this."""
@@ -258,18 +254,18 @@ class LinesPart(_FilePart):
             for _ in _whole_lines(self.path):
                 pass
 
-    def batches(self, text: str, unit: str | None) -> Iterator[Rows]:
+    def batches(self, text: str, unit: str | None) -> Iterator[LogRows]:
         """Its rows; lines that are no object, or hold something else than a text or a whole number, are left out."""
         first = left_out = 0
         texts: list[str | None] = []
         units: list[str | None] = []
         for line in _lines(self.path):
-            found = _taken_apart(line, text, unit)
-            if found is None:
+            parsed = _taken_apart(line, text, unit)
+            if parsed is None:
                 left_out += 1
                 continue
-            texts.append(found[0])
-            units.append(found[1])
+            texts.append(parsed[0])
+            units.append(parsed[1])
             if len(texts) == MOST_ROWS // 4:
                 yield _of_lists(first, texts, None if unit is None else units, left_out)
                 first, left_out, texts, units = first + len(texts), 0, [], []
@@ -304,22 +300,23 @@ def _packing(path: Path) -> str | None:
     return {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
 
 
-def _names(line: bytes, column: str) -> bool:
+def _object(line: bytes) -> dict[str, Any] | None:
+    """The object in a line; None if there is none."""
     try:
         form = json.loads(line.decode())
     except (ValueError, RecursionError):
-        return False
-    return isinstance(form, dict) and column in form
+        return None
+    return form if isinstance(form, dict) else None
 
 
 def _taken_apart(line: bytes, text: str, unit: str | None) -> tuple[str | None, str | None] | None:
     """The text and the unit of a line; None if it is broken."""
+    form = _object(line)
+    if form is None:
+        return None
     try:
-        form = json.loads(line.decode())
-        if not isinstance(form, dict):
-            return None
         return _as_text(form.get(text)), None if unit is None else _as_text(form.get(unit))
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 
@@ -334,12 +331,8 @@ def _as_text(value: Any) -> str | None:
     raise ValueError
 
 
-def _of_lists(first: int, texts: list[str | None], units: list[str | None] | None, left_out: int) -> Rows:
+def _of_lists(first: int, texts: list[str | None], units: list[str | None] | None, left_out: int) -> LogRows:
     import pyarrow
 
     column = pyarrow.array(texts, pyarrow.large_string())
-    return Rows(first, column, None if units is None else pyarrow.array(units, pyarrow.large_string()), 0, left_out)
-
-
-def _nothing(first: int, unit: str | None, left_out: int) -> Rows:
-    return _of_lists(first, [], None if unit is None else [], left_out)
+    return LogRows(first, column, None if units is None else pyarrow.array(units, pyarrow.large_string()), 0, left_out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.gates.normalising import offsets_of, raw_bytes
+from discreet.gates.values import offsets_of, raw_bytes
 
 MOST_ROWS = 1 << 18
 """In a batch: some ten megabytes of texts."""
 
-Told = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], None]
 """What is being done, how much is done, and of how much: parts of a whole, for its size is the owner's."""
 HUNDRED = 100
 
@@ -30,8 +30,44 @@ def unwatched(what: str, done: int, of: int) -> None:
     """For nobody."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnersFigures:
+    """Counts of a log as it was read. Audience: owner. They are exact and unpaid for: never publish them."""
+
+    rows: int
+    """All that were read, the broken among them."""
+    broken: int = 0
+    """Lines that could not be taken apart, or held no UTF-8."""
+    without_text: int = 0
+    """Rows whose text is missing, empty, or not to be counted."""
+    without_unit: int = 0
+    """Rows with a text that name no person (or row)."""
+    units: int | None = None
+    """Distinct persons or row ids, where the engine counted them."""
+    kept: int | None = None
+    """Coins that fell: rows, or (unit, value) pairs."""
+    values_about: int | None = None
+    """Distinct values, estimated to a percent or so, where the engine keeps a sketch of them."""
+    units_about: int | None = None
+    """Distinct persons or row ids, in the same way."""
+
+    def to_json(self) -> dict[str, int | None]:
+        """Plain numbers, for the owner."""
+        return dict(self.__dict__)
+
+    def with_rows(self, rows: LogRows, *, empty: int, unnamed: int = 0) -> OwnersFigures:
+        """These, and more rows: so many of them have an ``empty`` text or none, or a text and no unit."""
+        return replace(
+            self,
+            rows=self.rows + len(rows) + rows.left_out,
+            broken=self.broken + rows.broken + rows.left_out,
+            without_text=self.without_text + empty - rows.broken,
+            without_unit=self.without_unit + unnamed,
+        )
+
+
 @dataclass(frozen=True)
-class Rows:
+class LogRows:
     """Consecutive rows of one part of a log. Private.
 
     ``texts`` and ``units`` are Arrow arrays of strings, plain or coded by a dictionary; texts are UTF-8, or missing.
@@ -55,10 +91,10 @@ class Piece:
 
     part: int
     weight: int
-    read: Callable[[], Iterator[Rows]] = field(repr=False)
+    read: Callable[[], Iterator[LogRows]] = field(repr=False)
 
 
-class Part(Protocol):
+class LogPart(Protocol):
     """One file of a log, or one table."""
 
     def pieces(self, number: int, text: str, unit: str | None) -> Iterator[Piece]:
@@ -75,7 +111,7 @@ class Part(Protocol):
 class QueryLog:
     """A log: its parts in the order by which rows are numbered, and the names of its columns."""
 
-    parts: Sequence[Part] = field(repr=False)
+    parts: Sequence[LogPart] = field(repr=False)
     text: str
     person: str | None = None
     row_id: str | None = None
@@ -127,7 +163,7 @@ class TablePart:
         """One."""
         yield Piece(number, max(1, int(self.table.nbytes)), lambda: self._batches(text, unit))
 
-    def _batches(self, text: str, unit: str | None) -> Iterator[Rows]:
+    def _batches(self, text: str, unit: str | None) -> Iterator[LogRows]:
         first = 0
         names = [text] if unit is None else [text, unit]
         for batch in self.table.select(names).to_batches(max_chunksize=MOST_ROWS):
@@ -171,10 +207,10 @@ def check_column(schema: Any, name: str, where: str, *, binary: bool = False) ->
     """Refuse a column that is not there once, or whose values are no texts or whole numbers."""
     import pyarrow
 
-    found = [schema.field(place).type for place in schema.get_all_field_indices(name)]
-    if len(found) != 1:
+    kinds = [schema.field(column).type for column in schema.get_all_field_indices(name)]
+    if len(kinds) != 1:
         raise BadInput(f"column {name} of {where}", "there is not exactly one of that name", "Check the column's name")
-    kind = found[0].value_type if pyarrow.types.is_dictionary(found[0]) else found[0]
+    kind = kinds[0].value_type if pyarrow.types.is_dictionary(kinds[0]) else kinds[0]
     raw = binary and (pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind))
     if not (raw or is_text(kind) or pyarrow.types.is_integer(kind)):
         raise BadInput(f"column {name} of {where}", "it holds neither texts nor whole numbers", "Write it as text")
@@ -188,7 +224,7 @@ def is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def valid_rows(first: int, texts: Any, units: Any | None, left_out: int = 0) -> Rows:
+def valid_rows(first: int, texts: Any, units: Any | None, left_out: int = 0) -> LogRows:
     """A batch of whatever columns a reader gave: as strings, without texts where a text or unit is no UTF-8."""
     import pyarrow
 
@@ -197,12 +233,12 @@ def valid_rows(first: int, texts: Any, units: Any | None, left_out: int = 0) -> 
         units, other = as_text(units)
         wrong = other if wrong is None else wrong if other is None else wrong | other
     if wrong is None:
-        return Rows(first, texts, units, 0, left_out)
+        return LogRows(first, texts, units, 0, left_out)
     broken = int(wrong.sum())
     if pyarrow.types.is_dictionary(texts.type):
         texts = texts.dictionary_decode()
     texts = pyarrow.compute.if_else(pyarrow.array(wrong), pyarrow.scalar(None, texts.type), texts)
-    return Rows(first, texts, units, broken, left_out)
+    return LogRows(first, texts, units, broken, left_out)
 
 
 def as_text(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
@@ -216,8 +252,8 @@ def as_text(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
         if wrong is None:
             return coded, None
         at = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        there = column.indices.is_valid().to_numpy(zero_copy_only=False)
-        return coded, wrong[at] & there
+        valid = column.indices.is_valid().to_numpy(zero_copy_only=False)
+        return coded, wrong[at] & valid
     if types.is_large_binary(kind) or types.is_binary(kind):
         column = column.view(pyarrow.large_string() if types.is_large_binary(kind) else pyarrow.string())
     elif not (types.is_string(kind) or types.is_large_string(kind)):
@@ -240,11 +276,11 @@ def _only_utf8(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
         raw.decode()
         if not ((letters[inside] & 0xC0) == 0x80).any():  # no text begins in the middle of a letter
             return column, None
-    there = column.is_valid().to_numpy(zero_copy_only=False)
-    wrong = there & np.array([not _is_utf8(raw[a:b]) for a, b in pairwise(ends)], dtype=bool)
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    wrong = valid & np.array([not _is_utf8(raw[a:b]) for a, b in pairwise(ends)], dtype=bool)
     if not wrong.any():
         return column, None
-    good = there & ~wrong
+    good = valid & ~wrong
     texts = [raw[a:b].decode() if fine else None for fine, (a, b) in zip(good, pairwise(ends), strict=True)]
     return pyarrow.array(texts, column.type), wrong
 

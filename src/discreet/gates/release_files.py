@@ -12,13 +12,19 @@ end of the key.
 Guarantee: killed anywhere, the same command goes on. Before the digest nobody has seen anything, so the coins may meet
 whatever the log is by now; after it the same output is made again, or the command is refused: the coins of one key are
 never seen on two batches. A file that is there is never replaced.
+
+A register beside the log (or beside the output, where the log's directory cannot be written) lists which files were
+released under which ledger. Two releases of one log under two ledgers cost the sum, and neither ledger says so: a
+second one is noticed there and warned about. The register is for the owner alone (mode 0600).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,21 +32,18 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import BadInput, LedgerUnavailable
-from discreet.gates.gate import CrowdGate, Engine
+from discreet.gates.gate import CrowdGate, Engine, Released
 from discreet.gates.log_files import UNFINISHED
-from discreet.gates.query_log import QueryLog, Told, unwatched
-from discreet.gates.release_register import register_release, warn_if_released
-from discreet.gates.released import Released
-from discreet.noise.key_files import destroy
-from discreet.noise.repeating import charge_once
-from discreet.noise.sealed import SealedPhase
+from discreet.gates.query_log import Progress, QueryLog, unwatched
+from discreet.noise.keys import destroy
+from discreet.noise.replay_key import SealedPhase, charge_once
 from discreet.noise.sources import Source
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import Check
 from discreet.privacy.files import sync_directory
 from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Receipt, committed
-from discreet.privacy.ledger.file_sink import read_lines
-from discreet.privacy.ledger.requests import request
+from discreet.privacy.ledger.charges import request
+from discreet.privacy.ledger.sinks import read_lines
 
 WHO, WHY = "queries", "release"
 RELEASE = "release"
@@ -92,11 +95,11 @@ class ReleaseFile:
                 "Choose another name; another release is charged for",
             )
 
-    def write(self, found: Released, ledger: Ledger) -> None:
+    def write(self, released: Released, ledger: Ledger) -> None:
         """The whole file or none, under its name when this returns; never over another. The ledger names it first."""
         scratch = self.unfinished / f"{_PART}{self.out.suffix.lower()}"
         self.unfinished.mkdir(mode=0o700, exist_ok=True)
-        _write_table(scratch, self._table(found))
+        _write_table(scratch, self._table(released))
         if not ledger.simulation:
             self._name_in(ledger, _sha256(scratch))
         try:
@@ -112,14 +115,14 @@ class ReleaseFile:
         if not any((entry.released or {}).get(name) == sha256 for entry in ledger.releases):
             ledger.record_release({name: sha256}, phase=_PHASE)
 
-    def _table(self, found: Released) -> Any:
+    def _table(self, released: Released) -> Any:
         import pyarrow
 
-        columns = {self.text: found.texts}
-        if found.counts is not None:
-            columns[COUNT] = pyarrow.array(found.counts, pyarrow.int64())
+        columns = {self.text: released.texts}
+        if released.counts is not None:
+            columns[COUNT] = pyarrow.array(released.counts, pyarrow.int64())
         if self.annotators is not None:
-            columns[ANNOTATORS] = pyarrow.array([self.annotators] * len(found), pyarrow.int64())
+            columns[ANNOTATORS] = pyarrow.array([self.annotators] * len(released), pyarrow.int64())
         return pyarrow.table(columns)
 
     def _clear(self) -> None:
@@ -141,7 +144,7 @@ def release_to_file(
     source: Source,
     engine: Engine = "local",
     memory: int | None = None,
-    told: Told = unwatched,
+    progress: Progress = unwatched,
 ) -> Released:
     """Charge, release, write. A new ledger is committed to this one release under ``budget``; an existing one must
     have room for it.
@@ -158,25 +161,25 @@ def release_to_file(
         with _paid(gate, where, ledger) as receipt:
             if not ledger.simulation:
                 register_release(log, out=where.out.name, directory=where.out.parent, ledger=ledger.id)
-            found = gate.release(log, receipt=receipt, engine=engine, memory=memory, told=told, **options)
-            where.write(found, ledger)
+            released = gate.release(log, receipt=receipt, engine=engine, memory=memory, progress=progress, **options)
+            where.write(released, ledger)
     where._clear()
-    return found
+    return released
 
 
 def released_check(ledger: Path) -> Check:
     """Whether released files beside a ledger are what it names: those of its lines, and X beside X.ledger."""
     lines = Ledger.open(MemorySink(read_lines(ledger))).releases
     names = {name: sha256 for entry in lines for name, sha256 in (entry.released or {}).items()}
-    own = ledger.with_suffix("")
+    beside = ledger.with_suffix("")
     wrong, compared = [], 0
     for name, sha256 in names.items():
         if (file := ledger.with_name(Path(name).name)).is_file():
             compared += 1
             wrong += [name] if _sha256(file) != sha256 else []
-    if ledger.suffix == ".ledger" and own.suffix in KINDS and own.is_file() and own.name not in names:
+    if ledger.suffix == ".ledger" and beside.suffix in KINDS and beside.is_file() and beside.name not in names:
         compared += 1
-        wrong += [own.name] if _sha256(own) not in names.values() else []
+        wrong += [beside.name] if _sha256(beside) not in names.values() else []
     detail = (
         f"{compared} of its files are here, each with the hash that it names" if compared else "no file of it is here"
     )
@@ -235,21 +238,106 @@ def _paid(gate: CrowdGate, where: ReleaseFile, ledger: Ledger) -> Iterator[Recei
 
 def _write_table(path: Path, table: Any) -> None:
     """Durable when it returns."""
-    import pyarrow
     from pyarrow import csv, parquet
 
-    with pyarrow.OSFile(str(path), "wb") as file:
+    with path.open("wb") as file:
         if path.suffix == ".parquet":
             parquet.write_table(table, file, compression="zstd")
         elif path.suffix == ".csv":
             csv.write_csv(table, file)
         else:
-            import json
-
             for row in table.to_pylist():
                 file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-    handle = os.open(path, os.O_RDONLY)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+REGISTER = ".discreet-releases"
+_END = 1 << 20
+
+
+class RepeatedRelease(UserWarning):
+    """A log that was released before, under another ledger."""
+
+
+def warn_if_released(log: Any, *, directory: Path, ledger: str) -> None:
+    """Warn where files of ``log`` were released before and another ledger than that of this id paid for it.
+
+    ``directory``: where the output goes. A log that is not made of files is not known again.
+    """
+    files = _files(log)
+    rows = [row for folder in _places(files, directory) for row in _rows(folder / REGISTER)]
+    earlier = {row["out"] for row in rows if row["ledger"] != ledger and _same(row["files"], files)}
+    if earlier:
+        warnings.warn(
+            f"this log was released before, under another ledger ({', '.join(sorted(earlier))}). The costs of these "
+            "releases add up, and no ledger shows the sum. Charge one ledger for all releases of a log: --ledger",
+            RepeatedRelease,
+            stacklevel=3,
+        )
+
+
+def register_release(log: Any, *, out: str, directory: Path, ledger: str) -> None:
+    """Write down that ``log`` is released to ``out`` and charged to the ledger of this id."""
+    files = _files(log)
+    line = {"out": out, "ledger": ledger, "files": files}
+    places = _places(files, directory)
+    if files and not any(line in _rows(folder / REGISTER) for folder in places):
+        _append(places, line)
+
+
+def _files(log: Any) -> list[dict[str, str]]:
+    paths = [part.path.resolve() for part in getattr(log, "parts", ()) if isinstance(getattr(part, "path", None), Path)]
+    return [{"path": str(path), "content": _content(path)} for path in paths]
+
+
+def _places(files: list[dict[str, str]], directory: Path) -> list[Path]:
+    return [*dict.fromkeys([*(Path(file["path"]).parent for file in files), directory.absolute()])]
+
+
+def _content(path: Path) -> str:
+    """A hash of the size and of both ends: enough to know a copy again."""
+    size = path.stat().st_size
+    digest = hashlib.blake2b(size.to_bytes(8, "little"), digest_size=16)
+    with path.open("rb") as file:
+        digest.update(file.read(_END))
+        file.seek(max(_END, size - _END))
+        digest.update(file.read(_END))
+    return digest.hexdigest()
+
+
+def _same(before: list[dict[str, str]], files: list[dict[str, str]]) -> bool:
+    earlier, now = ({value for file in entries for value in file.values()} for entries in (before, files))
+    return bool(earlier & now)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """What can be read of the register: it helps to remember, and refuses nothing."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return []
+    rows = []
+    for line in lines:
+        try:
+            row = json.loads(line)
+            plain = all(isinstance(value, str) for file in row["files"] for value in file.values())
+            if plain and isinstance(row["out"], str) and isinstance(row["ledger"], str):
+                rows.append(row)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue
+    return rows
+
+
+def _append(places: list[Path], line: dict[str, Any]) -> None:
+    data = json.dumps(line).encode() + b"\n"
+    for folder in places:
+        try:
+            file = os.open(folder / REGISTER, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            continue
+        try:
+            os.write(file, data)
+        finally:
+            os.close(file)
+        return

@@ -18,43 +18,45 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import BadInput, DiscreetError
-from discreet.gates.coding import Coder, Mask, Places, is_coded, missing
-from discreet.gates.gate import CrowdGate
-from discreet.gates.hyperloglog import HyperLogLog
-from discreet.gates.normalising import Normaliser
-from discreet.gates.query_log import Rows
-from discreet.gates.sketches import CountMin
-from discreet.noise.carried import CarriedKey
+from discreet.gates.contributions import capped
+from discreet.gates.query_log import LogRows, OwnersFigures
+from discreet.gates.sketches import CountMin, HyperLogLog
+from discreet.gates.values import Coder, Mask, Normaliser, Places, is_coded, missing
+from discreet.noise.keys import CarriedKey
 from discreet.noise.stream import Words
 from discreet.noise.unit_words import Codes, UnitWords
+from discreet.privacy.events import ReleaseGate
 
 FIGURES, VALUES, UNITS = -1, -2, -3
 """Pieces of a survey that are no part of its sketch."""
 PIECE = 1 << 12
 """Counters of one piece: small, for Spark hands pieces on in batches of thousands."""
 _SIGN = np.uint64(1 << 63)
+_SUMMED = ("rows", "broken", "without_text", "without_unit")
+"""The owner's figures that a survey sends."""
 _KINDS = {FIGURES: "<i8", VALUES: "<u1", UNITS: "<u1"}
 
 
 @dataclass(frozen=True)
-class Taken:
+class TaskRows:
     """Rows that a task took from a log, and, where units are not named, the runs of consecutive rows that they are:
     (number of the file, number of the first row, how many).
     """
 
-    rows: Rows
+    rows: LogRows
     runs: Sequence[tuple[int, int, int]] = ()
 
 
-Source = Callable[[Iterator[Any]], Iterator[Taken]]
+Source = Callable[[Iterator[Any]], Iterator[TaskRows]]
 """From what Spark gives a task to rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What every task of a release is told."""
+    """What every task of a release needs."""
 
-    gate: CrowdGate
+    event: ReleaseGate
+    coin: int
     key: CarriedKey
     units: bool
     width: int
@@ -70,18 +72,12 @@ class Survey:
 
     def __init__(self, job: Job) -> None:
         self.sketch, self.values, self.units = job.sketch(), HyperLogLog(), HyperLogLog()
-        self.rows = self.broken = self.without_text = self.without_unit = self.kept = 0
-
-    def see(self, rows: Rows) -> None:
-        """Count these rows, as the local engine does."""
-        self.rows += len(rows) + rows.left_out
-        self.broken += rows.broken + rows.left_out
-        self.without_text += missing(rows.texts) - rows.broken
+        self.figures, self.kept = OwnersFigures(rows=0), 0
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
         """To be merged piece by piece; counters that are all zero are left out."""
-        figures = [self.rows, self.broken, self.without_text, self.without_unit, self.kept, self.sketch.total]
-        yield FIGURES, np.array(figures, dtype="<i8").tobytes()
+        figures = [getattr(self.figures, name) for name in _SUMMED]
+        yield FIGURES, np.array([*figures, self.kept, self.sketch.total], dtype="<i8").tobytes()
         yield VALUES, self.values.registers.tobytes()
         yield UNITS, self.units.registers.tobytes()
         cells = self.sketch.cells.reshape(-1)
@@ -95,8 +91,8 @@ class Survey:
         cells, total = np.zeros(self.sketch.cells.size, dtype=np.uint64), 0
         for number, raw in pieces:
             if number == FIGURES:
-                figures = np.frombuffer(raw, dtype="<i8").tolist()
-                self.rows, self.broken, self.without_text, self.without_unit, self.kept, total = figures
+                *figures, self.kept, total = np.frombuffer(raw, dtype="<i8").tolist()
+                self.figures = OwnersFigures(**dict(zip(_SUMMED, figures, strict=True)))
             elif number == VALUES:
                 self.values.registers = np.frombuffer(raw, dtype=np.uint8).copy()
             elif number == UNITS:
@@ -110,23 +106,24 @@ def surveyed(job: Job, source: Source) -> Callable[[Iterator[Any]], Iterator[Any
     """One task's survey, as pieces."""
 
     def survey(batches: Iterator[Any]) -> Iterator[Any]:
-        found, coins = Survey(job), _Coins(job)
+        total, coins = Survey(job), _Coins(job)
         for taken in source(batches):
-            found.see(taken.rows)
+            unnamed = 0
             values, usable = coins.coder.each(taken.rows.texts)
             if job.units:
                 units, named = coins.coder.units(taken.rows.units)
-                found.without_unit += int((usable & ~named).sum())
-                found.units.add(units[named & usable])
-                found.values.add(values[named & usable])
+                unnamed = int((usable & ~named).sum())
+                total.units.add(units[named & usable])
+                total.values.add(values[named & usable])
                 units, values, _ = coins.capped(units, values, named & usable)
                 fell = coins.fell(coins.words.coins(units, values))
             else:
-                found.values.add(values[usable])
+                total.values.add(values[usable])
                 fell = coins.of_rows(taken) & usable
-                found.kept += int(fell.sum())
-            found.sketch.add(values[fell])
-        yield from _sent(found.pieces())
+                total.kept += int(fell.sum())
+            total.sketch.add(values[fell])
+            total.figures = total.figures.with_rows(taken.rows, empty=missing(taken.rows.texts), unnamed=unnamed)
+        yield from _sent(total.pieces())
 
     return quietly(survey)
 
@@ -135,17 +132,17 @@ def merged() -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Pieces of the same number, added up."""
 
     def merge(batches: Iterator[Any]) -> Iterator[Any]:
-        found: dict[int, Any] = {}
+        sums: dict[int, Any] = {}
         for batch in batches:
             for number, raw in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
                 piece = np.frombuffer(raw.as_buffer(), dtype=_KINDS.get(number, "<u8"))
-                if number not in found:
-                    found[number] = piece.copy()
+                if number not in sums:
+                    sums[number] = piece.copy()
                 elif number in (VALUES, UNITS):
-                    np.maximum(found[number], piece, out=found[number])
+                    np.maximum(sums[number], piece, out=sums[number])
                 else:
-                    found[number] += piece
-        yield from _sent((number, piece.tobytes()) for number, piece in found.items())
+                    sums[number] += piece
+        yield from _sent((number, piece.tobytes()) for number, piece in sums.items())
 
     return quietly(merge)
 
@@ -160,9 +157,9 @@ def counted(job: Job, source: Source, sketch: Callable[[], CountMin]) -> Callabl
         coins, bounds = _Coins(job), sketch()
         for taken in source(batches):
             values, forms = coins.coder.forms(_plain(taken.rows.texts.take(np.flatnonzero(coins.of_rows(taken)))), None)
-            found = compute.value_counts(forms.filter(pyarrow.array(bounds.upper(values) >= job.gate.k)))
-            if len(found):
-                yield _batch(text=found.field("values").cast(pyarrow.string()), kept=found.field("counts"))
+            counts = compute.value_counts(forms.filter(pyarrow.array(bounds.upper(values) >= job.event.k)))
+            if len(counts):
+                yield _batch(text=counts.field("values").cast(pyarrow.string()), kept=counts.field("counts"))
 
     return quietly(count)
 
@@ -179,7 +176,7 @@ def paired(job: Job, source: Source, sketch: Callable[[], CountMin]) -> Callable
             values, usable = coins.coder.each(taken.rows.texts)
             units, named = coins.coder.units(taken.rows.units)
             units, values, chosen = coins.capped(units, values, named & usable)
-            passing = coins.fell(coins.words.coins(units, values)) & (bounds.upper(values) >= job.gate.k)
+            passing = coins.fell(coins.words.coins(units, values)) & (bounds.upper(values) >= job.event.k)
             caps = (coins.words.caps(units, values) ^ _SIGN).view(np.int64)  # Spark's numbers are signed
             texts = coins.texts(taken.rows, chosen, passing)
             yield _batch(unit=units[:, 0].view(np.int64), more=units[:, 1].view(np.int64), cap=caps, text=texts)
@@ -191,19 +188,19 @@ class _Coins:
     """The words of a release, on rows."""
 
     def __init__(self, job: Job) -> None:
-        self.words, self._gate = UnitWords(job.key.key()), job.gate
-        self._normaliser = Normaliser(job.gate.normalisation)
+        self.words, self._event, self._coin = UnitWords(job.key.key()), job.event, job.coin
+        self._normaliser = Normaliser(job.event.normalisation)
         self.coder = Coder(self.words, self._normaliser)
 
     def fell(self, words: Words) -> Mask:
-        return (words >> np.uint64(1)) < np.uint64(self._gate.coin)
+        return (words >> np.uint64(1)) < np.uint64(self._coin)
 
-    def of_rows(self, taken: Taken) -> Mask:
+    def of_rows(self, taken: TaskRows) -> Mask:
         """Which rows' coins fell."""
         words = [np.zeros(0, dtype=np.uint64), *(self.words.rows(*run) for run in taken.runs)]
         return self.fell(np.concatenate(words))
 
-    def texts(self, rows: Rows, chosen: Places, passing: Mask) -> Any:
+    def texts(self, rows: LogRows, chosen: Places, passing: Mask) -> Any:
         """The forms of the chosen rows that pass, and nothing for the others."""
         import pyarrow
 
@@ -211,23 +208,14 @@ class _Coins:
         places = np.cumsum(passing) - 1
         return forms.take(pyarrow.array(places, mask=~passing))
 
-    def capped(self, units: Codes, values: Codes, there: Mask) -> tuple[Codes, Codes, Places]:
+    def capped(self, units: Codes, values: Codes, usable: Mask) -> tuple[Codes, Codes, Places]:
         """Each unit's distinct values, the first ones of them by their caps; and the rows where they stand.
 
         A unit's first values of the whole log are among its first ones of every batch that they are in.
         """
-        rows = np.flatnonzero(there)
+        rows = np.flatnonzero(usable)
         units, values = units[rows], values[rows]
-        order = np.lexsort((values[:, 1], values[:, 0], self.words.caps(units, values), units[:, 1], units[:, 0]))
-        pairs = np.hstack([units, values])[order]
-        new = np.ones(len(order), dtype=np.bool_)
-        new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
-        order, pairs = order[new], pairs[new]
-        other = np.ones(len(order), dtype=np.bool_)
-        other[1:] = (pairs[1:, :2] != pairs[:-1, :2]).any(axis=1)
-        begins = np.flatnonzero(other)
-        rank = np.arange(len(order)) - np.repeat(begins, np.diff(np.append(begins, len(order))))
-        chosen = order[rank < self._gate.values]
+        _, chosen = capped(self.words, units, values, self._event.values)
         return units[chosen], values[chosen], rows[chosen]
 
 

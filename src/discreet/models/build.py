@@ -1,4 +1,4 @@
-"""One door to the models: a name, the public shape of a record, the number of classes, and options.
+"""Models by name: a name, the public shape of a record, the number of classes, and options.
 
 A name is one of `model_names`, ``timm:<model>``, or ``module:callable`` of the user's. Initial weights are drawn from a
 public seed on the CPU: they are no secret, they do not depend on the data, and a resumed campaign can draw them again.
@@ -10,74 +10,150 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import BadInput, alternatives
+from discreet.checks import choice, listed, number, text
+from discreet.checks import options as any_options
+from discreet.checks import whole as whole_number
+from discreet.errors import BadInput, DiscreetError, alternatives
 from discreet.models.checks import fraction, record_shape, require, whole
+from discreet.parts import Option, Part, Registry, Target
 
 if TYPE_CHECKING:
     from torch import nn
 
+
 LEAST_SEED, MOST_SEED = 0, 2**63 - 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """A built-in model: where its class lives, in one line what it is, and which extra it needs."""
+@dataclass(frozen=True)
+class ModelClass(Target):
+    """Where a model's class is, and the library and the extra that it needs. It is imported when it is built."""
 
-    place: str
-    line: str
-    extra: str = "torch"
     library: str = "torch"
+    extra: str = "torch"
 
 
-REGISTRY: dict[str, Entry] = {
-    "embedding_head": Entry(
-        place="discreet.models.dense:EmbeddingHead",
-        line="one affine layer on an embedding of fixed length; options: scale",
+_COUNT, _WORD, _PATH = whole_number(), text(), text(what="a path")
+_WIDTH_OF_HIDDEN = Option(name="hidden", check=_COUNT, type="whole number", default="32", meaning="of the dense layer")
+_TANH = Option(
+    name="activation",
+    check=_WORD,
+    type="text",
+    default="tanh",
+    meaning="`relu`, `tanh`, `mish` or `gelu`, never in place",
+)
+_MISH = replace(_TANH, default="mish")
+_GROUPS = Option(
+    name="groups", check=_COUNT, type="whole number", default="32", meaning="the most groups of a normalisation"
+)
+_WIDTH = Option(name="width", check=_COUNT, type="whole number", default="64", meaning="channels of the first layer")
+
+
+def _model(name: str, summary: str, build: ModelClass, *options: Option) -> Part:
+    return Part(kind="model", name=name, summary=summary, build=build, options=options)
+
+
+MODELS = Registry(
+    "model",
+    (
+        _model(
+            "embedding_head",
+            "one affine layer on an embedding of fixed length",
+            ModelClass("discreet.models.small_networks:EmbeddingHead"),
+            Option(
+                name="scale",
+                check=number(0, 1e9, open_ends=True),
+                type="number",
+                default="1.0",
+                meaning="the length that each record is brought to",
+            ),
+        ),
+        _model(
+            "equivariant_resnet9",
+            "ResNet-9 whose output does not see turns and flips",
+            ModelClass("discreet.models.resnet9:EquivariantResNet9"),
+            Option(
+                name="group",
+                check=choice("c4", "d4"),
+                type="text",
+                default="d4",
+                meaning="`c4`: quarter turns; `d4`: flips, too",
+            ),
+            replace(_WIDTH, default="64 / order of the group"),
+            _GROUPS,
+            _MISH,
+        ),
+        _model(
+            "linear",
+            "one affine layer on the flattened record",
+            ModelClass("discreet.models.small_networks:LinearClassifier"),
+        ),
+        _model(
+            "mlp",
+            "hidden layers on the flattened record",
+            ModelClass("discreet.models.small_networks:MLP"),
+            Option(
+                name="hidden",
+                check=listed(_COUNT),
+                type="list",
+                default="[256]",
+                meaning="the widths of the hidden layers",
+            ),
+            _TANH,
+        ),
+        _model(
+            "resnet9",
+            "ResNet-9 with scale normalisation, images of 16 x 16 and more",
+            ModelClass("discreet.models.resnet9:ResNet9"),
+            _WIDTH,
+            _GROUPS,
+            _MISH,
+        ),
+        _model(
+            "small_cnn",
+            "the TensorFlow Privacy tutorial's network, 26,010 parameters on 1 x 28 x 28",
+            ModelClass("discreet.models.small_networks:SmallCNN"),
+            _TANH,
+            _WIDTH_OF_HIDDEN,
+        ),
+        _model(
+            "transformer",
+            "a local BERT-like encoder whose last layers train",
+            ModelClass("discreet.models.pretrained:TransformerClassifier", library="transformers", extra="text"),
+            Option(name="path", check=_PATH, type="text", meaning="the encoder's local directory"),
+            Option(
+                name="config", check=any_options, type="table", meaning="settings of a fresh encoder, instead of `path`"
+            ),
+            Option(
+                name="train_layers",
+                check=whole_number(least=0),
+                type="whole number",
+                default="2",
+                meaning="how many of its last layers train",
+            ),
+        ),
     ),
-    "equivariant_resnet9": Entry(
-        place="discreet.models.equivariant_resnet9:EquivariantResNet9",
-        line="ResNet-9 whose output does not see turns and flips; options: group, width, groups, activation",
-    ),
-    "linear": Entry(
-        place="discreet.models.dense:LinearClassifier",
-        line="one affine layer on the flattened record",
-    ),
-    "mlp": Entry(
-        place="discreet.models.dense:MLP",
-        line="hidden layers on the flattened record; options: hidden, activation",
-    ),
-    "resnet9": Entry(
-        place="discreet.models.resnet9:ResNet9",
-        line="ResNet-9 with scale normalisation, images of 16 x 16 and more; options: width, groups, activation",
-    ),
-    "small_cnn": Entry(
-        place="discreet.models.small_cnn:SmallCNN",
-        line="the TensorFlow Privacy tutorial's network, 26,010 parameters on 1 x 28 x 28; options: activation, hidden",
-    ),
-    "transformer": Entry(
-        place="discreet.models.transformer:TransformerClassifier",
-        line="a local BERT-like encoder whose last layers train; options: path, config, train_layers",
-        extra="text",
-        library="transformers",
-    ),
-}
-TIMM = Entry(
-    place="discreet.models.timm_adapter:TimmClassifier",
-    line="any timm model without batch normalisation, such as timm:dm_nfnet_f0; options: weights, and timm's own",
-    extra="timm",
-    library="timm",
+)
+TIMM = _model(
+    "timm:<model>",
+    "any timm model without batch normalisation, such as timm:dm_nfnet_f0; further options are timm's own",
+    ModelClass("discreet.models.pretrained:TimmClassifier", library="timm", extra="timm"),
+    Option(name="weights", check=_PATH, type="text", meaning="a local safetensors file"),
 )
 
 
 def model_names() -> dict[str, str]:
     """The names `build_model` knows, each with one line of description."""
-    lines = {name: entry.line for name, entry in REGISTRY.items()}
-    lines["timm:<model>"] = TIMM.line
+    lines = {part.name: _line(part) for part in (*MODELS, TIMM)}
     lines["<module>:<callable>"] = "your own: called with inputs=, classes= and your options, returns a torch module"
     return lines
+
+
+def _line(part: Part) -> str:
+    names = ", ".join(option.name for option in part.options)
+    return f"{part.summary}; options: {names}" if names else part.summary
 
 
 def build_model(
@@ -97,12 +173,19 @@ def build_model(
     if seed > MOST_SEED:
         raise BadInput(f"seed={seed}", "a seed has at most 63 bits", "Give a smaller seed")
     make = _maker(name, arguments, options)
-    return _seeded(make, seed)
+    import torch
+
+    # Seeding the CPU's generator directly: torch.manual_seed would also reseed every GPU, which the fork does not keep.
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(seed)
+        return make()
 
 
 def check_model_name(name: str) -> None:
-    """Refuse a name that no built-in model has; one of the user's own is for whoever imports it."""
-    if name not in REGISTRY and (":" not in name or name == "timm:"):
+    """Refuse a name that no model has; one of the user's own is for whoever imports it."""
+    if ":" in name and name != "timm:":
+        return
+    if MODELS.find(name) is None:
         raise _unknown(name)
 
 
@@ -116,29 +199,24 @@ def _maker(name: str, arguments: dict[str, Any], options: dict[str, Any]) -> Cal
     if not isinstance(name, str) or not name:
         raise BadInput(asked, "a model's name is a word", f"Give one of: {', '.join(model_names())}")
     timm, _, timm_name = name.partition(":")
-    entry = REGISTRY.get(name)
-    if entry is None and ":" in name and timm != "timm":
+    part = None if ":" in name else MODELS.find(name)
+    if ":" in name and timm != "timm":
         require("torch", extra="torch", asked=asked)
-        from discreet.models.own import own_model
-
         return own_model(name, arguments, options)
-    if entry is None and timm == "timm" and timm_name:
-        entry, arguments = TIMM, {**arguments, "model": timm_name}
-    elif entry is None:
+    if timm == "timm" and timm_name:
+        part, arguments = TIMM, {**arguments, "model": timm_name}
+    if part is None:
         raise _unknown(name)
     require("torch", extra="torch", asked=asked)
-    require(entry.library, extra=entry.extra, asked=asked)
-    module, _, attribute = entry.place.partition(":")
-    built_in: Callable[..., nn.Module] = getattr(importlib.import_module(module), attribute)
-    _check_options(built_in, name, options, arguments)
-    return lambda: built_in(**arguments, **options)
+    if isinstance(part.build, ModelClass):
+        require(part.build.library, extra=part.build.extra, asked=asked)
+    _check_options(part, name, options, arguments)
+    return lambda: part.build(**arguments, **options)
 
 
-def _check_options(built_in: Callable[..., Any], name: str, options: dict[str, Any], arguments: dict[str, Any]) -> None:
-    parameters = inspect.signature(built_in).parameters
-    rest = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    known = [word for word in parameters if word not in (*arguments, "options")]
-    unknown = sorted(set(options) & set(arguments) if rest else set(options) - set(known))
+def _check_options(part: Part, name: str, options: dict[str, Any], arguments: dict[str, Any]) -> None:
+    known = [option.name for option in part.options]
+    unknown = sorted(set(options) & set(arguments) if part is TIMM else set(options) - set(known))
     if unknown:
         raise BadInput(
             f"the model {name!r} with {', '.join(unknown)}",
@@ -147,11 +225,85 @@ def _check_options(built_in: Callable[..., Any], name: str, options: dict[str, A
         )
 
 
-def _seeded(make: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """The module, its weights drawn on the CPU from ``seed`` and nothing else disturbed."""
-    import torch
+# A user's own model, named ``module:callable``.
+#
+# The callable is called with ``inputs=``, ``classes=``, the user's options, and ``dropout=`` when it is not zero, and
+# returns a torch module. Layers that mix records are refused: see `layers.refuse_mixing`.
 
-    # Seeding the CPU's generator directly: torch.manual_seed would also reseed every GPU, which the fork does not keep.
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.default_generator.manual_seed(seed)
-        return make()
+
+def own_model(name: str, arguments: dict[str, Any], options: dict[str, Any]) -> Callable[[], nn.Module]:
+    """What calls the user's callable; the module, the attribute and the signature are checked first."""
+    asked = f"the model {name!r}"
+    target = _callable(name, asked)
+    arguments_given = {word: value for word, value in arguments.items() if word != "dropout" or value}
+    clash = sorted(set(arguments_given) & set(options))
+    if clash:
+        raise BadInput(asked, f"{', '.join(clash)} is given twice", "Leave it out of the options")
+    _check_call(target, asked, {**arguments_given, **options})
+
+    def make() -> nn.Module:
+        from torch import nn
+
+        from discreet.models.layers import refuse_mixing
+
+        try:
+            module = target(**arguments_given, **options)
+        except DiscreetError:
+            raise
+        except Exception as problem:
+            raise BadInput(
+                asked, f"the callable raised {type(problem).__name__}", "Call it by hand with inputs= and classes="
+            ) from problem
+        if not isinstance(module, nn.Module):
+            raise BadInput(
+                asked, f"the callable returned a {type(module).__name__}", "Return a torch.nn.Module from it"
+            )
+        refuse_mixing(module, asked)
+        return module
+
+    return make
+
+
+def _callable(name: str, asked: str) -> Callable[..., Any]:
+    module_name, _, path = name.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *path.split("."))):
+        raise BadInput(asked, "it does not read as module:callable", "Write it like my_models:build")
+    try:
+        target: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as problem:
+        missing = problem.name or module_name
+        names_itself = module_name == missing or module_name.startswith(f"{missing}.")
+        fact = (
+            f"there is no module {missing}"
+            if names_itself
+            else f"{module_name} imports {missing}, which is not installed"
+        )
+        remedy = "Install it, or put its folder on PYTHONPATH" if names_itself else f"Install {missing}"
+        raise BadInput(asked, fact, remedy) from None
+    except Exception as problem:
+        raise BadInput(
+            asked, f"importing {module_name} raised {type(problem).__name__}", f"Run: python -c 'import {module_name}'"
+        ) from problem
+    for part in path.split("."):
+        if not hasattr(target, part):
+            raise BadInput(asked, f"{module_name} has no {path}", "Correct the name, or define it there")
+        target = getattr(target, part)
+    if not callable(target):
+        raise BadInput(asked, f"{path} is a {type(target).__name__}, not a callable", "Name a class or a function")
+    build: Callable[..., Any] = target
+    return build
+
+
+def _check_call(target: Callable[..., Any], asked: str, arguments: dict[str, Any]) -> None:
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):  # some builtins have none; the call itself will tell
+        return
+    try:
+        signature.bind(**arguments)
+    except TypeError as problem:
+        raise BadInput(
+            asked,
+            f"the callable cannot be called with {', '.join(f'{word}=' for word in arguments)} ({problem})",
+            "Let it take inputs= and classes=, and only options it knows",
+        ) from None

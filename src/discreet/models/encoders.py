@@ -1,4 +1,4 @@
-"""Text encoders from a local directory: safetensors only, no code from the directory, no network.
+"""Texts to tokens and to vectors, by public models in a local directory: no code from it, no network, no pickle.
 
 An encoder is loaded with plain ("eager") attention, which `torch.func` can differentiate record by record, without
 dropout (the only dropout of a model is in its head), in float32.
@@ -6,14 +6,20 @@ dropout (the only dropout of a model is in its head), in float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.models.checks import require, whole
+
+if TYPE_CHECKING:
+    from torch import nn
 
 # where the layers are, of the families that are tested
 LAYERS = {
@@ -32,6 +38,8 @@ def load_encoder(*, path: Any = None, config: Any = None) -> Any:
         raise BadInput(
             "a text encoder", "it takes either path= or config=", "Give the local directory of a model, or its settings"
         )
+    from torch import nn
+
     with _quiet():
         encoder = _from_directory(local_directory(path)) if config is None else _from_settings(config)
     for layer in encoder.modules():
@@ -42,14 +50,14 @@ def load_encoder(*, path: Any = None, config: Any = None) -> Any:
 
 def local_directory(path: Any) -> Path:
     """``path`` if it is a directory with a config.json: a name on a hub is never looked up."""
-    found = Path(path)
-    if not (found / "config.json").is_file():
+    directory = Path(path)
+    if not (directory / "config.json").is_file():
         raise BadInput(
             f"the text model in {str(path)!r}",
             "there is no config.json in such a directory, and nothing is downloaded",
             "Give a local directory, as save_pretrained or a hub's snapshot download writes it",
         )
-    return found
+    return directory
 
 
 def encoder_layers(encoder: Any) -> list[nn.Module]:
@@ -60,8 +68,8 @@ def encoder_layers(encoder: Any) -> list[nn.Module]:
 def longest(encoder: Any) -> int:
     """The most tokens a text may have."""
     settings = encoder.config
-    most = int(settings.max_position_embeddings)
-    return most - int(settings.pad_token_id) - 1 if settings.model_type in PADDED_POSITIONS else most
+    positions = int(settings.max_position_embeddings)
+    return positions - int(settings.pad_token_id) - 1 if settings.model_type in PADDED_POSITIONS else positions
 
 
 def _from_directory(directory: Path) -> Any:
@@ -135,3 +143,149 @@ def _quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
+
+
+# Texts to token ids of one fixed, public length: the shape of the result tells nothing about a text.
+#
+# The tokenizer is read from a local directory; it is public, so tokenising costs nothing.
+
+Tokens = dict[str, NDArray[np.int64]]
+
+
+def tokenize(texts: Sequence[str], *, path: Any, max_length: int, pairs: Sequence[str] | None = None) -> Tokens:
+    """``input_ids`` and ``attention_mask`` of shape (n, max_length), cut and padded on the right.
+
+    ``pairs`` gives each text a second one (a premise its hypothesis); where the model tells the two apart,
+    ``token_type_ids`` is in the result too.
+    """
+    return encode(load_tokenizer(path), texts, max_length=whole(max_length, "max_length", least=3), pairs=pairs)
+
+
+def load_tokenizer(path: Any) -> Any:
+    """The tokenizer of a local model directory."""
+    require("torch", extra="torch", asked="a tokenizer")
+    require("transformers", extra="text", asked="a tokenizer")
+
+    directory = local_directory(path)
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+    except Exception as problem:
+        raise BadInput(
+            f"the tokenizer in {str(path)!r}",
+            f"it could not be read ({type(problem).__name__})",
+            "Put tokenizer.json, or the vocabulary, beside config.json",
+        ) from problem
+    # without its vocabulary a tokenizer is made all the same, and reads every word as unknown
+    files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
+    if not any((directory / name).is_file() for name in files):
+        raise BadInput(f"the tokenizer in {str(path)!r}", "its vocabulary is missing", f"Add one of {sorted(files)}")
+    if tokenizer.pad_token_id is None:
+        raise BadInput(f"the tokenizer in {str(path)!r}", "it has no padding token", "Use an encoder's tokenizer")
+    tokenizer.padding_side = tokenizer.truncation_side = "right"
+    return tokenizer
+
+
+def encode(tokenizer: Any, texts: Sequence[str], *, max_length: int, pairs: Sequence[str] | None = None) -> Tokens:
+    """`tokenize` with a tokenizer at hand."""
+    first = _texts(texts, "texts")
+    second = None if pairs is None else _texts(pairs, "pairs")
+    if second is not None and len(second) != len(first):
+        raise BadInput(f"{len(first)} texts and {len(second)} pairs", "each text has one pair", "Give as many of both")
+    wanted = ["input_ids", "attention_mask"]
+    if second is not None and "token_type_ids" in tokenizer.model_input_names:
+        wanted.append("token_type_ids")
+    if not first:
+        return {name: np.zeros((0, max_length), dtype=np.int64) for name in wanted}
+    tokens = tokenizer(first, second, padding="max_length", truncation=True, max_length=max_length)
+    return {name: np.asarray(tokens[name], dtype=np.int64) for name in wanted}
+
+
+def _texts(texts: Any, name: str) -> list[str]:
+    """The texts as a list; what is not text is refused without being shown."""
+    if isinstance(texts, str) or not hasattr(texts, "__iter__"):
+        raise BadInput(f"{name} of type {type(texts).__name__}", "a sequence of strings is needed", "Put it in a list")
+    strings = [str(text) for text in texts if isinstance(text, str)]
+    if len(strings) != len(texts):
+        raise BadInput(
+            f"{len(texts)} {name}",
+            f"{len(texts) - len(strings)} of them are not strings",
+            "Give every text as a string",
+        )
+    return strings
+
+
+# Sentences to vectors by a public, frozen encoder: the mean over a text's tokens, brought to length 1.
+#
+# On top goes a model of vectors (``embedding_head``, ``linear``, ``mlp``), and only that one is trained privately. The
+# encoder never sees a gradient, so embedding costs no budget as long as the vectors stay with the owner: a vector is
+# private data like the text it came from.
+#
+# Guarantee: a text's vector depends on that text alone. Texts are padded to the next multiple of 16 of their own length
+# and batched with their equals, not padded to the longest neighbour.
+
+STEP = 16
+
+
+class SentenceEncoder:
+    """Embeds texts with the encoder in the local directory ``path``; it is read at first use."""
+
+    def __init__(self, path: Any, *, max_length: int = 128, batch_size: int = 64, normalise: bool = True) -> None:
+        require("torch", extra="torch", asked="a sentence encoder")
+        require("transformers", extra="text", asked="a sentence encoder")
+
+        self.path = local_directory(path)
+        self.max_length = whole(max_length, "max_length", least=3)
+        self.batch_size = whole(batch_size, "batch_size")
+        self.normalise = normalise
+
+    @property
+    def width(self) -> int:
+        """The length of a vector."""
+        return int(self._encoder.config.hidden_size)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One vector a text, (n, width), in the order of the texts."""
+        tokens = encode(self._tokenizer, texts, max_length=self.max_length)
+        vectors = np.zeros((len(tokens["input_ids"]), self.width), dtype=np.float32)
+        for rows, length in self._batches(tokens):
+            vectors[rows] = self._means({name: values[rows, :length] for name, values in tokens.items()})
+        return vectors
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return load_tokenizer(self.path)
+
+    @cached_property
+    def _encoder(self) -> Any:
+
+        encoder = load_encoder(path=self.path).eval().requires_grad_(False)
+        if self.max_length > longest(encoder):
+            raise BadInput(
+                f"a sentence encoder with max_length={self.max_length}",
+                f"this one takes at most {longest(encoder)} tokens",
+                "Give a smaller max_length",
+            )
+        return encoder
+
+    def _batches(self, tokens: Tokens) -> Iterator[tuple[NDArray[np.int64], int]]:
+        """Rows of about equal length, and the length they are cut to."""
+        counts = tokens["attention_mask"].sum(1)
+        lengths = np.minimum(-(-counts // STEP) * STEP, self.max_length)
+        for length in np.unique(lengths):
+            rows = np.flatnonzero(lengths == length)
+            for start in range(0, len(rows), self.batch_size):
+                yield rows[start : start + self.batch_size], int(length)
+
+    def _means(self, tokens: Tokens) -> NDArray[np.float32]:
+        import torch
+
+        inputs = {name: torch.from_numpy(values) for name, values in tokens.items()}
+        with torch.inference_mode():
+            hidden = self._encoder(**inputs).last_hidden_state
+            mask = inputs["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+            mean: torch.Tensor = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
+            if self.normalise:
+                mean = torch.nn.functional.normalize(mean, dim=1)
+            return mean.numpy()

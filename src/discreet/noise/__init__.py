@@ -1,27 +1,32 @@
 """How randomness is drawn: the only door to it. Every mechanism takes a receipt and refuses a spent or foreign one."""
 
-from discreet.noise.chance import random_coins, random_places
-from discreet.noise.choice import SparseVector, exponential
-from discreet.noise.coins import coins, highest, numerator, poisson_mask, threshold_coins, threshold_places
-from discreet.noise.endless import EndlessCoins, EndlessCounts, EndlessNoise
-from discreet.noise.gaussian import gamma_direction, gaussian
-from discreet.noise.keyed import SecretKey, release_key
-from discreet.noise.laplace import discrete_laplace, laplace
-from discreet.noise.repeating import charge_once
-from discreet.noise.sealed import SealedPhase
+from discreet.noise.additive_noise import discrete_laplace, gamma_direction, gaussian, laplace
+from discreet.noise.choice import SparseVector, exponential, noisy_winner
+from discreet.noise.coins import (
+    coins,
+    highest,
+    numerator,
+    poisson_mask,
+    random_coins,
+    random_places,
+    threshold_coins,
+    threshold_places,
+)
+from discreet.noise.indexed_noise import IndexedCoins, IndexedCounts, IndexedNoise
+from discreet.noise.keys import SecretKey, release_key
+from discreet.noise.noisy_top import gaussian_top, laplace_top
+from discreet.noise.replay_key import SealedPhase, charge_once
 from discreet.noise.seeds import derived_seed, remembers_inputs, same_inputs, shared_secret, step_seal, step_seed
-from discreet.noise.sources import OperatingSystem, Recording, Replaying, Seeded, Source
-from discreet.noise.top import gaussian_top, laplace_top
+from discreet.noise.sources import OperatingSystem, RecordingSource, ReplayingSource, Seeded, Source, source_of
 from discreet.noise.tuned import TunedRuns, tuned_runs
-from discreet.noise.votes import noisy_winner
 
 __all__ = [
-    "EndlessCoins",
-    "EndlessCounts",
-    "EndlessNoise",
+    "IndexedCoins",
+    "IndexedCounts",
+    "IndexedNoise",
     "OperatingSystem",
-    "Recording",
-    "Replaying",
+    "RecordingSource",
+    "ReplayingSource",
     "SealedPhase",
     "SecretKey",
     "Seeded",
@@ -48,6 +53,7 @@ __all__ = [
     "remembers_inputs",
     "same_inputs",
     "shared_secret",
+    "source_of",
     "step_seal",
     "step_seed",
     "threshold_coins",

@@ -1,7 +1,11 @@
-"""Coins by integer comparison: who is asked, and who is in a batch.
+"""Biased coins by integer comparison: who is asked, who is in a batch, and random order.
 
 A probability is a whole numerator over 2^63 and a coin is one comparison with a random integer, so its probability is
-exactly what was checked: no floating point stands between the promise and the draw (docs/proofs/coins.md).
+exactly what was checked: no floating point stands between the guarantee and the draw (docs/proofs/coins.md).
+
+`random_places` and `random_coins` read no private data: the order in which questions are shown, who is asked at random.
+With a receipt they come from the ledger's source, so that a redo repeats them: one draw of its own kind each time.
+Without one they come from a source, and cost nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.noise.door import paid_event, paid_events, release
 from discreet.noise.inversion import fallen_far
-from discreet.noise.sources import Streams
-from discreet.noise.stream import ONE, Stream
+from discreet.noise.sources import Source, Streams, paid_event, paid_events, release
+from discreet.noise.stream import ONE, Stream, Words
 from discreet.privacy.events import Event, PoissonSampledGaussian, Pure, ThresholdResponse
 from discreet.privacy.ledger.receipts import Receipt
 
@@ -88,10 +91,10 @@ def _numerators(values: Any) -> NDArray[np.uint64]:
     """Numerators as unsigned words; a negative one is 0. (numpy alone would read a list with 2^63 in it as floats.)"""
     if isinstance(values, (list, tuple)) and all(type(value) is int for value in values):
         values = np.array([min(max(value, 0), ONE) for value in values], dtype=np.uint64)
-    found = np.asarray(values)
-    if found.ndim != 1 or found.dtype.kind not in "iu":
+    numerators = np.asarray(values)
+    if numerators.ndim != 1 or numerators.dtype.kind not in "iu":
         raise BadInput("probabilities", "they are not a list of numerators over 2^63", "Use numerator(p, up=False)")
-    return found.astype(np.uint64) if found.dtype.kind == "u" else np.maximum(found, 0).astype(np.uint64)
+    return numerators.astype(np.uint64) if numerators.dtype.kind == "u" else np.maximum(numerators, 0).astype(np.uint64)
 
 
 def threshold_coins(above: Any, *, high: int, low: int, receipt: Receipt, who: str | None = None) -> NDArray[np.bool_]:
@@ -191,3 +194,71 @@ def masked_groups(receipt: Receipt, who: str | None) -> list[str]:
         for charge in receipt.entry.charges
         if who in (None, charge.who) and isinstance(charge.event, PoissonSampledGaussian)
     ]
+
+
+# -- randomness that reads no private data
+
+
+def random_places(size: int, count: int, *, where: Receipt | Source, kind: str = "order") -> NDArray[np.int64]:
+    """``count`` of ``size`` places without repetition, in random order; all of them, if there are fewer.
+
+    ``kind``: what they are for. A receipt gives one draw a kind.
+    """
+    if min(size, count) < 0:
+        raise BadInput("places at random", "a number of places is negative", "Give 0 or more")
+    if isinstance(where, Source):
+        return _drawn(where.free(f"{kind}\0{size}\0{count}"), size, count)
+
+    def sampler(streams: Streams) -> NDArray[np.int64]:
+        return _drawn(streams(0), size, count)
+
+    return release(
+        where,
+        "random-places",
+        sampler,
+        inputs=None,
+        measure="none",
+        sensitivity=0.0,
+        parameters={"kind": kind},  # how many there are may be private
+        slot=kind,
+    )
+
+
+def random_coins(size: int, chance: int, *, where: Receipt, kind: str = "coins") -> NDArray[np.bool_]:
+    """``size`` independent coins that fall with probability ``chance`` over 2^63, which is public. They read nothing,
+    and are secret: what they decide must not be released (docs/proofs/hidden-selection.md).
+    """
+    if type(chance) is not int or not 0 <= chance <= ONE or size < 0:
+        raise BadInput("coins at random", "their chance is no numerator over 2^63", "Use numerator(p, up=False)")
+
+    def sampler(streams: Streams) -> NDArray[np.bool_]:
+        return streams(0).bernoulli(np.full(size, chance, dtype=np.uint64))
+
+    return release(
+        where,
+        "random-coins",
+        sampler,
+        inputs=None,
+        measure="none",
+        sensitivity=0.0,
+        parameters={"kind": kind, "chance": chance},
+        slot=kind,
+    )
+
+
+def _drawn(stream: Stream, size: int, count: int) -> NDArray[np.int64]:
+    """By random words in order; equal words, one pair in 2^64, keep the places' own order."""
+    if 8 * count >= size:
+        return _in_order(stream.words(size))[:count]
+    chosen: dict[int, None] = {}  # few of many: drawn one by one
+    while len(chosen) < count:
+        for position in stream.below(np.full(count - len(chosen), size, dtype=np.int64)).tolist():
+            chosen[position] = None
+    return np.fromiter(chosen, dtype=np.int64, count=count)
+
+
+def _in_order(words: Words) -> NDArray[np.int64]:
+    """The stable order, which any order is where no two are equal; that one is found much faster."""
+    order = np.argsort(words)
+    ranked = words[order]
+    return np.argsort(words, kind="stable") if (ranked[1:] == ranked[:-1]).any() else order

@@ -1,13 +1,12 @@
-"""Exact whole numbers by inversion: floor(-scale ln U - shift) for a uniform real U, of which only bits that matter
-are drawn.
+"""Whole numbers by inversion: few coins among many, and the noise of one record.
 
+Inversion gives floor(-scale ln U - shift) for a uniform real U, of which only the bits that matter are drawn.
 `fallen_far`: the gaps between coins that fall are geometric, so few coins among many cost a word for each that falls.
-`LaplaceNoise`, `GaussianNoise`: the noise of a record, from a byte of its own and a word that is drawn only if needed.
-
-Guarantee: the distributions are those that are named, exactly, if numpy's logarithm is good to 2^-48 of its value. A
-floating-point logarithm decides only where it is far enough from a whole number; elsewhere the bits of U go on and
-decimals of growing precision decide. Gaussian noise is that of `Stream.normals`, to the bit (docs/proofs/noisy-top.md,
-docs/proofs/coins.md).
+`LaplaceScoreNoise`, `GaussianScoreNoise`: the noise of a record, from a byte of its own and a word drawn only if
+needed.
+These distributions are exact if numpy's logarithm is good to 2^-48 of its value. A floating-point logarithm decides
+only where it is far enough from a whole number; elsewhere the bits of U go on and decimals of growing precision decide.
+Gaussian noise is that of `Stream.normals`, to the bit (docs/proofs/noisy-top.md, docs/proofs/coins.md).
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ def settled(bits: int, count: int, more: Callable[[], int], constants: Constants
         scale, shift = constants(context.prec)
         slack = Decimal(1).scaleb(25 - context.prec)  # far above the rounding of a few correctly rounded steps
         if bits:
-            logs = (context.ln(context.divide(Decimal(bits + one), Decimal(1 << count))) for one in (0, 1))
-            most, least = (context.subtract(context.minus(context.multiply(scale, log)), shift) for log in logs)
-            found = _floor(context.add(most, slack))
-            if found == _floor(context.subtract(least, slack)):
-                return found
+            logs = (context.ln(context.divide(Decimal(bits + bit), Decimal(1 << count))) for bit in (0, 1))
+            highest, least = (context.subtract(context.minus(context.multiply(scale, log)), shift) for log in logs)
+            floor = _floor(context.add(highest, slack))
+            if floor == _floor(context.subtract(least, slack)):
+                return floor
         bits, count = bits << 64 | more(), count + 64
 
 
@@ -67,16 +66,16 @@ def fallen_far(stream: Stream, numerator: int, count: int) -> NDArray[np.int64]:
         return np.flatnonzero(up)
     if numerator == 0 or count == 0:
         return np.empty(0, dtype=np.int64)
-    gaps, found, place, reached = _Gaps(numerator), list[NDArray[np.int64]](), -1, True
+    gaps, parts, last, reached = _Gaps(numerator), list[NDArray[np.int64]](), -1, True
     while reached:
-        wanted = min(_BATCH, int((count - place) * (numerator / ONE) * 1.05) + 16)
+        wanted = min(_BATCH, int((count - last) * (numerator / ONE) * 1.05) + 16)
         ends = gaps.drawn(stream, wanted, count) + 1
-        ends[0] += place
+        ends[0] += last
         ends = np.cumsum(ends)
         inside = int(np.searchsorted(ends, count))
-        found.append(ends[:inside])
-        place, reached = int(ends[-1]), inside == wanted
-    return np.concatenate(found)
+        parts.append(ends[:inside])
+        last, reached = int(ends[-1]), inside == wanted
+    return np.concatenate(parts)
 
 
 @lru_cache(maxsize=64)
@@ -101,18 +100,18 @@ class _Gaps:
         self._constants = partial(_of_gaps, numerator)
         self._scale = float(self._constants(60)[0])
 
-    def drawn(self, stream: Stream, count: int, most: int) -> NDArray[np.int64]:
+    def drawn(self, stream: Stream, count: int, longest: int) -> NDArray[np.int64]:
         """Gaps; of one longer than ``most``, that it is."""
         words = stream.words(count)
         sizes = np.log((words.astype(np.float64) + 0.5) * 2.0**-64) * -self._scale
-        np.minimum(sizes, most + 1.0, out=sizes)  # so far out a float need not be near
+        np.minimum(sizes, longest + 1.0, out=sizes)  # so far out a float need not be near
         doubt = _DOUBT * self._scale
         gaps = np.floor(sizes - doubt)
-        unsure = np.flatnonzero((gaps != np.floor(sizes + doubt)) & (sizes - doubt < most) | (words < _SHORT))
-        found = np.maximum(gaps, 0).astype(np.int64)
-        for place in unsure.tolist():
-            found[place] = min(settled(int(words[place]), 64, partial(_next, stream), self._constants), most)
-        return np.minimum(found, most, out=found)
+        unsure = np.flatnonzero((gaps != np.floor(sizes + doubt)) & (sizes - doubt < longest) | (words < _SHORT))
+        lengths = np.maximum(gaps, 0).astype(np.int64)
+        for position in unsure.tolist():
+            lengths[position] = min(settled(int(words[position]), 64, partial(_next, stream), self._constants), longest)
+        return np.minimum(lengths, longest, out=lengths)
 
 
 def _next(stream: Stream) -> int:
@@ -147,7 +146,7 @@ class Noise(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceNoise:
+class LaplaceScoreNoise:
     """Discrete Laplace: a fair sign and floor(-scale ln U - scale ln(1 + e^(-1/scale))) for a uniform U below 1/2."""
 
     scale: int
@@ -170,8 +169,8 @@ class LaplaceNoise:
     def drawn(self, first: Bytes, stream: Stream) -> Integers:
         """Exactly."""
         plus, head, words = _folded(first, stream.words(first.size))
-        found = self._sizes(words, stream, 8, head)
-        return np.where(plus, found, -found)
+        sizes = self._sizes(words, stream, 8, head)
+        return np.where(plus, sizes, -sizes)
 
     def drawn_beyond(self, halvings: int, count: int, stream: Stream) -> Integers:
         """Exactly."""
@@ -188,18 +187,18 @@ class LaplaceNoise:
         np.log(sizes, out=sizes)
         sizes *= -scale
         sizes += before * math.log(2) * scale - shift
-        whole, doubt = np.floor(sizes), _DOUBT * scale
-        unsure = (sizes - whole < doubt) | (sizes - whole > 1 - doubt)
+        floors, doubt = np.floor(sizes), _DOUBT * scale
+        unsure = (sizes - floors < doubt) | (sizes - floors > 1 - doubt)
         unsure |= words < _SHORT if head is None else (words < _SHORT) & (head == 0)
-        found = whole.astype(np.int64)
-        for place in np.flatnonzero(unsure).tolist():
-            bits = int(words[place]) | (0 if head is None else int(head[place]) << 64)
-            found[place] = settled(bits, 64 + before, partial(_next, stream), partial(_of_laplace, self.scale))
-        return found
+        steps = floors.astype(np.int64)
+        for position in np.flatnonzero(unsure).tolist():
+            bits = int(words[position]) | (0 if head is None else int(head[position]) << 64)
+            steps[position] = settled(bits, 64 + before, partial(_next, stream), partial(_of_laplace, self.scale))
+        return steps
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianNoise:
+class GaussianScoreNoise:
     """Normals as `Stream.normals` makes them, times ``steps``, rounded to whole numbers."""
 
     steps: float

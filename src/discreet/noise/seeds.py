@@ -19,8 +19,7 @@ import os
 from weakref import WeakKeyDictionary
 
 from discreet.errors import BadInput
-from discreet.noise.door import paid_events, release
-from discreet.noise.sources import Source, Streams
+from discreet.noise.sources import Source, Streams, paid_events, release
 from discreet.privacy.events import Gaussian, PoissonSampledGaussian
 from discreet.privacy.ledger.receipts import Receipt
 
@@ -45,7 +44,7 @@ def derived_seed(seed: int, use: str, *places: int, bits: int = 256) -> int:
     name = use.encode()
     try:
         key = seed.to_bytes(SEED_BYTES, "little", signed=True)
-        numbers = b"".join(place.to_bytes(_PLACE_BYTES, "little", signed=True) for place in places)
+        numbers = b"".join(index.to_bytes(_PLACE_BYTES, "little", signed=True) for index in places)
     except OverflowError:
         raise BadInput("a seed", "it or a place of it has too many bits", "Give a seed of at most 63 bits") from None
     text = len(name).to_bytes(4, "little") + name + numbers

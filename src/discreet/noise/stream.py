@@ -45,9 +45,9 @@ class Stream:
             return taken
         missing = count - self._rest.size
         blocks = -(-missing // BLOCK_WORDS)
-        made = np.frombuffer(b"".join(map(self.block, range(self._block, self._block + blocks))), dtype="<u8")
+        fresh = np.frombuffer(b"".join(map(self.block, range(self._block, self._block + blocks))), dtype="<u8")
         self._block += blocks
-        taken, self._rest = np.concatenate([self._rest, made[:missing]]), made[missing:]
+        taken, self._rest = np.concatenate([self._rest, fresh[:missing]]), fresh[missing:]
         return taken
 
     def block(self, block: int) -> bytes:
@@ -92,12 +92,12 @@ class Stream:
         if numerator == 0:
             return np.empty(0, dtype=np.int64)
         halvings = 63 - (numerator - 1).bit_length()
-        found = []
+        parts = []
         for start in range(0, count, _COINS):
             left = self._all_ones(halvings, min(_COINS, count - start))
-            kept = self.bernoulli(np.full(left.size, numerator << halvings, dtype=np.uint64))
-            found.append(left[kept] + start)
-        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+            fell = self.bernoulli(np.full(left.size, numerator << halvings, dtype=np.uint64))
+            parts.append(left[fell] + start)
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
     def _all_ones(self, bits: int, count: int) -> NDArray[np.int64]:
         """Places among ``count`` whose ``bits`` random bits are all ones."""
@@ -108,19 +108,19 @@ class Stream:
                 places, words = places[alive], words[alive]
             words = words & self.words(words.size)
         rows, columns = np.nonzero(np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1, bitorder="little"))
-        found = places[rows] * 64 + columns
-        return np.asarray(found[found < count])
+        positions = places[rows] * 64 + columns
+        return np.asarray(positions[positions < count])
 
     def bernoulli_exp(self, over: Integers, under: Integers) -> NDArray[np.bool_]:
         """Coins that fall with probability exp(-over / under), exactly, for over >= 0."""
-        whole, part = over // under, over % under
+        units, part = over // under, over % under
         falls = np.ones(over.size, dtype=bool)
-        active = np.flatnonzero(whole > 0)
+        active = np.flatnonzero(units > 0)
         while active.size:  # one coin of exp(-1) for each whole unit; most fail soon
             head = self._exp_of_fraction(np.ones_like(under[active]), np.ones_like(under[active]))
             falls[active] = head
-            whole[active] -= 1
-            active = active[head & (whole[active] > 0).astype(bool)]
+            units[active] -= 1
+            active = active[head & (units[active] > 0).astype(bool)]
         alive = np.flatnonzero(falls)
         falls[alive] = self._exp_of_fraction(part[alive], under[alive])
         return falls
@@ -140,28 +140,28 @@ class Stream:
     def discrete_laplace(self, over: int, under: int, count: int) -> Integers:
         """Whole numbers k with probability proportional to exp(-|k| under / over)."""
         kind: Any = np.int64 if max(over, under) <= _INT64_SCALE else object
-        found = np.empty(count, dtype=kind)
+        drawn = np.empty(count, dtype=kind)
         missing = np.arange(count)
         while missing.size:
-            values, kept = self._laplace_trial(over, under, missing.size, kind)
-            found[missing[kept]] = values[kept]
-            missing = missing[~kept]
-        return found
+            values, accepted = self._laplace_trial(over, under, missing.size, kind)
+            drawn[missing[accepted]] = values[accepted]
+            missing = missing[~accepted]
+        return drawn
 
     def _laplace_trial(self, over: int, under: int, count: int, kind: Any) -> tuple[Integers, NDArray[np.bool_]]:
         bound = np.full(count, over, dtype=kind)
         fine = self.below(bound)
-        kept = self.bernoulli_exp(fine, bound)
+        accepted = self.bernoulli_exp(fine, bound)
         coarse = np.zeros(count, dtype=kind)
-        active = np.flatnonzero(kept)
+        active = np.flatnonzero(accepted)
         while active.size:
             ones = np.ones(active.size, dtype=np.int64)
             active = active[self._exp_of_fraction(ones, ones)]
             coarse[active] += 1
         size = (fine + bound * coarse) // under
         minus = self.bernoulli(np.full(count, ONE >> 1, dtype=np.uint64))
-        kept &= ~(minus & (size == 0).astype(bool))  # zero has one sign
-        return np.where(minus, -size, size), kept
+        accepted &= ~(minus & (size == 0).astype(bool))  # zero has one sign
+        return np.where(minus, -size, size), accepted
 
     # -- floats
 
@@ -171,23 +171,23 @@ class Stream:
         """
         from scipy.special import ndtri
 
-        found = np.empty(count)
+        normals = np.empty(count)
         for start in range(0, count, _CHUNK):  # in pieces that stay in the processor's cache
             drawn = self.words(min(_CHUNK, count - start))
             tail = self._tails(drawn >> np.uint64(1))
-            piece = ndtri(tail, out=found[start : start + tail.size])
+            piece = ndtri(tail, out=normals[start : start + tail.size])
             piece *= 2.0 * (drawn & np.uint64(1)).astype(np.float64) - 1.0
-        return found
+        return normals
 
     def normals_at(self, tails: Words, plus: NDArray[np.bool_]) -> Floats:
         """Standard Gaussians of these signs and tails of 63 bits, as `normals` makes them of words of its own."""
         from scipy.special import ndtri
 
-        found = np.empty(tails.size)
+        normals = np.empty(tails.size)
         for start in range(0, tails.size, _CHUNK):
-            piece = ndtri(self._tails(tails[start : start + _CHUNK]), out=found[start : start + _CHUNK])
+            piece = ndtri(self._tails(tails[start : start + _CHUNK]), out=normals[start : start + _CHUNK])
             piece *= np.where(plus[start : start + _CHUNK], -1.0, 1.0)
-        return found
+        return normals
 
     def exponentials(self, count: int) -> Floats:
         """Standard exponentials."""

@@ -9,7 +9,17 @@ after a crash has the same K, the same settings and the same noise, and is refus
 else.
 
 K, the settings of the runs and all of their outputs but the best are secret (docs/proofs/private-tuning.md):
-`TunedRuns` shows none of them in its repr, and the world is not told how many runs there were, or how long they took.
+`TunedRuns` shows none of them in its repr, and it is not public how many runs there were, or how long they took.
+
+`run_count` draws K from the distributions of `discreet.privacy.tuned` by integer arithmetic alone: exactly what was
+priced (docs/proofs/private-tuning.md, "Drawing K").
+
+Negative binomial: walk k = 1, 2, ... A coin of gamma stops the walk at k, which is the number. If it does not stop, a
+coin of (k + eta) / (k + 1) lets it go on to k + 1; else everything begins anew. A walk ends at k with probability
+proportional to gamma (1-gamma)^(k-1) times the product of the second coins: the law.
+
+Poisson: the sum of n numbers of rate t = rate / n <= 1/2. One of them: k with probability 2^-(k+1), kept with
+probability (2t)^k / k! by k coins of 2t/i.
 """
 
 from __future__ import annotations
@@ -17,22 +27,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
+from math import ceil, ldexp
 from typing import TypeVar
 
 import numpy as np
 
-from discreet.errors import BadInput, ReceiptRefused
-from discreet.noise.door import paid_events, release
-from discreet.noise.run_counts import run_count
-from discreet.noise.sources import Call, Source, Streams
+from discreet.errors import BadInput, ReceiptRefused, UnsupportedEvent
+from discreet.noise.sources import Call, Source, Streams, paid_events, release
+from discreet.noise.stream import Stream
 from discreet.privacy.accounting.rdp import rdp_epsilon
 from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.event_forms import flatten
 from discreet.privacy.events import Event
 from discreet.privacy.exact import float_below, rounded_up
-from discreet.privacy.ledger import Ledger, Line, MemorySink, Path, Stay, Terms, committed
+from discreet.privacy.ledger import Ledger, Line, MemorySink, Path, PathSegment, Terms, committed
 from discreet.privacy.ledger.receipts import Receipt, Ticket
-from discreet.privacy.tuned import Tuned
+from discreet.privacy.tuned import NegativeBinomialRuns, PoissonRuns, RunLaw, Tuned
 
 T = TypeVar("T")
 RUNS = "runs"
@@ -135,12 +146,78 @@ def _terms(events: Mapping[str, Event], unit: Unit) -> Terms:
     lines = [Line(who=who, event=part, count=n) for who, event in events.items() for part, n in flatten(event)]
     prices = [_price(event) for event in events.values()]
     budget = Budget(epsilon=max(*prices, Decimal("1e-9")), delta=_RUN_DELTA, unit=unit)
-    paths = [Path(name=who, stays=(Stay(who=who),)) for who in events]
+    paths = [Path(name=who, stays=(PathSegment(who=who),)) for who in events]
     return committed(budget, lines, paths=paths, accountant="rdp")
 
 
 def _price(event: Event) -> Decimal:
     """As the ledger will find it: one rounding up more, so that it always fits."""
     pure = event.pure_epsilon()
-    found = Decimal(repr(rounded_up(rounded_up(rdp_epsilon(event, float_below(_RUN_DELTA))), 8)))
-    return found if pure is None else max(pure, found)
+    by_rdp = Decimal(repr(rounded_up(rounded_up(rdp_epsilon(event, float_below(_RUN_DELTA))), 8)))
+    return by_rdp if pure is None else max(pure, by_rdp)
+
+
+# -- the number of runs
+
+_AT_ONCE = 512
+
+
+def run_count(stream: Stream, law: RunLaw) -> int:
+    """A number of runs, from 1."""
+    if isinstance(law, NegativeBinomialRuns):
+        return _negative_binomial(_Words(stream), law)
+    if isinstance(law, PoissonRuns):
+        return _poisson(_Words(stream), law)
+    raise UnsupportedEvent("drawing a number of runs", "there is no exact sampler for this law", "Use another law")
+
+
+class _Words:
+    """Random words one by one, made many at once."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream, self._ready = stream, list[int]()
+
+    def coin(self, over: int, under: int) -> bool:
+        """Falls with probability over / under, exactly; ``under`` is at most 2^63."""
+        limit = (1 << 64) - (1 << 64) % under  # words from here on would favour small results
+        while (word := self._next()) >= limit:
+            pass
+        return word % under < over
+
+    def _next(self) -> int:
+        if not self._ready:
+            self._ready = np.asarray(self._stream.words(_AT_ONCE)).tolist()[::-1]
+        return self._ready.pop()
+
+
+def _negative_binomial(words: _Words, law: NegativeBinomialRuns) -> int:
+    stop, certain = int(ldexp(law.gamma, 63)), 1 << 63
+    over, under = Fraction(law.eta).as_integer_ratio()
+    while True:
+        count = 1
+        while not words.coin(stop, certain):
+            if not words.coin(count * under + over, (count + 1) * under):
+                break
+            count += 1
+        else:
+            return count
+
+
+def _poisson(words: _Words, law: PoissonRuns) -> int:
+    rate = Fraction(law.rate)
+    parts = ceil(2 * rate)
+    over, under = (2 * rate / parts).as_integer_ratio()
+    while True:
+        total = sum(_small_poisson(words, over, under) for _ in range(parts))
+        if total:
+            return total
+
+
+def _small_poisson(words: _Words, over: int, under: int) -> int:
+    """A Poisson number of rate t = over / under / 2 <= 1/2."""
+    while True:
+        count = 0
+        while words.coin(1, 2):
+            count += 1
+        if all(words.coin(over, under * factor) for factor in range(1, count + 1)):
+            return count

@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import MissingExtra
-from discreet.noise.keyed import SecretKey
+from discreet.noise.keys import SecretKey
 from discreet.noise.stream import Words
 
 Codes = NDArray[np.uint64]
 """(n, 2): 16 bytes a text."""
 _CHUNK = 1 << 14
 """Blocks at once: what stays in the processor's cache is twice as fast."""
-_KEPT = np.array([(1 << 8 * kept) - 1 for kept in range(9)], dtype=np.uint64)
+_KEPT = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
 
 
 class UnitWords:
@@ -63,12 +63,12 @@ class UnitWords:
         """Which of ``count`` rows of a file fell, counted from row ``first``: those of `rows` whose upper 63 bits are
         below ``coin``.
         """
-        found, start, size = np.empty(count, dtype=np.int64), 0, 0
+        rows, start, size = np.empty(count, dtype=np.int64), 0, 0
         for words in self._rows(file, first, count):
             fell = np.flatnonzero(words < np.uint64(2 * coin))
-            np.add(fell, start, out=found[size : size + fell.size])
+            np.add(fell, start, out=rows[size : size + fell.size])
             start, size = start + words.size, size + fell.size
-        return found[:size]
+        return rows[:size]
 
     def _rows(self, file: int, first: int, count: int) -> Iterator[Words]:
         """Words of rows, in parts that are each good until the next."""
@@ -83,24 +83,24 @@ class UnitWords:
             block[:, 1] += np.uint64(_CHUNK)
 
     def _pairs(self, use: str, units: Codes, values: Codes) -> Words:
-        found = np.empty(len(units), dtype=np.uint64)
+        words = np.empty(len(units), dtype=np.uint64)
         encrypt = _Blocks(self._cipher[use])
         for start in range(0, len(units), _CHUNK):
             part = slice(start, start + _CHUNK)
             state = encrypt(np.ascontiguousarray(units[part], dtype="<u8"))
-            found[part] = encrypt(state ^ values[part])[:, 0]
-        return found
+            words[part] = encrypt(state ^ values[part])[:, 0]
+        return words
 
     def _codes(self, use: str, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Codes:
-        found = np.empty((offsets.size - 1, 2), dtype=np.uint64)
+        codes = np.empty((offsets.size - 1, 2), dtype=np.uint64)
         padded = np.concatenate([data, np.zeros(16, dtype=np.uint8)])
         # every 8 bytes of the texts, at whatever place they begin
         words = np.ndarray(shape=(padded.size - 7,), dtype="<u8", buffer=padded, strides=(1,))
         encrypt = _Blocks(self._cipher[use])
-        for start in range(0, len(found), _CHUNK):
+        for start in range(0, len(codes), _CHUNK):
             ends = offsets[start : start + _CHUNK + 1]
-            found[start : start + _CHUNK] = _macs(encrypt, words, ends[:-1], np.diff(ends))
-        return found
+            codes[start : start + _CHUNK] = _macs(encrypt, words, ends[:-1], np.diff(ends))
+        return codes
 
     def __repr__(self) -> str:
         """Never a key."""
@@ -139,10 +139,10 @@ def _macs(
 
 def _after_lengths(encrypt: _Blocks, lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
     """E of the first blocks: there are few lengths, if texts are not very long."""
-    most = int(lengths.max(initial=0)) + 1
-    few = most <= min(_CHUNK, max(64, lengths.size))
-    block = np.zeros((most if few else lengths.size, 2), dtype="<u8")
-    block[:, 0] = np.arange(most) if few else lengths
+    longest = int(lengths.max(initial=0)) + 1
+    few = longest <= min(_CHUNK, max(64, lengths.size))
+    block = np.zeros((longest if few else lengths.size, 2), dtype="<u8")
+    block[:, 0] = np.arange(longest) if few else lengths
     state = encrypt(block)
     return np.take(state, lengths, axis=0) if few else state.copy()
 
@@ -171,4 +171,4 @@ def _aes(key: SecretKey) -> Any:
         raise MissingExtra(
             "the coins of a release", "the `cryptography` package is not installed", "pip install 'discreet[gate]'"
         ) from None
-    return Cipher(algorithms.AES(key._bytes), modes.ECB())  # each block is an input of the PRF
+    return Cipher(algorithms.AES(key.reveal()), modes.ECB())  # each block is an input of the PRF

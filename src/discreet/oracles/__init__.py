@@ -1,19 +1,12 @@
 """Who answers: people in files, functions, simulated annotators; and one label a record from what they say."""
 
-from discreet.oracles.annotators import AnnotatorMatrices, annotator_matrices, weighted_vote
-from discreet.oracles.build import ORACLES, build_oracle
-from discreet.oracles.calling import CallableOracle
-from discreet.oracles.cells import AnswerWords
-from discreet.oracles.checking import Accepted, check_answers
-from discreet.oracles.dawid_skene import DawidSkene, dawid_skene
-from discreet.oracles.file_oracle import FileOracle
-from discreet.oracles.files_in import AnswerRow, read_answer_rows, read_answers
-from discreet.oracles.files_out import write_answers, write_questions
-from discreet.oracles.label_files import read_labels
-from discreet.oracles.label_studio import LabelStudioOracle
-from discreet.oracles.removing import about, remove_rows
-from discreet.oracles.simulated import SimulatedOracle
-from discreet.oracles.voting import current_answers, majority
+from discreet.oracles.annotators import AnnotatorMatrices, DawidSkene, annotator_matrices, dawid_skene, weighted_vote
+from discreet.oracles.answer_files import AnswerRow, read_answer_rows, read_answers, read_labels
+from discreet.oracles.answers import Accepted, check_answers, current_answers, majority
+from discreet.oracles.file_oracle import FileOracle, about, remove_rows
+from discreet.oracles.programs import CallableOracle, SimulatedOracle
+from discreet.oracles.question_files import AnswerWords, write_answers, write_questions
+from discreet.oracles.registry import ORACLES, build_oracle
 
 __all__ = [
     "ORACLES",
@@ -24,7 +17,6 @@ __all__ = [
     "CallableOracle",
     "DawidSkene",
     "FileOracle",
-    "LabelStudioOracle",
     "SimulatedOracle",
     "about",
     "annotator_matrices",

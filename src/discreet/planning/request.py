@@ -1,64 +1,43 @@
-"""What a user asks the planner for, checked before anything is computed.
-
-Every number here is public: planned sizes, never counted ones.
-"""
+"""What a user asks the planner for, checked before anything is computed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from decimal import Decimal
 from typing import Any, get_args
 
 from discreet.errors import BadInput, InfeasiblePlan
-from discreet.planning.for_everyone import Mechanism
+from discreet.planning.parameters import MOST_QUERIES, PlanParameters
 from discreet.planning.selection import selection_terms
-from discreet.privacy.budget import Budget, Unit
+from discreet.privacy.budget import Accountant, Budget, Schedule, Unit
 from discreet.privacy.exact import Number
-from discreet.privacy.hidden_slots import BINS
-from discreet.privacy.plan import Accountant, Cohort, Schedule
-from discreet.privacy.selection_terms import SelectionKind, SelectionTerms
+from discreet.privacy.plan import Cohort
+from discreet.privacy.selection_terms import SelectionTerms
 
 MOST_EPSILON = 100
 """Above this sigma leaves the range in which the accountants are trusted, and the promise means nothing."""
 MOST_DELTA = Decimal("0.01")
 """A promise that may fail for one in a hundred is none."""
-MOST_QUERIES = 100
+
+
+class TooLittleLeft(Exception):
+    """Selection, or the budget itself, leaves some records nothing to train with."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanRequest:
-    """A campaign as its owner states it: what may be lost, what will be labelled, how it is trained."""
+class PlanRequest(PlanParameters):
+    """A campaign as its owner states it: what may be lost, what will be labelled, how it is trained.
 
-    budget: Budget
-    initial: int
-    queries: tuple[int, ...] = ()
-    batch: int
-    epochs: int
-    schedule: Schedule = "step-amplification"
-    selection: SelectionKind = "one-sided"
-    selection_epsilon: Number = 0
-    threshold_epsilon: Number = 0
-    missed: tuple[Number, ...] | None = None
-    shards: str | tuple[Number, ...] = "even"
-    individual_rates: bool = False
-    high_share: float | None = None
-    reads_training_data: bool = False
-    accountant: Accountant = "pld"
-    whole_batches: bool = False
-    pool_size: int | None = None
-    bins: int = BINS
-    mechanism: Mechanism = "laplace"
-    subsample: float | None = None
-    selection_delta: Number | None = None
-    releases: tuple[str | date, ...] | None = None
+    Its parameters are those of `PlanParameters`; ``terms`` is what they say about the price of selection.
+    """
+
     terms: SelectionTerms = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "queries", tuple(self.queries))
         _check_counts(self)
-        object.__setattr__(self, "terms", self._terms())
+        object.__setattr__(self, "terms", selection_terms(self))
         _check_choices(self)
         _check_sizes(self)
         _check_budget(self)
@@ -93,29 +72,6 @@ class PlanRequest:
             else:
                 groups.append(Cohort(name=name, phase=phase, size=size))
         return tuple(groups)
-
-    def _terms(self) -> SelectionTerms:
-        return selection_terms(
-            queries=self.queries,
-            budget_epsilon=self.budget.epsilon,
-            epsilon=self.selection_epsilon,
-            kind=self.selection,
-            threshold_epsilon=self.threshold_epsilon,
-            missed=self.missed,
-            shards=self.shards,
-            individual_rates=self.individual_rates,
-            high_share=self.high_share,
-            reads_training_data=self.reads_training_data,
-            initial=self.initial,
-            pool_size=self.pool_size,
-            delta=self.budget.delta,
-            bins=self.bins,
-            mechanism=self.mechanism,
-            subsample=self.subsample,
-            selection_delta=self.selection_delta,
-            accountant=self.accountant,
-            releases=self.releases or (),
-        )
 
     def naive_rate(self, phase: int) -> float:
         """q_i = b / |D_i|, or in whole batches 1 / floor(|D_i| / b)."""
@@ -206,19 +162,19 @@ def _check_sizes(ask: PlanRequest) -> None:
 
 
 def _check_budget(ask: PlanRequest) -> None:
-    for name, value, most in (("epsilon", ask.budget.epsilon, MOST_EPSILON), ("delta", ask.budget.delta, MOST_DELTA)):
-        if value > most:
+    for name, value, largest in (
+        ("epsilon", ask.budget.epsilon, MOST_EPSILON),
+        ("delta", ask.budget.delta, MOST_DELTA),
+    ):
+        if value > largest:
             raise InfeasiblePlan(
                 f"{name}={value}",
-                f"plans are made up to {most}; beyond it the promise protects nobody",
-                f"The nearest feasible {name} is {most}",
-                {name: str(most)},
+                f"plans are made up to {largest}; beyond it the promise protects nobody",
+                f"The nearest feasible {name} is {largest}",
+                {name: str(largest)},
             )
 
 
-def plan_request(
-    *, epsilon: Number, delta: Number, unit: Unit = "record", queries: Sequence[int] = (), **options: Any
-) -> PlanRequest:
-    """A checked request, with its budget in plain words."""
-    budget = Budget(epsilon=epsilon, delta=delta, unit=unit)
-    return PlanRequest(budget=budget, queries=tuple(queries), **options)
+def plan_request(*, epsilon: Number, delta: Number, unit: Unit = Budget.unit, **parameters: Any) -> PlanRequest:
+    """A checked request, with its budget in plain words. ``parameters``: the fields of `PlanParameters`."""
+    return PlanRequest(budget=Budget(epsilon=epsilon, delta=delta, unit=unit), **parameters)

@@ -6,27 +6,30 @@ numbers of a record are arranged. Object arrays are refused: reading one would r
 
 from __future__ import annotations
 
+import gzip
+import io
 import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.pools.archives import MOST_UNPACKED, member_header, read_header
-from discreet.pools.declared import Declared
-from discreet.pools.naming import POSITION, check_size, ids_of, names_of, positions
+from discreet.pools.checks import POSITION, Unchanged, check_size, existing_file, ids_of, names_of, positions, reading
+from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.pool import ArrayRows, Pool
-from discreet.pools.refusals import Unchanged, existing_file, reading
 from discreet.pools.rows import Mask, Span
 
 _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name; the lengths of name and extra end it
 
 
-def open_npy(path: Path, declared: Declared, first: int = 0) -> Pool:
+def open_npy(path: Path, declared: PoolDeclaration, first: int = 0) -> Pool:
     """A pool of one array, whose ids are the positions."""
     if declared.id != POSITION:
         raise BadInput(
@@ -45,7 +48,7 @@ def open_npy(path: Path, declared: Declared, first: int = 0) -> Pool:
     return Pool(ids=positions(len(x), first), x=x, declared=declared)
 
 
-def open_npz(path: Path, declared: Declared, first: int = 0) -> Pool:
+def open_npz(path: Path, declared: PoolDeclaration, first: int = 0) -> Pool:
     """A pool of one array of an npz file; ids and persons are others."""
     asked = f"opening {path.name}"
     if declared.array is None:
@@ -70,9 +73,9 @@ def open_npz(path: Path, declared: Declared, first: int = 0) -> Pool:
 
 
 class MappedRows(ArrayRows):
-    """Rows of an array in a file that must stay as it is."""
+    """StoredRows of an array in a file that must stay as it is."""
 
-    def __init__(self, array: NDArray[Any], *, file: Unchanged, declared: Declared) -> None:
+    def __init__(self, array: NDArray[Any], *, file: Unchanged, declared: PoolDeclaration) -> None:
         asked = f"opening {file.path.name}"
         if array.dtype.kind not in "biuf" or array.ndim == 0:
             raise BadInput(asked, "the array does not hold numbers with a row a record", "Store numbers")
@@ -88,7 +91,7 @@ class MappedRows(ArrayRows):
         self._file = file
 
     def stored(self, span: Span) -> tuple[NDArray[Any], Mask | None]:
-        """Rows of the file, if it is still what was opened."""
+        """StoredRows of the file, if it is still what was opened."""
         self._file.check()
         return super().stored(span)
 
@@ -119,8 +122,7 @@ def array_in(path: Path, name: str, *, rows: int | None = None, shape: tuple[int
                 else "Declare a shape of as many numbers",
             )
         with archive.open(member) as file:
-            found: NDArray[Any] = npy_format.read_array(file, allow_pickle=False)
-            return found
+            return npy_format.read_array(file, allow_pickle=False)
 
 
 def mapped(path: Path, offset: int) -> NDArray[Any]:
@@ -130,8 +132,8 @@ def mapped(path: Path, offset: int) -> NDArray[Any]:
         shape, fortran, dtype = read_header(file)
         if prod(shape) == 0:
             return np.empty(shape, dtype=dtype)
-        whole = np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order="F" if fortran else "C")
-        return whole.view(np.ndarray)
+        array = np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order="F" if fortran else "C")
+        return array.view(np.ndarray)
 
 
 def _offset(path: Path, member: zipfile.ZipInfo) -> int:
@@ -146,9 +148,102 @@ def _offset(path: Path, member: zipfile.ZipInfo) -> int:
 
 
 def _names_in(path: Path, name: str) -> NDArray[Any]:
-    found = array_in(path, name)
-    if found.dtype.kind not in "iuU":
+    names = array_in(path, name)
+    if names.dtype.kind not in "iuU":
         raise BadInput(
             f"the array {name!r} of {path.name}", "it holds neither text nor whole numbers", "Store names as text"
         )
-    return found
+    return names
+
+
+# How large the arrays of an npz file are, before anything is unpacked.
+#
+# Guarantee: an array is unpacked only if it has the size that its header and the archive's directory agree on, and all
+# of them together fit into `MOST_UNPACKED` bytes: a few megabytes of an archive can hold terabytes of zeros.
+
+MOST_UNPACKED = 1 << 31
+Header = tuple[tuple[int, ...], bool, np.dtype[Any]]
+
+
+def read_header(file: IO[bytes]) -> Header:
+    """Shape, order and type of the array that follows. Raises ValueError for what is no such array, and for objects."""
+    version = npy_format.read_magic(file)
+    if version == (1, 0):
+        header = npy_format.read_array_header_1_0(file)
+    elif version == (2, 0):
+        header = npy_format.read_array_header_2_0(file)
+    else:
+        raise ValueError("a version for structured arrays")
+    if header[2].hasobject:
+        raise ValueError("objects")
+    return header
+
+
+def member_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Header:
+    """The header of one array, if the archive's directory says the same size. Unpacks the header alone."""
+    with archive.open(member) as file:
+        shape, fortran, dtype = read_header(file)
+        if file.tell() + prod(shape) * dtype.itemsize != member.file_size:
+            raise ValueError("its size is not the one of its array")
+    return shape, fortran, dtype
+
+
+@contextmanager
+def arrays_in(content: bytes) -> Iterator[Any]:
+    """The arrays that `array_bytes` wrote. Raises ValueError if they would take too much memory."""
+    file = io.BytesIO(content)
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > MOST_UNPACKED:
+            raise ValueError("it unpacks to more than two gigabytes")
+        for member in members:
+            member_header(archive, member)
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as held:
+        yield held
+
+
+def array_bytes(save: Callable[..., None], /, **arrays: Any) -> bytes:
+    """The bytes of an npz file of these arrays. ``save``: `numpy.savez` or `numpy.savez_compressed`."""
+    file = io.BytesIO()
+    save(file, **arrays)
+    return file.getvalue()
+
+
+# IDX files, the format of MNIST and its kin: a magic number, the sizes, then the values, big-endian; gzip or plain.
+#
+# two zero bytes | type (08 uint8, 09 int8, 0B int16, 0C int32, 0D float32, 0E float64) | axes | sizes (uint32) | values
+
+_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_GZIP = b"\x1f\x8b"
+
+
+def read_idx(path: Path | str) -> NDArray[Any]:
+    """The array in an IDX file, in this machine's byte order."""
+    file = Path(path)
+    try:
+        content = file.read_bytes()
+        if content[:2] == _GZIP:
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+                content = packed.read(MOST_UNPACKED + 1)
+            if len(content) > MOST_UNPACKED:
+                raise _broken(file, "it unpacks to more than two gigabytes")
+    except FileNotFoundError:
+        raise BadInput(f"reading {file}", "there is no such file", "Check the path") from None
+    except (OSError, EOFError, zlib.error):
+        raise _broken(file, "it cannot be read, or its compression is broken") from None
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _TYPES:
+        raise _broken(file, "it does not begin as an IDX file does")
+    kind, axes = np.dtype(_TYPES[content[2]]), content[3]
+    start = 4 + 4 * axes
+    if len(content) < start:
+        raise _broken(file, "it ends before its sizes do")
+    sizes = tuple(int(size) for size in np.frombuffer(content, dtype=">u4", count=axes, offset=4))
+    if len(content) - start != prod(sizes) * kind.itemsize:
+        raise _broken(file, "it has more or fewer values than its sizes say")
+    values = np.frombuffer(content, dtype=kind, offset=start).reshape(sizes)
+    return values.astype(kind.newbyteorder("="))
+
+
+def _broken(path: Path, fact: str) -> BadInput:
+    return BadInput(f"reading {path.name}", fact, "Get the file again")

@@ -11,6 +11,7 @@ guessed: a picture of another size, of more than eight bits a channel, or that c
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from pathlib import Path
@@ -20,18 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, MissingExtra
-from discreet.pools.declared import Declared
-from discreet.pools.naming import check_size, ids_of, names_of
+from discreet.pools.checks import check_size, existing_folder, ids_of, names_of, reading
+from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.pool import Pool
-from discreet.pools.refusals import existing_folder, reading
-from discreet.pools.rows import Mask, Rows, Scaling, Span, places_of
+from discreet.pools.rows import Mask, Scaling, Span, StoredRows, places_of
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".pgm")
 _FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "PPM")
 _EIGHT_BITS = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA"})
 
 
-def open_images(path: Path, declared: Declared) -> Pool:
+def open_images(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
     """A pool of a folder of pictures."""
     require_pillow()
     existing_folder(path)
@@ -42,17 +42,17 @@ def open_images(path: Path, declared: Declared) -> Pool:
     if declared.person not in (None, "folder"):
         raise BadInput(asked, "the person of a picture is the folder it is in", 'Write person = "folder"')
     with reading(path):
-        found = sorted(_below(path))
-    check_size(asked, len(found), declared.size)
-    ids = ids_of(found, f"the folder {path.name}")
+        names = sorted(_below(path))
+    check_size(asked, len(names), declared.size)
+    ids = ids_of(names, f"the folder {path.name}")
     persons = _persons(ids, path) if declared.person else None
     return Pool(ids=ids, x=ImageRows(path, ids, shape=shape, declared=declared), persons=persons, declared=declared)
 
 
-class ImageRows(Rows):
+class ImageRows(StoredRows):
     """Pictures of a folder."""
 
-    def __init__(self, folder: Path, names: list[str], *, shape: tuple[int, ...], declared: Declared) -> None:
+    def __init__(self, folder: Path, names: list[str], *, shape: tuple[int, ...], declared: PoolDeclaration) -> None:
         scaling = Scaling(declared.center, declared.scale, shape)
         super().__init__(name=folder.name, count=len(names), shape=shape, stored=np.uint8, scaling=scaling)
         self._folder, self._names = folder, names
@@ -60,14 +60,14 @@ class ImageRows(Rows):
     def stored(self, span: Span) -> tuple[NDArray[Any], Mask]:
         """Pictures as bytes, and which of them could be decoded."""
         places = places_of(span).tolist()
-        found, fine = np.zeros((len(places), *self.shape[1:]), dtype=np.uint8), np.ones(len(places), dtype=bool)
+        pictures, fine = np.zeros((len(places), *self.shape[1:]), dtype=np.uint8), np.ones(len(places), dtype=bool)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's warnings speak of single pictures
-            for row, place in enumerate(places):
-                fine[row] = self._decode(self._folder / self._names[place], found[row])
+            for row, position in enumerate(places):
+                fine[row] = self._decode(self._folder / self._names[position], pictures[row])
         if not fine.all():
             existing_folder(self._folder)  # gone altogether is not broken
-        return found, fine
+        return pictures, fine
 
     def _decode(self, path: Path, target: NDArray[Any]) -> bool:
         from PIL import Image
@@ -91,12 +91,12 @@ def _below(folder: Path) -> list[str]:
     def refuse(failed: OSError) -> None:
         raise failed
 
-    found = []
+    paths = []
     for directory, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         chosen = (name for name in files if name.lower().endswith(ENDINGS) and not name.startswith("."))
-        found += [(Path(directory) / name).relative_to(folder).as_posix() for name in chosen]
-    return found
+        paths += [(Path(directory) / name).relative_to(folder).as_posix() for name in chosen]
+    return paths
 
 
 def _persons(ids: list[str], folder: Path) -> list[str]:
@@ -108,7 +108,7 @@ def _persons(ids: list[str], folder: Path) -> list[str]:
     return names_of([name.split("/", 1)[0] for name in ids], "folders")
 
 
-def _shape(asked: str, declared: Declared) -> tuple[int, ...]:
+def _shape(asked: str, declared: PoolDeclaration) -> tuple[int, ...]:
     shape = declared.shape
     if shape is None or len(shape) not in (2, 3) or (len(shape) == 3 and shape[0] not in (1, 3)):
         raise BadInput(
@@ -125,3 +125,29 @@ def require_pillow() -> None:
 
     if find_spec("PIL") is None:
         raise MissingExtra("a folder of pictures", "Pillow is not installed", "pip install 'discreet[images]'")
+
+
+# Records that are pictures: which are, and their PNG files. Needs the extra ``images``.
+
+_CHANNELS = (1, 3)
+
+
+def is_picture(shape: tuple[int, ...]) -> bool:
+    """Whether records of this shape are pictures: rows and columns, perhaps with channels before them."""
+    return len(shape) == 2 or (len(shape) == 3 and shape[0] in _CHANNELS)
+
+
+def png(shades: NDArray[np.uint8], *, least: int = 0) -> bytes:
+    """One picture. Enlarged by a whole factor, if its longer side has fewer than ``least`` pixels."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtra("pictures of records", "Pillow is not installed", "pip install discreet[images]") from None
+    flat = shades[0] if shades.ndim == 3 and shades.shape[0] == 1 else shades
+    picture = Image.fromarray(flat if flat.ndim == 2 else np.moveaxis(flat, 0, -1))
+    factor = -(-least // max(picture.size))
+    if factor > 1:
+        picture = picture.resize((picture.width * factor, picture.height * factor), Image.Resampling.NEAREST)
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    return buffer.getvalue()

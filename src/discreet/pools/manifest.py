@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import BadInput
-from discreet.noise.key_files import read_secret, write_secret
+from discreet.noise.keys import read_secret, write_secret
 from discreet.pools.pool import Pool
-from discreet.pools.rows import Places
+from discreet.pools.rows import Places, Span, places_of
 
 ROWS = 1024
 MAC_BYTES = 16
@@ -92,26 +92,25 @@ def macs(
     pool: Pool, key: ManifestKey, *, rows: int = ROWS, progress: Progress | None = None
 ) -> Iterator[tuple[str, bytes]]:
     """The id and the code of every record, in the pool's order; records are read ``rows`` at a time."""
-    start, size = _start(pool, key), len(pool)
+    size = len(pool)
     for first in range(0, size, rows):
         last = min(first + rows, size)
-        yield from _codes(start, pool, slice(first, last), range(first, last))
+        yield from _codes(pool, key, slice(first, last))
         if progress is not None:
             progress(last, size)
 
 
 def macs_at(pool: Pool, key: ManifestKey, places: Places, *, rows: int = ROWS) -> Iterator[tuple[str, bytes]]:
     """The same of the records at ``places``, in that order."""
-    start = _start(pool, key)
     for first in range(0, len(places), rows):
-        mine = places[first : first + rows]
-        yield from _codes(start, pool, mine, mine.tolist())
+        yield from _codes(pool, key, places[first : first + rows])
 
 
-def _start(pool: Pool, key: ManifestKey) -> Any:
-    start = key.hasher()
-    start.update(_framed(_kind(pool)))
-    return start
+def _codes(pool: Pool, key: ManifestKey, span: Span) -> Iterator[tuple[str, bytes]]:
+    places = places_of(span).tolist()
+    numbers = None if pool.x is None else pool.x[span]
+    texts = None if pool.text is None else pool.text[span]
+    return zip((pool.ids[at] for at in places), codes_of(pool, key, places, numbers, texts), strict=True)
 
 
 def codes_of(
@@ -120,25 +119,16 @@ def codes_of(
     """Codes of the records at ``places`` by what was read of them: their numbers and texts, None where there are
     none.
     """
-    return _coded(_start(pool, key), pool, places, _as_bytes(numbers), texts)
-
-
-def _codes(start: Any, pool: Pool, span: slice | Places, places: Iterable[int]) -> Iterator[tuple[str, bytes]]:
-    numbers = None if pool.x is None else _as_bytes(pool.x[span])
-    texts = None if pool.text is None else pool.text[span]
-    names = list(places)
-    for place, code in zip(names, _coded(start, pool, names, numbers, texts), strict=True):
-        yield pool.ids[place], code
-
-
-def _coded(start: Any, pool: Pool, places: Iterable[int], numbers: Any, texts: Sequence[str] | None) -> Iterator[bytes]:
-    for row, place in enumerate(places):
+    start = key.hasher()
+    start.update(_framed(_kind(pool)))
+    plain = None if numbers is None else _as_bytes(numbers)
+    for row, position in enumerate(places):
         code = start.copy()
-        code.update(_framed(pool.ids[place].encode()))
-        code.update(_optional(None if pool.persons is None else pool.persons[place]))
+        code.update(_framed(pool.ids[position].encode()))
+        code.update(_optional(None if pool.persons is None else pool.persons[position]))
         code.update(_optional(None if texts is None else texts[row]))
-        if numbers is not None:
-            code.update(numbers[row])
+        if plain is not None:
+            code.update(plain[row])
         yield code.digest()
 
 
@@ -192,8 +182,6 @@ def _kind(pool: Pool) -> bytes:
 
 def _as_bytes(numbers: Any) -> Any:
     """The bytes of each record, little-endian."""
-    if numbers is None:
-        return None
     values = np.asarray(numbers)
     ordered = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
     return ordered.reshape(len(values), -1).view(np.uint8)

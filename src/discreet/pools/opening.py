@@ -1,20 +1,85 @@
-"""The door to people's data: `open_pool`, and `extended` for a further cohort."""
+"""Opening a pool: the readers by name, `open_pool`, and `extended` for a further cohort."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
+from discreet.checks import listed, text, whole
 from discreet.errors import BadInput
+from discreet.parts import Option, Part, Registry
 from discreet.pools.array_files import open_npy, open_npz
-from discreet.pools.csv_files import open_csv
-from discreet.pools.declared import KINDS, Declared, Kind, declare
+from discreet.pools.checks import POSITION
+from discreet.pools.declaration import PoolDeclaration, declare
+from discreet.pools.derived import JoinedPool
 from discreet.pools.images import open_images
-from discreet.pools.joined import JoinedPool
 from discreet.pools.pool import Pool
-from discreet.pools.table_files import open_table
+from discreet.pools.table_files import open_csv, open_table
+
+Kind = Literal["images", "parquet", "npz", "npy", "csv", "arrow"]
+_SUFFIXES = {
+    ".npy": "npy",
+    ".npz": "npz",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".csv": "csv",
+}
+
+
+def _text(name: str, meaning: str) -> Option:
+    return Option(name=name, check=text(what="a name"), type="text", meaning=meaning)
+
+
+_ID = _text("id", f'the column or array of ids; "{POSITION}" for npy and npz: the place of a row is its name')
+_PERSON = _text("person", 'the column or array of persons; "folder" for pictures: the first folder on the way')
+_ARRAY = _text("array", "the array of an npz file that holds the records")
+_TEXT = _text("text", "the column of texts")
+_COLUMNS = Option(
+    name="columns",
+    check=listed(text(what="a name")),
+    type="list of texts",
+    meaning="the numbers of a record, in this order, or one column of lists",
+)
+_SHAPE = Option(name="shape", check=listed(whole()), type="list of whole numbers", meaning="the shape of one record")
+_TABLE = (_ID, _COLUMNS, _TEXT, _PERSON, _SHAPE)
+
+
+def _reader(name: str, summary: str, build: Callable[..., Pool], *options: Option) -> Part:
+    return Part(kind="reader", name=name, summary=summary, build=build, options=options)
+
+
+READERS = Registry(
+    "reader",
+    (
+        _reader("images", "a folder of pictures", open_images, _ID, _PERSON, _SHAPE),
+        _reader("parquet", "a Parquet file", open_table, *_TABLE),
+        _reader("npz", "arrays of an npz file", open_npz, _ID, _PERSON, _ARRAY, _SHAPE),
+        _reader("npy", "one array of an npy file", open_npy, _ID, _SHAPE),
+        _reader("csv", "a CSV file", open_csv, *_TABLE),
+        _reader("arrow", "an Arrow (IPC, Feather 2) file", open_table, *_TABLE),
+    ),
+)
+KINDS = READERS.names()
+
+
+def kind_of(path: Path, kind: str | None) -> str:
+    """The kind that was declared, or the one that the name says."""
+    if kind is not None:
+        if kind not in KINDS:
+            raise BadInput(f"kind={kind!r}", "there is no such kind of pool", f"Choose one of {', '.join(KINDS)}")
+        return kind
+    by_suffix = _SUFFIXES.get(path.suffix.lower())
+    if by_suffix is not None:
+        return by_suffix
+    if path.is_dir():
+        return "images"
+    if not path.exists():
+        raise BadInput(f"opening {path.name}", "it is not there", "Check the path")
+    raise BadInput(f"opening {path.name}", "its name does not say its kind", f"Declare kind, of {', '.join(KINDS)}")
 
 
 def open_pool(
@@ -43,10 +108,12 @@ def open_pool(
     center, scale   records are (value - center) / scale, in float32; one number, or one a column or channel
     size      the number of records; another one is refused
     """
-    place = Path(path)
+    file = Path(path)
     options = {"id": id, "columns": columns, "text": text, "person": person, "array": array}
-    declared = declare(place, kind, **options, shape=shape, center=center, scale=scale, size=size)
-    return _opened(place, declared)
+    declared = declare(
+        file, READERS.by_name[kind_of(file, kind)], **options, shape=shape, center=center, scale=scale, size=size
+    )
+    return _opened(file, declared)
 
 
 def extended(pool: Pool, path: Path | str, *, size: int | None = None) -> JoinedPool:
@@ -54,22 +121,14 @@ def extended(pool: Pool, path: Path | str, *, size: int | None = None) -> Joined
 
     Where ids are positions they run on: the first record of the file is named after the number of records before it.
     """
-    place = Path(path)
+    file = Path(path)
     if pool.declared.kind not in KINDS:
-        raise BadInput(f"extending a pool by {place.name}", "the pool is not of a file", "Join two pools: JoinedPool")
-    further = _opened(place, replace(pool.declared, size=size), first=len(pool))
+        raise BadInput(f"extending a pool by {file.name}", "the pool is not of a file", "Join two pools: JoinedPool")
+    further = _opened(file, replace(pool.declared, size=size), first=len(pool))
     parts = pool.parts if isinstance(pool, JoinedPool) else (pool,)
     return JoinedPool([*parts, further])
 
 
-def _opened(path: Path, declared: Declared, first: int = 0) -> Pool:
-    readers: dict[str, Any] = {
-        "npy": lambda: open_npy(path, declared, first),
-        "npz": lambda: open_npz(path, declared, first),
-        "parquet": lambda: open_table(path, declared),
-        "arrow": lambda: open_table(path, declared),
-        "csv": lambda: open_csv(path, declared),
-        "images": lambda: open_images(path, declared),
-    }
-    found: Pool = readers[declared.kind]()
-    return found
+def _opened(path: Path, declared: PoolDeclaration, first: int = 0) -> Pool:
+    pool: Pool = READERS.by_name[declared.kind].build(path, declared, first)
+    return pool

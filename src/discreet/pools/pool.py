@@ -14,9 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.pools.declared import Declared
-from discreet.pools.naming import ids_of, names_of, same_length
-from discreet.pools.rows import ListedTexts, Mask, Places, Rows, Scaling, Span, length_of, places_of, span_of
+from discreet.pools.checks import ids_of, names_of, same_length
+from discreet.pools.declaration import PoolDeclaration
+from discreet.pools.rows import (
+    ListedTexts,
+    Mask,
+    Places,
+    Scaling,
+    Span,
+    StoredRows,
+    length_of,
+    or_none,
+    places_of,
+    span_of,
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -34,7 +45,7 @@ class Pool:
     x: Any | None = None
     text: Any | None = None
     persons: list[str] | None = None
-    declared: Declared
+    declared: PoolDeclaration
     _positions: dict[str, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -65,7 +76,7 @@ class Pool:
 
     @property
     def withdrawn(self) -> frozenset[str]:
-        """Ids of records that were withdrawn: codes, at the places where they were (`discreet.pools.withdrawn`)."""
+        """Ids of records that were withdrawn: codes, at the places where they were (`discreet.pools.derived`)."""
         return frozenset()
 
     def withdrew(self, name: str) -> bool:
@@ -75,13 +86,13 @@ class Pool:
     def places(self, ids: Iterable[str]) -> Places:
         """The positions of ``ids``, in that order."""
         if not self._positions:
-            self._positions.update({name: place for place, name in enumerate(self.ids)})
-        found = [self._positions.get(name, -1) for name in ids]
-        if -1 in found:
+            self._positions.update({name: position for position, name in enumerate(self.ids)})
+        places = [self._positions.get(name, -1) for name in ids]
+        if -1 in places:
             raise BadInput(
-                f"{len(found)} ids", f"{found.count(-1)} of them are not in the pool", "Ask for ids that are there"
+                f"{len(places)} ids", f"{places.count(-1)} of them are not in the pool", "Ask for ids that are there"
             )
-        return np.array(found, dtype=np.int64)
+        return np.array(places, dtype=np.int64)
 
     def public(self) -> dict[str, Any]:
         """What a config or a status may say: what was declared, and the number and shape of records."""
@@ -104,52 +115,50 @@ class ArrayPool(Pool):
     def __init__(
         self, *, ids: Any, x: Any | None = None, text: Sequence[str | None] | None = None, persons: Any | None = None
     ) -> None:
+        records = None if x is None else as_array(x)
+        if records is not None and (len(records.shape) < 2 or np.dtype(records.dtype).kind not in "biuf"):
+            raise BadInput(
+                "x of a pool", "it is not an array of numbers with a row a record", "Give it two axes or more"
+            )
         super().__init__(
             ids=ids_of(ids, "a pool of arrays"),
-            x=None if x is None else ArrayRows(array_of(x), name="a pool of arrays"),
+            x=None if records is None else ArrayRows(records, name="a pool of arrays"),
             text=None if text is None else ListedTexts(_checked(text), name="a pool of arrays"),
             persons=None if persons is None else names_of(persons, "persons"),
-            declared=Declared(kind="arrays"),
+            declared=PoolDeclaration(kind="arrays"),
         )
 
 
-class ArrayRows(Rows):
-    """Rows of an array, in memory or memory-mapped, or of what can be sliced like one."""
+class ArrayRows(StoredRows):
+    """StoredRows of an array, in memory or memory-mapped, or of what can be sliced like one."""
 
     def __init__(
         self, array: Any, *, name: str, shape: tuple[int, ...] | None = None, center: Any = 0.0, scale: Any = 1.0
     ) -> None:
-        own = tuple(int(size) for size in array.shape[1:]) if shape is None else shape
-        scaling = Scaling(center, scale, own)
-        super().__init__(name=name, count=int(array.shape[0]), shape=own, stored=array.dtype, scaling=scaling)
+        record_shape = tuple(int(size) for size in array.shape[1:]) if shape is None else shape
+        scaling = Scaling(center, scale, record_shape)
+        super().__init__(name=name, count=int(array.shape[0]), shape=record_shape, stored=array.dtype, scaling=scaling)
         self._array = array
 
     def stored(self, span: Span) -> tuple[NDArray[Any], Mask | None]:
-        """Rows of the array. If its own reader fails on them, they are tried one by one."""
+        """StoredRows of the array. If its own reader fails on them, they are tried one by one."""
         try:
             return self._read(span), None
         except Exception:  # noqa: BLE001 - what a reader says may name a record
-            alone = [self._read_alone(place) for place in places_of(span).tolist()]
-        blank = np.zeros(self.shape[1:], dtype=self._array.dtype)
-        found = np.stack([blank if row is None else row for row in alone])
-        return found, np.array([row is not None for row in alone])
+            alone = [or_none(self._read, np.array([position])) for position in places_of(span).tolist()]
+        blank = np.zeros((1, *self.shape[1:]), dtype=self._array.dtype)
+        rows = np.concatenate([blank if row is None else row for row in alone])
+        return rows, np.array([row is not None for row in alone])
 
     def _read(self, span: Span) -> NDArray[Any]:
-        found = np.asarray(self._array[span])
-        if found.dtype.kind not in "biuf":
+        rows = np.asarray(self._array[span])
+        if rows.dtype.kind not in "biuf":
             raise ValueError("rows of another kind")
-        return found.reshape(length_of(span), *self.shape[1:])
-
-    def _read_alone(self, place: int) -> NDArray[Any] | None:
-        try:
-            row: NDArray[Any] = self._read(np.array([place]))[0]
-        except Exception:  # noqa: BLE001
-            return None
-        return row
+        return rows.reshape(length_of(span), *self.shape[1:])
 
 
-def array_of(values: Any) -> Any:
-    """What has rows by positions as it is; torch tensors, tables of pandas and lists as arrays."""
+def as_array(values: Any) -> Any:
+    """What has rows by positions as it is; torch tensors, tables of pandas and lists as arrays; else an empty one."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
     elif hasattr(values, "iloc"):
@@ -159,13 +168,11 @@ def array_of(values: Any) -> Any:
             values = np.asarray(values)
         except (TypeError, ValueError):
             values = np.empty(0, dtype=object)
-    if len(values.shape) < 2 or np.dtype(values.dtype).kind not in "biuf":
-        raise BadInput("x of a pool", "it is not an array of numbers with a row a record", "Give it two axes or more")
     return values
 
 
 def _checked(texts: Any) -> list[str | None]:
-    found = [] if isinstance(texts, str) else list(texts)
-    if not found or any(text is not None and not isinstance(text, str) for text in found):
+    strings = [] if isinstance(texts, str) else list(texts)
+    if not strings or any(text is not None and not isinstance(text, str) for text in strings):
         raise BadInput("the texts of a pool", "they are not a list of strings", "Give a string, or None, a record")
-    return found
+    return strings

@@ -8,9 +8,9 @@ the owner. Where none of several can be read it is not a record that is broken b
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,9 @@ _FAR = 1e30
 """Well inside of what float32 holds."""
 Places = NDArray[np.int64]
 Span = slice | Places
-"""Rows by a slice without steps, or by positions that are there."""
+"""StoredRows by a slice without steps, or by positions that are there."""
 Mask = NDArray[np.bool_]
+Result = TypeVar("Result")
 
 
 def span_of(key: Any, count: int) -> Span:
@@ -53,6 +54,17 @@ def length_of(span: Span) -> int:
     return span.stop - span.start if isinstance(span, slice) else len(span)
 
 
+def shared_out(places: Places, starts: Sequence[int] | Places) -> Iterator[tuple[int, Places, Places]]:
+    """For every part that is asked: its number, which of the places are its own, and where they are in it.
+
+    ``starts``: where each part begins, and where the last one ends.
+    """
+    owner = np.searchsorted(np.asarray(starts[1:]), places, side="right")
+    for number in np.unique(owner).tolist():
+        chosen = np.flatnonzero(owner == number)
+        yield number, chosen, places[chosen] - starts[number]
+
+
 class RecordArray(ABC):
     """What has a row a record: ``shape``, ``dtype``, a length, slices and rows by positions. Never read whole unless it
     is asked to be (``numpy.asarray``).
@@ -77,24 +89,58 @@ class RecordArray(ABC):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """All of it, in memory."""
-        whole = self.take(slice(0, len(self)))
-        return whole if dtype is None else whole.astype(dtype)
+        records = self.take(slice(0, len(self)))
+        return records if dtype is None else records.astype(dtype)
 
     def __repr__(self) -> str:
         """Public facts only."""
         return f"<records: shape {self.shape}, {self.dtype}>"
 
     @abstractmethod
+    def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
+        """The records of a span, broken ones as zeros, and which of them could be read. Audience: owner."""
+
     def take(self, span: Span) -> NDArray[Any]:
         """The records of a span, broken ones as zeros."""
+        return self.readable(span)[0]
+
+
+def or_none(read: Callable[..., Result], *arguments: Any) -> Result | None:
+    """What ``read`` makes of these; None if it fails: what its error says may name a record."""
+    try:
+        return read(*arguments)
+    except Exception:  # noqa: BLE001
+        return None
 
 
 def readable_rows(rows: Any, span: Span) -> tuple[NDArray[Any], Mask]:
     """The records of a span of any rows, and which of them could be read: all, where the rows do not say."""
     if hasattr(rows, "readable"):
-        found, fine = rows.readable(span)
-        return np.asarray(found), np.asarray(fine)
+        records, fine = rows.readable(span)
+        return np.asarray(records), np.asarray(fine)
     return np.asarray(rows[span]), np.ones(length_of(span), dtype=bool)
+
+
+class PlacedRows(RecordArray):
+    """Rows in other places: row i is row ``sources[i]`` of ``rows``; zeros where that is -1, and nothing is read."""
+
+    def __init__(self, rows: Any, sources: Places) -> None:
+        super().__init__(shape=(len(sources), *(int(size) for size in rows.shape[1:])), dtype=rows.dtype)
+        self._rows, self._sources = rows, sources
+
+    def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
+        """The records of a span and which of them could be read: those without a source are not. Audience: owner."""
+        sources = self._sources[span]
+        if len(sources) and (sources >= 0).all():
+            if hasattr(self._rows, "readable") and (np.diff(sources) == 1).all():  # a slice is read faster
+                return readable_rows(self._rows, slice(int(sources[0]), int(sources[-1]) + 1))
+            return readable_rows(self._rows, sources)
+        records = np.zeros((len(sources), *self.shape[1:]), dtype=self.dtype)
+        present = sources >= 0
+        fine = present.copy()
+        if present.any():
+            records[present], fine[present] = readable_rows(self._rows, sources[present])
+        return records, fine
 
 
 class Scaling:
@@ -148,7 +194,7 @@ class Scaling:
             return scaled.astype(target, copy=False)
 
 
-class Rows(RecordArray):
+class StoredRows(RecordArray):
     """Records of one reader, scaled and with broken ones blanked. A reader gives `stored`."""
 
     def __init__(self, *, name: str, count: int, shape: tuple[int, ...], stored: Any, scaling: Scaling) -> None:
@@ -158,10 +204,6 @@ class Rows(RecordArray):
     @abstractmethod
     def stored(self, span: Span) -> tuple[NDArray[Any], Mask | None]:
         """Records as they are stored, and which of them could be read (None: all)."""
-
-    def take(self, span: Span) -> NDArray[Any]:
-        """The records of a span, broken ones as zeros."""
-        return self.readable(span)[0]
 
     def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
         """The records of a span and which of them could be read. Audience: owner."""
@@ -197,10 +239,10 @@ def refuse_if_none(fine: Mask, name: str) -> None:
 
 
 class Texts(ABC, Sequence[str]):
-    """A text a record, read when it is asked; one that is missing or not UTF-8 is empty, and a null."""
+    """A text a record, read when it is asked."""
 
-    def __init__(self, *, name: str, count: int) -> None:
-        self._name, self._count = name, count
+    def __init__(self, count: int) -> None:
+        self._count = count
 
     def __len__(self) -> int:
         return self._count
@@ -216,18 +258,30 @@ class Texts(ABC, Sequence[str]):
         return f"<{self._count} texts>"
 
     @abstractmethod
+    def readable(self, span: Span) -> tuple[list[str], Mask]:
+        """The texts of a span and which of them could be read. Audience: owner."""
+
+
+class StoredTexts(Texts):
+    """Texts of one reader; one that is missing or not UTF-8 is empty, and a null. A reader gives `stored`."""
+
+    def __init__(self, *, name: str, count: int) -> None:
+        super().__init__(count)
+        self._name = name
+
+    @abstractmethod
     def stored(self, span: Span) -> list[str | None]:
         """Texts as they are stored, None where there is none."""
 
     def readable(self, span: Span) -> tuple[list[str], Mask]:
         """The texts of a span and which of them could be read. Audience: owner."""
-        found = self.stored(span)
-        fine = np.fromiter((text is not None for text in found), dtype=bool, count=len(found))
+        texts = self.stored(span)
+        fine = np.array([text is not None for text in texts], dtype=bool)
         refuse_if_none(fine, self._name)
-        return [text or "" for text in found], fine
+        return [text or "" for text in texts], fine
 
 
-class ListedTexts(Texts):
+class ListedTexts(StoredTexts):
     """Texts that are in memory."""
 
     def __init__(self, texts: Sequence[str | None], *, name: str) -> None:
@@ -236,6 +290,4 @@ class ListedTexts(Texts):
 
     def stored(self, span: Span) -> list[str | None]:
         """Texts of the list."""
-        if isinstance(span, slice):
-            return list(self._texts[span])
-        return [self._texts[place] for place in span.tolist()]
+        return [self._texts[position] for position in places_of(span).tolist()]

@@ -1,46 +1,47 @@
-"""Parquet and Arrow (IPC, Feather 2) files, memory-mapped and decoded in blocks.
+"""Tables as pools: Parquet, Arrow (IPC, Feather 2) and CSV files.
 
-A row group of a Parquet file can only be decoded from its beginning. A large one is walked through in steps, so memory
-stays bounded; rows in any order are quick if row groups are small (some thousand rows), or the pool fits the cache.
-An Arrow file is read batch by batch; a compressed batch is in memory while it is used.
+Parquet and Arrow files are memory-mapped and decoded in blocks. A row group of a Parquet file can only be decoded from
+its beginning. A large one is walked through in steps, so memory stays bounded; rows in any order are quick if row
+groups are small (some thousand rows), or the pool fits the cache. An Arrow file is read batch by batch; a compressed
+batch is in memory while it is used.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.pools.declared import Declared
-from discreet.pools.naming import check_size, ids_of, names_of
-from discreet.pools.pool import Pool
-from discreet.pools.refusals import Unchanged, existing_file, reading
-from discreet.pools.tables import Blocks, TableRows, TableTexts, rows_of_block, stored_type, text_rows
+from discreet.pools.checks import Unchanged, check_size, existing_file, ids_of, names_of, reading
+from discreet.pools.declaration import PoolDeclaration
+from discreet.pools.pool import ArrayRows, Pool
+from discreet.pools.rows import ListedTexts, Scaling
+from discreet.pools.tables import (
+    TEXT_BYTES,
+    Blocks,
+    TableRows,
+    TableTexts,
+    rows_of_block,
+    shape_of_columns,
+    stored_type,
+)
 
 
-class TableFile(Protocol):
-    """A table in a file."""
-
-    schema: Any
-
-    def column(self, name: str) -> Any:
-        """A whole column, for ids."""
-
-    def blocks(self, columns: list[str], rows: int) -> Blocks:
-        """Some columns, in blocks of at most so many rows."""
-
-
-def open_table(path: Path, declared: Declared) -> Pool:
+def open_table(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
     """A pool of a Parquet or an Arrow file."""
     existing_file(path)
     asked = f"opening {path.name}"
     check_columns_declared(asked, declared)
     unchanged = Unchanged(path)
     with reading(path, otherwise=f"it cannot be read as {declared.kind}"):
-        file: TableFile = ParquetTable(unchanged) if declared.kind == "parquet" else ArrowTable(unchanged)
+        file: ParquetTable | ArrowTable = (
+            ParquetTable(unchanged) if declared.kind == "parquet" else ArrowTable(unchanged)
+        )
         _check_columns(asked, file.schema, declared)
         assert declared.id is not None
         ids = ids_of(_named(file, declared.id), f"column {declared.id!r}")
@@ -52,7 +53,7 @@ def open_table(path: Path, declared: Declared) -> Pool:
     return Pool(ids=ids, x=x, text=text, persons=persons, declared=declared)
 
 
-def check_columns_declared(asked: str, declared: Declared) -> None:
+def check_columns_declared(asked: str, declared: PoolDeclaration) -> None:
     """Of a table, the id and what is in a record are declared."""
     if declared.id is None:
         raise BadInput(asked, "nothing says which column holds the ids", 'Declare id = "..."')
@@ -62,13 +63,13 @@ def check_columns_declared(asked: str, declared: Declared) -> None:
         )
 
 
-def declared_columns(declared: Declared) -> list[str]:
+def declared_columns(declared: PoolDeclaration) -> list[str]:
     """All columns that are read, each once."""
     single = (declared.id, declared.text, declared.person)
     return list(dict.fromkeys([*(declared.columns or ()), *(name for name in single if name is not None)]))
 
 
-def _numbers(file: TableFile, path: Path, declared: Declared) -> TableRows | None:
+def _numbers(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaration) -> TableRows | None:
     if declared.columns is None:
         return None
     stored = stored_type(file.schema, declared, f"opening {path.name}")
@@ -77,15 +78,15 @@ def _numbers(file: TableFile, path: Path, declared: Declared) -> TableRows | Non
     return TableRows(blocks, name=path.name, stored=stored, declared=declared)
 
 
-def _texts(file: TableFile, path: Path, declared: Declared) -> TableTexts | None:
+def _texts(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaration) -> TableTexts | None:
     if declared.text is None:
         return None
     if not _is_text(file.schema.field(declared.text).type):
         raise BadInput(f"opening {path.name}", f"column {declared.text!r} does not hold text", "Declare another column")
-    return TableTexts(file.blocks([declared.text], text_rows()), name=path.name, column=declared.text)
+    return TableTexts(file.blocks([declared.text], rows_of_block(TEXT_BYTES)), name=path.name, column=declared.text)
 
 
-def _check_columns(asked: str, schema: Any, declared: Declared) -> None:
+def _check_columns(asked: str, schema: Any, declared: PoolDeclaration) -> None:
     for name in declared_columns(declared):
         count = len(schema.get_all_field_indices(name))
         if count != 1:
@@ -93,7 +94,7 @@ def _check_columns(asked: str, schema: Any, declared: Declared) -> None:
             raise BadInput(asked, fact, "Check the names that are declared")
 
 
-def _named(file: TableFile, name: str) -> Any:
+def _named(file: ParquetTable | ArrowTable, name: str) -> Any:
     from pyarrow import types
 
     kind = file.schema.field(name).type
@@ -105,8 +106,8 @@ def _named(file: TableFile, name: str) -> Any:
 def _is_text(kind: Any) -> bool:
     from pyarrow import types
 
-    own = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(own) or types.is_large_string(own) or types.is_string_view(own))
+    values = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(values) or types.is_large_string(values) or types.is_string_view(values))
 
 
 class ParquetTable:
@@ -146,11 +147,11 @@ class _ParquetBlocks:
                 self._at = (group, 0)
                 self._walk = self._file.iter_batches(batch_size=self._rows, row_groups=[group], columns=self._columns)
             while self._at[1] <= piece:
-                found = next(self._walk)
+                batch = next(self._walk)
                 self._at = (group, self._at[1] + 1)
-            if found.num_rows != self.counts[block]:
+            if batch.num_rows != self.counts[block]:
                 raise ValueError("a piece of another size")
-        return found
+        return batch
 
 
 class ArrowTable:
@@ -163,10 +164,10 @@ class ArrowTable:
 
     def column(self, name: str) -> Any:
         """A whole column."""
-        found = self._opened([name]).read_all().column(name)
-        found.validate(full=True)
-        self._sizes = [len(chunk) for chunk in found.chunks]
-        return found
+        column = self._opened([name]).read_all().column(name)
+        column.validate(full=True)
+        self._sizes = [len(chunk) for chunk in column.chunks]
+        return column
 
     def blocks(self, columns: list[str], rows: int) -> Blocks:
         """Some columns, in pieces of record batches."""
@@ -210,3 +211,111 @@ def _sound(batch: Any) -> Any:
     for column in batch.columns:
         (column.view(plain[column.type]) if column.type in plain else column).validate(full=True)
     return batch
+
+
+# CSV files: UTF-8, commas, a header, quotes around what needs them (also line breaks).
+#
+# A line of a CSV file cannot be found without reading those before it. So the file is read once, in blocks, and of it
+# the declared columns are kept: four bytes a number, and the texts. Store a pool that is too large for that as Parquet.
+#
+# Ids stay as they are written ("007" is not "7"). A cell that is no number breaks its record. A line with more or fewer
+# cells than the header has no sure id, so the file is refused: it says how many there are.
+
+BLOCK_BYTES = 4 << 20
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
+    """A pool of a CSV file."""
+    existing_file(path)
+    asked = f"opening {path.name}"
+    check_columns_declared(asked, declared)
+    scaling = None
+    if declared.columns is not None:
+        shape = shape_of_columns(asked, declared.columns, declared.shape)
+        scaling = Scaling(declared.center, declared.scale, shape)
+    with reading(path, otherwise="it is not a CSV file in UTF-8"):
+        _check_header(path, asked, declared)
+        columns, matrices = _contents(path, asked, declared, scaling)
+    assert declared.id is not None
+    check_size(asked, len(columns[declared.id]), declared.size)
+    x = None
+    if scaling is not None:
+        x = ArrayRows(np.concatenate(matrices), name=path.name, shape=declared.shape)
+    return Pool(
+        ids=ids_of(columns[declared.id], f"column {declared.id!r}"),
+        x=x,
+        text=None if declared.text is None else ListedTexts(columns[declared.text], name=path.name),
+        persons=None if declared.person is None else names_of(columns[declared.person], f"column {declared.person!r}"),
+        declared=declared,
+    )
+
+
+def _check_header(path: Path, asked: str, declared: PoolDeclaration) -> None:
+    """The names that are declared stand in the header, once. Others are not told: they may be a record."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header = next(csv.reader(file), [])
+    for name in declared_columns(declared):
+        if header.count(name) != 1:
+            raise BadInput(
+                asked,
+                f"its first line has {'no' if name not in header else header.count(name)} column {name!r}",
+                "Check the names that are declared, and that the first line is a header",
+            )
+
+
+def _contents(
+    path: Path, asked: str, declared: PoolDeclaration, scaling: Scaling | None
+) -> tuple[dict[str, list[Any]], list[NDArray[Any]]]:
+    """The declared columns: names and texts as lists, numbers as matrices, scaled."""
+    named = [name for name in (declared.id, declared.text, declared.person) if name is not None]
+    columns: dict[str, list[Any]] = {name: [] for name in named}
+    shape = declared.shape or (len(declared.columns or ()),)
+    matrices: list[NDArray[Any]] = []
+    for batch in _batches(path, asked, declared):
+        for name in columns:
+            columns[name] += batch.column(name).to_pylist()
+        if scaling is not None:
+            raw = np.stack([_numbers_of_cells(batch.column(name)) for name in declared.columns or ()], axis=1)
+            matrices.append(scaling.applied(raw.reshape(len(raw), *shape)))
+    return columns, matrices
+
+
+def _batches(path: Path, asked: str, declared: PoolDeclaration) -> Any:
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
+    uneven = 0
+
+    def skip(_: Any) -> str:
+        nonlocal uneven
+        uneven += 1
+        return "skip"
+
+    wanted = declared_columns(declared)
+    yield from arrow_csv.open_csv(
+        path,
+        read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+        convert_options=arrow_csv.ConvertOptions(
+            include_columns=wanted, column_types={name: pyarrow.string() for name in wanted}
+        ),
+    )
+    if uneven:
+        raise BadInput(
+            asked, f"{uneven} lines have more or fewer cells than the header", "Put quotes around cells with commas"
+        )
+
+
+def _numbers_of_cells(column: Any) -> NDArray[np.float64]:
+    """Cells as numbers, NaN for one that is none. Spaces around it do not count."""
+    import pyarrow
+    from pyarrow import compute
+
+    try:
+        numbers_of_cells = compute.cast(column, pyarrow.float64())
+    except pyarrow.ArrowInvalid:
+        trimmed = compute.utf8_trim_whitespace(column)
+        numbers = compute.match_substring_regex(trimmed, _NUMBER)
+        numbers_of_cells = compute.cast(compute.if_else(numbers, trimmed, None), pyarrow.float64())
+    return np.asarray(numbers_of_cells.to_numpy(zero_copy_only=False), dtype=np.float64)

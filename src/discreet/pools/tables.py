@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.pools.declared import Declared
-from discreet.pools.rows import Mask, Places, Rows, Scaling, Span, Texts, places_of
+from discreet.pools.declaration import PoolDeclaration
+from discreet.pools.rows import Mask, Places, Scaling, Span, StoredRows, StoredTexts, places_of, shared_out
 
 CACHE_BYTES = 128 << 20
 """Of decoded blocks, for numbers and for texts of a pool each: 100,000 pictures of 28 x 28 bytes fit."""
 BLOCK_BYTES = 1 << 20
 """Of a block, as it is stored here; Arrow takes up to twenty times that while it decodes lists of bytes."""
 _FEWEST, _MOST = 64, 65536
-_TEXT_BYTES = 512  # a guess: how long texts are is nobody's business before they are read
+TEXT_BYTES = 512  # a guess: how long texts are is nobody's business before they are read
 
 
 Content = TypeVar("Content")
@@ -40,13 +40,8 @@ class Blocks(Protocol):
 
 
 def rows_of_block(record_bytes: int) -> int:
-    """Rows of a block of records that have so many bytes."""
+    """StoredRows of a block of records that have so many bytes."""
     return min(max(BLOCK_BYTES // max(record_bytes, 1), _FEWEST), _MOST)
-
-
-def text_rows() -> int:
-    """Rows of a block of texts."""
-    return rows_of_block(_TEXT_BYTES)
 
 
 class Kept(Generic[Content]):
@@ -63,11 +58,8 @@ class Kept(Generic[Content]):
 
     def parts(self, span: Span) -> Iterator[tuple[Places, Places, Content]]:
         """For every block that is asked: which of the places are in it, where, and its decoded content."""
-        places = places_of(span)
-        owner = np.searchsorted(self._starts[1:], places, side="right")
-        for block in np.unique(owner).tolist():
-            chosen = np.flatnonzero(owner == block)
-            yield chosen, places[chosen] - self._starts[block], self._content(block)
+        for block, chosen, local in shared_out(places_of(span), self._starts):
+            yield chosen, local, self._content(block)
 
     def _content(self, block: int) -> Content:
         with self._lock:
@@ -82,10 +74,10 @@ class Kept(Generic[Content]):
             return content
 
 
-class TableRows(Rows):
+class TableRows(StoredRows):
     """Numbers of declared columns."""
 
-    def __init__(self, blocks: Blocks, *, name: str, stored: np.dtype[Any], declared: Declared) -> None:
+    def __init__(self, blocks: Blocks, *, name: str, stored: np.dtype[Any], declared: PoolDeclaration) -> None:
         assert declared.columns is not None
         shape = declared.shape or (len(declared.columns),)
         scaling = Scaling(declared.center, declared.scale, shape)
@@ -93,12 +85,12 @@ class TableRows(Rows):
         self._blocks, self._columns, self._stored = Kept(blocks, self._decode), declared.columns, stored
 
     def stored(self, span: Span) -> tuple[NDArray[Any], Mask]:
-        """Rows of the blocks that are asked, and which of them have all their numbers."""
+        """StoredRows of the blocks that are asked, and which of them have all their numbers."""
         count, width = len(places_of(span)), prod(self.shape[1:])
-        found, fine = np.zeros((count, width), dtype=self._stored), np.zeros(count, dtype=bool)
+        records, fine = np.zeros((count, width), dtype=self._stored), np.zeros(count, dtype=bool)
         for chosen, local, (matrix, readable) in self._blocks.parts(span):
-            found[chosen], fine[chosen] = matrix[local], readable[local]
-        return found.reshape(count, *self.shape[1:]), fine
+            records[chosen], fine[chosen] = matrix[local], readable[local]
+        return records.reshape(count, *self.shape[1:]), fine
 
     def _decode(self, batch: Any) -> tuple[tuple[NDArray[Any], Mask], int]:
         width = prod(self.shape[1:])
@@ -106,13 +98,12 @@ class TableRows(Rows):
         if _is_list(batch.column(self._columns[0]).type):
             fine &= _fill_from_lists(matrix, batch.column(self._columns[0]))
         else:
-            for place, name in enumerate(self._columns):
-                column = batch.column(name)
-                fine &= _fill(matrix[:, place], column)
+            for index, name in enumerate(self._columns):
+                fine &= _fill(matrix[:, index], batch.column(name))
         return (matrix, fine), matrix.nbytes
 
 
-class TableTexts(Texts):
+class TableTexts(StoredTexts):
     """Texts of a declared column."""
 
     def __init__(self, blocks: Blocks, *, name: str, column: str) -> None:
@@ -121,11 +112,11 @@ class TableTexts(Texts):
 
     def stored(self, span: Span) -> list[str | None]:
         """Texts of the blocks that are asked."""
-        found: list[str | None] = [None] * len(places_of(span))
+        stored: list[str | None] = [None] * len(places_of(span))
         for chosen, local, texts in self._blocks.parts(span):
-            for place, source in zip(chosen.tolist(), local.tolist(), strict=True):
-                found[place] = texts[source]
-        return found
+            for row, source in zip(chosen.tolist(), local.tolist(), strict=True):
+                stored[row] = texts[source]
+        return stored
 
     def _decode(self, batch: Any) -> tuple[list[str | None], int]:
         column = batch.column(self._column)
@@ -136,7 +127,18 @@ class TableTexts(Texts):
         return texts, sum(len(text) for text in texts if text is not None) + 64 * len(texts)
 
 
-def stored_type(schema: Any, declared: Declared, asked: str) -> np.dtype[Any]:
+def shape_of_columns(asked: str, columns: tuple[str, ...], shape: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The declared shape of a record that is one number a column; refuses one of another size."""
+    if shape is not None and prod(shape) != len(columns):
+        raise BadInput(
+            asked,
+            f"shape = {list(shape)} is declared, and {len(columns)} columns",
+            "Declare a shape of as many numbers",
+        )
+    return shape or (len(columns),)
+
+
+def stored_type(schema: Any, declared: PoolDeclaration, asked: str) -> np.dtype[Any]:
     """The one type that holds the numbers of all declared columns; refuses what holds no numbers."""
     assert declared.columns is not None
     kinds = [schema.field(name).type for name in declared.columns]
@@ -145,23 +147,18 @@ def stored_type(schema: Any, declared: Declared, asked: str) -> np.dtype[Any]:
             raise BadInput(asked, "several columns are declared, and one holds lists", "Declare one column of lists")
         if declared.shape is None:
             raise BadInput(asked, f"column {declared.columns[0]!r} holds lists", "Declare the shape of one record")
-    elif declared.shape is not None and prod(declared.shape) != len(kinds):
-        raise BadInput(
-            asked,
-            f"shape = {list(declared.shape)} is declared, and {len(kinds)} columns",
-            "Declare a shape of as many numbers",
-        )
+    else:
+        shape_of_columns(asked, declared.columns, declared.shape)
     numbers = [_number_type(kind, name, asked) for kind, name in zip(kinds, declared.columns, strict=True)]
     if set(numbers) <= {np.dtype(np.uint8)}:
         return np.dtype(np.uint8)
-    found: np.dtype[Any] = np.result_type(*numbers, np.float32)
-    return found
+    return np.result_type(*numbers, np.float32)
 
 
 def _number_type(kind: Any, name: str, asked: str) -> np.dtype[Any]:
     from pyarrow import types
 
-    value = _storage(kind).value_type if _is_list(kind) else kind
+    value = getattr(kind, "storage_type", kind).value_type if _is_list(kind) else kind
     if types.is_boolean(value):
         return np.dtype(np.uint8)
     if not (types.is_integer(value) or types.is_floating(value)):
@@ -170,51 +167,42 @@ def _number_type(kind: Any, name: str, asked: str) -> np.dtype[Any]:
     return stored
 
 
-def _storage(kind: Any) -> Any:
-    return getattr(kind, "storage_type", kind)
-
-
 def _is_list(kind: Any) -> bool:
     from pyarrow import types
 
-    own = _storage(kind)
-    return bool(types.is_list(own) or types.is_large_list(own) or types.is_fixed_size_list(own))
+    kind = getattr(kind, "storage_type", kind)
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _fill(target: NDArray[Any], column: Any) -> Mask:
     """Write a column's numbers; which of them are there."""
     if column.null_count:
-        there: Mask = column.is_valid().to_numpy(zero_copy_only=False)
+        present: Mask = column.is_valid().to_numpy(zero_copy_only=False)
         column = column.fill_null(False if str(column.type) == "bool" else 0)
     else:
-        there = np.ones(len(column), dtype=bool)
+        present = np.ones(len(column), dtype=bool)
     with np.errstate(all="ignore"):
         target[:] = column.to_numpy(zero_copy_only=False)
     if target.dtype.kind == "f":
-        target[~there] = np.nan  # so that it is known which cell is missing
-    return there
+        target[~present] = np.nan  # so that it is known which cell is missing
+    return present
 
 
 def _fill_from_lists(matrix: NDArray[Any], column: Any) -> Mask:
     """Write the lists that have as many numbers as a record; which of them have."""
+    import pyarrow
     from pyarrow import compute
 
     column = getattr(column, "storage", column)
     width = matrix.shape[1]
     lengths = compute.fill_null(compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     fine: Mask = lengths == width
-    numbers = (column if fine.all() else column.filter(_arrow_mask(fine))).flatten()
+    numbers = (column if fine.all() else column.filter(pyarrow.array(fine))).flatten()
     filled = np.zeros(int(fine.sum()) * width, dtype=matrix.dtype)
-    there = _fill(filled, numbers).reshape(-1, width).all(axis=1)
+    present = _fill(filled, numbers).reshape(-1, width).all(axis=1)
     matrix[fine] = filled.reshape(-1, width)
-    fine[np.flatnonzero(fine)] = there
+    fine[np.flatnonzero(fine)] = present
     return fine
-
-
-def _arrow_mask(mask: Mask) -> Any:
-    import pyarrow
-
-    return pyarrow.array(mask)
 
 
 def _decoded(value: Any) -> str | None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from discreet.errors import PoolChanged
 from discreet.pools.manifest import MAC_BYTES, ROWS, ManifestKey, Progress, codes_of
 from discreet.pools.pool import Pool
-from discreet.pools.rows import Mask, RecordArray, Span, places_of, readable_rows, span_of
+from discreet.pools.rows import Mask, RecordArray, Span, Texts, places_of, readable_rows, span_of
 
 
 class VerifiedPool(Pool):
@@ -104,11 +104,11 @@ class Comparison:
     def same(self, span: Span, numbers: Any, texts: Sequence[str] | None) -> Mask:
         """Which records of a span are as they were enrolled, by what was read of them."""
         codes, places = self._enrolled(), places_of(span)
-        found = codes_of(self._pool, self._key, places.tolist(), numbers, texts)
-        now = np.frombuffer(b"".join(found), dtype=np.uint8).reshape(len(places), MAC_BYTES)
+        digests = codes_of(self._pool, self._key, places.tolist(), numbers, texts)
+        now = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(places), MAC_BYTES)
         same: Mask = (now == codes[places]).all(axis=1)
         if self._besides:
-            same |= np.array([self._pool.ids[place] in self._besides for place in places.tolist()], dtype=bool)
+            same |= np.array([self._pool.ids[position] in self._besides for position in places.tolist()], dtype=bool)
         self._seen[places] = True
         self._changed[places[~same]] = True
         return same
@@ -126,8 +126,8 @@ class Comparison:
     def _read(self, places: NDArray[np.int64], progress: Progress | None = None) -> None:
         for first in range(0, len(places), ROWS):
             some = places[first : first + ROWS]
-            whole = int(some[-1]) - int(some[0]) + 1 == len(some)
-            span: Span = slice(int(some[0]), int(some[-1]) + 1) if whole else some
+            contiguous = int(some[-1]) - int(some[0]) + 1 == len(some)
+            span: Span = slice(int(some[0]), int(some[-1]) + 1) if contiguous else some
             self.same(span, self.numbers(span), self.texts(span))
             if progress is not None:
                 progress(len(self._pool) * min(first + ROWS, len(places)) // len(places), len(self._pool))
@@ -135,15 +135,15 @@ class Comparison:
     def _enrolled(self) -> NDArray[np.uint8]:
         """Codes by place; zeros of a record that is not enrolled, which no code is."""
         if self._codes is None:
-            found, ids, place = bytearray(len(self._pool) * MAC_BYTES), self._pool.ids, 0
+            codes, ids, position = bytearray(len(self._pool) * MAC_BYTES), self._pool.ids, 0
             for name, code in self._stored():
-                while place < len(ids) and ids[place] != name:
-                    place += 1
-                if place == len(ids):
+                while position < len(ids) and ids[position] != name:
+                    position += 1
+                if position == len(ids):
                     break
-                found[place * MAC_BYTES : (place + 1) * MAC_BYTES] = code
-                place += 1
-            self._codes = np.frombuffer(bytes(found), dtype=np.uint8).reshape(len(ids), MAC_BYTES)
+                codes[position * MAC_BYTES : (position + 1) * MAC_BYTES] = code
+                position += 1
+            self._codes = np.frombuffer(bytes(codes), dtype=np.uint8).reshape(len(ids), MAC_BYTES)
         return self._codes
 
     def numbers(self, span: Span) -> Any:
@@ -156,52 +156,31 @@ class Comparison:
 
 
 class VerifiedRows(RecordArray):
-    """Rows; zeros where a record changed."""
+    """StoredRows; zeros where a record changed."""
 
     def __init__(self, rows: Any, comparison: Comparison) -> None:
         super().__init__(shape=tuple(rows.shape), dtype=rows.dtype)
         self._rows, self._comparison = rows, comparison
 
-    def take(self, span: Span) -> NDArray[Any]:
-        """The records of a span."""
-        return self.readable(span)[0]
-
     def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
         """The records of a span and which of them could be read and are as they were. Audience: owner."""
         rows, fine = readable_rows(self._rows, span)
         same = self._comparison.same(span, rows, self._comparison.texts(span))
-        return _blanked(rows, same), fine & same
+        if not same.all():
+            rows = np.array(rows)
+            rows[~same] = 0
+        return rows, fine & same
 
 
-def _blanked(rows: NDArray[Any], same: Mask) -> NDArray[Any]:
-    if same.all():
-        return rows
-    found = np.array(rows)
-    found[~same] = 0
-    return found
-
-
-class VerifiedTexts(Sequence[str]):
+class VerifiedTexts(Texts):
     """Texts; empty where a record changed."""
 
     def __init__(self, texts: Any, comparison: Comparison) -> None:
+        super().__init__(len(texts))
         self._texts, self._comparison = texts, comparison
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def __getitem__(self, key: Any) -> Any:
-        """One text, or a list of those of a slice, of positions or of a mask."""
-        if isinstance(key, int | np.integer) and not isinstance(key, bool):
-            return self[[key]][0]
-        return self.readable(span_of(key, len(self)))[0]
 
     def readable(self, span: Span) -> tuple[list[str], Mask]:
         """The texts of a span and which of them could be read and are as they were. Audience: owner."""
         texts, fine = self._texts.readable(span)
         same = self._comparison.same(span, self._comparison.numbers(span), texts)
         return [text if ok else "" for text, ok in zip(texts, same.tolist(), strict=True)], np.asarray(fine) & same
-
-    def __repr__(self) -> str:
-        """Public facts only."""
-        return f"<{len(self)} texts>"

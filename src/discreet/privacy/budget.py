@@ -8,7 +8,7 @@ gradient 0, counted nowhere). *Replace-one* is a stronger, dearer claim; the acc
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, Self, get_args
 
@@ -17,6 +17,10 @@ from discreet.privacy.exact import Number, exact_decimal, exact_minus, json_numb
 
 Unit = Literal["record", "person"]
 Relation = Literal["zero-out", "replace-one"]
+Accountant = Literal["pld", "rdp"]
+Schedule = Literal["naive", "step-amplification", "noise-reduction", "continual"]
+SelectionKind = Literal["one-sided", "shards", "paper", "hidden", "separate-budget"]
+"""What a plan chooses from."""
 
 
 class LooseDelta(UserWarning):
@@ -31,9 +35,11 @@ class Budget:
     Budget(epsilon=Decimal('8'), delta=Decimal('0.000001'), unit='record', relation='zero-out')
     """
 
-    epsilon: Decimal
-    delta: Decimal
-    unit: Unit = "record"
+    epsilon: Decimal = field(metadata={"meaning": "What one unit may lose in all, such as 8."})
+    delta: Decimal = field(metadata={"meaning": "The chance that the promise fails; no default. Below 1/(10 x units)."})
+    unit: Unit = field(
+        default="record", metadata={"meaning": "What is protected: record, or person (sizes then count persons)."}
+    )
     relation: Relation = "zero-out"
 
     def __init__(

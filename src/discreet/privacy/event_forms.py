@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.errors import InvalidEvent, UnsupportedEvent
 from discreet.privacy.events import (
-    Block,
+    BlockEvent,
     BoundedRange,
     Composed,
     DiscreteLaplace,
@@ -23,17 +23,17 @@ from discreet.privacy.events import (
     PmfFamily,
     PoissonSampledGaussian,
     Pure,
+    ReleaseGate,
     Repeated,
     Stated,
     ThresholdResponse,
 )
-from discreet.privacy.release_gate import ReleaseGate
 from discreet.privacy.tuned import RunLaw, Tuned, law_from_json
 
 REGISTRY: dict[tuple[str, int], type[Event]] = {
     (cls.kind, cls.version): cls
     for cls in (
-        Block,
+        BlockEvent,
         BoundedRange,
         Composed,
         DiscreteLaplace,
@@ -90,7 +90,7 @@ def from_json(form: Any, depth: int = 0) -> Event:
 
 
 def _read_value(cls: type[Event], name: str, value: Any, depth: int) -> Any:
-    if cls in (Repeated, Block) and name == "event":
+    if cls in (Repeated, BlockEvent) and name == "event":
         return from_json(value, depth + 1)
     if cls is Tuned and name == "runs":
         return law_from_json(value)

@@ -10,6 +10,7 @@ Symbols: ``noise_multiplier`` sigma, ``sampling_rate`` q, ``asked`` eps_a, ``mis
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
@@ -43,11 +44,13 @@ def _positive(event: Event, name: str) -> None:
     object.__setattr__(event, name, float(value))
 
 
-def _epsilon(event: Event, name: str) -> None:
-    value = exact_decimal(getattr(event, name), f"{event.kind}.{name}", InvalidEvent)
-    if value < 0:
-        raise InvalidEvent(f"{event.kind}.{name}={value}", "a loss cannot be negative", "Give 0 or more")
-    object.__setattr__(event, name, value)
+def _set_losses(event: Event, **losses: Number) -> None:
+    """Set exact decimals, from 0."""
+    for name, value in losses.items():
+        loss = exact_decimal(value, f"{event.kind}.{name}", InvalidEvent)
+        if loss < 0:
+            raise InvalidEvent(f"{event.kind}.{name}={loss}", "a loss cannot be negative", "Give 0 or more")
+        object.__setattr__(event, name, loss)
 
 
 def _count(event: Event, name: str, least: int = 1) -> None:
@@ -82,20 +85,25 @@ class PoissonSampledGaussian(Event):
             raise InvalidEvent(f"{self.kind}.sampling_rate", "a probability is at most 1", "Lower the rate")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Laplace(Event):
-    """Laplace noise of scale sensitivity / ``epsilon``."""
+@dataclass(frozen=True, kw_only=True, init=False)
+class PureEvent(Event):
+    """A mechanism that is ``epsilon``-DP at delta 0, with no other parameter."""
 
-    kind: ClassVar[str] = "laplace"
     epsilon: Decimal
 
     def __init__(self, *, epsilon: Number) -> None:
-        object.__setattr__(self, "epsilon", epsilon)
-        _epsilon(self, "epsilon")
+        _set_losses(self, epsilon=epsilon)
 
     def pure_epsilon(self) -> Decimal:
         """epsilon itself."""
         return self.epsilon
+
+
+@dataclass(frozen=True, kw_only=True, init=False)
+class Laplace(PureEvent):
+    """Laplace noise of scale sensitivity / ``epsilon``."""
+
+    kind: ClassVar[str] = "laplace"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +115,8 @@ class DiscreteLaplace(Event):
     sensitivity: int = 1
 
     def __init__(self, *, epsilon: Number, sensitivity: int = 1) -> None:
-        object.__setattr__(self, "epsilon", epsilon)
+        _set_losses(self, epsilon=epsilon)
         object.__setattr__(self, "sensitivity", sensitivity)
-        _epsilon(self, "epsilon")
         _count(self, "sensitivity")
 
     def pure_epsilon(self) -> Decimal:
@@ -117,20 +124,11 @@ class DiscreteLaplace(Event):
         return self.epsilon
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pure(Event):
+@dataclass(frozen=True, kw_only=True, init=False)
+class Pure(PureEvent):
     """Any epsilon-DP mechanism about which nothing else is known."""
 
     kind: ClassVar[str] = "pure"
-    epsilon: Decimal
-
-    def __init__(self, *, epsilon: Number) -> None:
-        object.__setattr__(self, "epsilon", epsilon)
-        _epsilon(self, "epsilon")
-
-    def pure_epsilon(self) -> Decimal:
-        """epsilon itself."""
-        return self.epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,10 +145,7 @@ class Stated(Event):
     delta: Decimal
 
     def __init__(self, *, epsilon: Number, delta: Number) -> None:
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
-        _epsilon(self, "epsilon")
-        _epsilon(self, "delta")
+        _set_losses(self, epsilon=epsilon, delta=delta)
         if self.delta >= 1:
             raise InvalidEvent(f"{self.kind}.delta", "it is no probability below 1", "Give what was stated")
 
@@ -159,8 +154,8 @@ class Stated(Event):
         return self.epsilon if self.delta == 0 else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoundedRange(Event):
+@dataclass(frozen=True, kw_only=True, init=False)
+class BoundedRange(PureEvent):
     """A mechanism whose loss log(P/Q), over all outputs, lies in an interval of width ``epsilon``.
 
     The exponential mechanism is one, and so is any choice by weights that a record changes by factors between f and
@@ -169,15 +164,6 @@ class BoundedRange(Event):
     """
 
     kind: ClassVar[str] = "bounded-range"
-    epsilon: Decimal
-
-    def __init__(self, *, epsilon: Number) -> None:
-        object.__setattr__(self, "epsilon", epsilon)
-        _epsilon(self, "epsilon")
-
-    def pure_epsilon(self) -> Decimal:
-        """epsilon itself: the interval contains 0."""
-        return self.epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,10 +180,7 @@ class ThresholdResponse(Event):
     missed: Decimal
 
     def __init__(self, *, asked: Number, missed: Number) -> None:
-        object.__setattr__(self, "asked", asked)
-        object.__setattr__(self, "missed", missed)
-        _epsilon(self, "asked")
-        _epsilon(self, "missed")
+        _set_losses(self, asked=asked, missed=missed)
 
     def pure_epsilon(self) -> Decimal:
         """The worse of the two caps."""
@@ -256,7 +239,7 @@ class Repeated(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block(Event):
+class BlockEvent(Event):
     """All of ``event``, claimed as one: ``epsilon`` at ``delta``, fixed before any of it is done.
 
     For what a record meets before its branch and what is not pure, such as Gaussian selections. A path pays it whole,
@@ -269,11 +252,9 @@ class Block(Event):
     delta: Decimal
 
     def __init__(self, *, event: Event, epsilon: Number, delta: Number) -> None:
-        for name, value in (("event", event), ("epsilon", epsilon), ("delta", delta)):
-            object.__setattr__(self, name, value)
-        _epsilon(self, "epsilon")
-        _epsilon(self, "delta")
-        if not isinstance(event, Event) or isinstance(event, Block) or not 0 < self.delta < 1:
+        object.__setattr__(self, "event", event)
+        _set_losses(self, epsilon=epsilon, delta=delta)
+        if not isinstance(event, Event) or isinstance(event, BlockEvent) or not 0 < self.delta < 1:
             raise InvalidEvent(self.kind, "it is not of events, or its delta is no probability", "Plan it again")
 
 
@@ -292,3 +273,47 @@ class Composed(Event):
         """The exact sum, where every part is pure."""
         parts = [event.pure_epsilon() for event in self.events]
         return None if None in parts else exact_sum(p for p in parts if p is not None)
+
+
+MOST_K = 10**6
+MOST_VALUES = 10**6
+PLAIN = "nfkc,case,whitespace"
+"""The normalisation that is taken where nothing else is said."""
+_STEPS = re.compile(r"[A-Za-z0-9_.:,-]{1,200}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseGate(Event):
+    """What may be shown to a crowd: values that at least ``k`` units kept, each with probability ``beta``.
+
+    Each unit (a person, or a row where no person is known) brings at most ``values`` values. For every value a unit
+    brings a coin of ``beta`` is tossed, and a value is shown, once, if at least ``k`` coins fell for it; with
+    ``counts``, beside how many fell. `discreet.privacy.accounting.release_gate` prices it, at the worst number of other
+    units. ``normalisation`` says what texts were brought to before they were counted: part of what was released, and no
+    part of the price. Li, Qardaji and Su, "On Sampling, Anonymization, and Differential Privacy", 2012.
+    """
+
+    kind: ClassVar[str] = "release-gate"
+    k: int
+    beta: float
+    values: int = 1
+    counts: bool = False
+    normalisation: str = PLAIN
+
+    def __post_init__(self) -> None:
+        for name, largest in (("k", MOST_K), ("values", MOST_VALUES)):
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= largest:
+                raise InvalidEvent(
+                    f"{self.kind}.{name}", f"it must be a whole number from 1 to {largest}", "Count again"
+                )
+        beta = self.beta
+        if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 < beta < 1:
+            raise InvalidEvent(f"{self.kind}.beta", "it must be above 0 and below 1: a coin hides", "Lower beta")
+        if type(self.counts) is not bool:
+            raise InvalidEvent(f"{self.kind}.counts", "it must be true or false", "Say whether counts are shown")
+        if not isinstance(self.normalisation, str) or not _STEPS.fullmatch(self.normalisation):
+            raise InvalidEvent(
+                f"{self.kind}.normalisation", "it does not name steps, with commas between", f"Write it like {PLAIN}"
+            )
+        object.__setattr__(self, "beta", float(beta))

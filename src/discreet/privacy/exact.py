@@ -63,15 +63,15 @@ def exact_minus(left: Decimal, right: Decimal) -> Decimal:
     return _EXACT.subtract(left, right)
 
 
-def share_of(whole: Decimal, parts: int, places: int = 9) -> Decimal:
+def share_of(total: Decimal, parts: int, places: int = 9) -> Decimal:
     """``whole / parts`` rounded down, so that ``parts`` of them never pass the whole."""
     step = Decimal(1).scaleb(-places)
-    return Context(prec=60).divide(whole, Decimal(parts)).quantize(step, rounding=ROUND_FLOOR).normalize()
+    return Context(prec=60).divide(total, Decimal(parts)).quantize(step, rounding=ROUND_FLOOR).normalize()
 
 
-def divided_down(whole: Decimal, parts: int) -> Decimal:
+def divided_down(total: Decimal, parts: int) -> Decimal:
     """``whole / parts`` rounded down, whatever decimal context the caller has."""
-    return Context(prec=60, rounding=ROUND_FLOOR).divide(whole, Decimal(parts))
+    return Context(prec=60, rounding=ROUND_FLOOR).divide(total, Decimal(parts))
 
 
 def float_above(value: Decimal) -> float:

@@ -4,7 +4,8 @@ one-sided   asked costs eps_a once, forward; each miss costs its committed cap e
             maximum, not the sum). Holds for rules that release the asked set only, with the null at the bottom.
 shards      the pool is cut once by keyed hash; each record meets one query, so there are no earlier misses.
 paper       the DP-AL paper's price: every query costs eps_sel / T to every record still in the pool.
-apart       for selections that are not pure (Gaussian): all T queries are one block of (eps_sel, a part of delta),
+separate-budget
+            for selections that are not pure (Gaussian): all T queries are one block of (eps_sel, a part of delta),
             which every record of the pool pays whole (docs/proofs/apart.md).
 hidden      the asked sets are not released: owner and annotators keep them, and only the thresholds are paid for
             (docs/proofs/hidden-selection.md). Cohorts have committed numbers of slots.
@@ -20,15 +21,15 @@ from decimal import Decimal
 from typing import Any, Literal, Self, get_args
 
 from discreet.errors import BadInput, InvalidPlan
+from discreet.privacy.budget import SelectionKind
 from discreet.privacy.event_forms import from_json, to_json
-from discreet.privacy.events import Block, Composed, DiscreteLaplace, Event, Laplace, ThresholdResponse
+from discreet.privacy.events import BlockEvent, Composed, DiscreteLaplace, Event, Laplace, ThresholdResponse
 from discreet.privacy.exact import exact_decimal, exact_sum, json_number, share_of
-from discreet.privacy.hidden_slots import HiddenSlots
+from discreet.privacy.hidden_selection import HiddenSlots
 from discreet.privacy.trajectories import Branch
 
-SelectionKind = Literal["one-sided", "shards", "paper", "hidden", "apart"]
 Part = Literal["high", "low"]
-_WHOSE = {"paper": "the paper's", "apart": "a Gaussian"}
+_WHOSE = {"paper": "the paper's", "separate-budget": "a Gaussian"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,8 @@ class SelectionTerms:
     """Committed prices of T selection queries. Everything here is public and fixed before data is touched.
 
     ``hidden``: of a hidden selection, its slots; None for the others, whose asked sets are released.
-    ``events``: of *paper* and *apart*, what each query does; *paper* without them is Laplace noise.
-    ``delta``: of *apart*, the part of delta that its block takes.
+    ``events``: of *paper* and *separate-budget*, what each query does; *paper* without them is Laplace noise.
+    ``delta``: of *separate-budget*, the part of delta that its block takes.
     """
 
     kind: SelectionKind = "one-sided"
@@ -79,14 +80,14 @@ class SelectionTerms:
                 "one-sided prices hold only for scores of the record alone",
                 "Price it the paper's way (selection 'paper'): every record then pays every query",
             )
-        if self.kind in ("paper", "apart") and (self.threshold_epsilon > 0 or self.missed):
+        if self.kind in ("paper", "separate-budget") and (self.threshold_epsilon > 0 or self.missed):
             raise BadInput(
                 f"{_WHOSE[self.kind]} selection with a threshold price or caps on misses",
                 "its queries have neither",
                 "Drop them, or choose one-sided or shards",
             )
         self._check_events()
-        if self.kind not in ("paper", "apart") and self.epsilon > 0 and len(self.missed) != self.queries:
+        if self.kind not in ("paper", "separate-budget") and self.epsilon > 0 and len(self.missed) != self.queries:
             raise BadInput("selection terms", "they need one cap on misses per query", "Give eps_n for each query")
         if self.kind == "shards" and len(self.shards) != self.queries:
             raise BadInput(
@@ -96,22 +97,26 @@ class SelectionTerms:
             raise BadInput("shards", "their shares must be positive and sum to exactly 1", "Use 'even'")
 
     def _check_events(self) -> None:
-        wanted = self.epsilon > 0 and self.queries > 0 and self.kind == "apart"
+        wanted = self.epsilon > 0 and self.queries > 0 and self.kind == "separate-budget"
         if wanted != (self.delta > 0) or not 0 <= self.delta < 1 or (wanted and not self.events):
             raise BadInput(
                 f"selection {self.kind} with delta={self.delta}",
-                "a part of delta is for queries priced apart, and they need one",
-                "Give a delta above 0 with 'apart', and with nothing else",
+                "a part of delta is for queries with a separate budget, and they need one",
+                "Give a delta above 0 with 'separate-budget', and with nothing else",
             )
         if not self.events:
             return
-        if self.kind not in ("paper", "apart") or len(self.events) != self.queries:
-            raise BadInput(f"selection {self.kind} with events", "they are for 'paper' and 'apart', one a query", "")
+        if self.kind not in ("paper", "separate-budget") or len(self.events) != self.queries:
+            raise BadInput(
+                f"selection {self.kind} with events", "they are for 'paper' and 'separate-budget', one a query", ""
+            )
         prices = [event.pure_epsilon() for event in self.events]
         if self.kind == "paper" and any(price is None or price > self.per_query() for price in prices):
-            raise BadInput("the paper's selection", "a query costs more than its share", "Use 'apart'")
-        if self.kind == "apart" and any(price is not None for price in prices):
-            raise BadInput("a selection apart", "a query of it is pure", "Price it the paper's way: 'paper'")
+            raise BadInput("the paper's selection", "a query costs more than its share", "Use 'separate-budget'")
+        if self.kind == "separate-budget" and any(price is not None for price in prices):
+            raise BadInput(
+                "a selection with a separate budget", "a query of it is pure", "Price it the paper's way: 'paper'"
+            )
 
     def _check_hidden(self) -> None:
         if self.epsilon > 0 or self.missed or self.high_shares or self.shards:
@@ -152,8 +157,8 @@ class SelectionTerms:
         """Branches of a record asked at ``query`` (1..T), from above or below the threshold where that is kept."""
         if self.is_free:
             return ()
-        if self.kind == "apart":
-            return self._apart()
+        if self.kind == "separate-budget":
+            return self._separate()
         if self.kind == "paper":
             return self._paper(self.queries if self.reads_training_data else query)
         if self.kind == "hidden":  # after its question it is in no histogram
@@ -168,8 +173,8 @@ class SelectionTerms:
         """Branches of a record that stays in the pool to the end."""
         if self.is_free or not self.queries:
             return ()
-        if self.kind == "apart":
-            return self._apart()
+        if self.kind == "separate-budget":
+            return self._separate()
         if self.kind == "paper":
             return self._paper(self.queries)
         if self.kind == "hidden":
@@ -185,19 +190,19 @@ class SelectionTerms:
         return self._paper(self.queries) if self.reads_training_data and not self.is_free else ()
 
     def query_event(self, query: int) -> Event:
-        """What query number ``query`` (1..T) does, where prices are the paper's or apart."""
+        """What query number ``query`` (1..T) does, where prices are the paper's or in a separate budget."""
         return self.events[query - 1] if self.events else Laplace(epsilon=self.per_query())
 
-    def block(self) -> Block | None:
-        """All queries that are priced apart, as one."""
-        if self.kind != "apart" or self.is_free or not self.queries:
+    def block(self) -> BlockEvent | None:
+        """All queries with a separate budget, as one."""
+        if self.kind != "separate-budget" or self.is_free or not self.queries:
             return None
-        return Block(event=Composed(events=self.events), epsilon=self.epsilon, delta=self.delta)
+        return BlockEvent(event=Composed(events=self.events), epsilon=self.epsilon, delta=self.delta)
 
     def _paper(self, count: int) -> tuple[Branch, ...]:
         return tuple(Branch(event=self.query_event(query)) for query in range(1, count + 1))
 
-    def _apart(self) -> tuple[Branch, ...]:
+    def _separate(self) -> tuple[Branch, ...]:
         block = self.block()
         return () if block is None else (Branch(event=block),)
 

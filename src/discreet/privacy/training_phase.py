@@ -91,7 +91,7 @@ def _slots(plan: Plan, number: int) -> list[tuple[str, int]]:
 
 
 def _stages(plan: Plan, phase: Phase) -> list[TrainingStage]:
-    made = []
+    stages = []
     for stage in phase.stages:
         cohorts = tuple(
             (cohort.label, PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=stage.noise_multiplier))
@@ -99,5 +99,5 @@ def _stages(plan: Plan, phase: Phase) -> list[TrainingStage]:
             if rate > 0
         )
         if stage.steps > 0 and cohorts:
-            made.append(TrainingStage(steps=stage.steps, cohorts=cohorts))
-    return made
+            stages.append(TrainingStage(steps=stage.steps, cohorts=cohorts))
+    return stages

@@ -12,7 +12,7 @@ and the same with P and Q exchanged and l'. So each path is certified alone, by 
 eps - l(path), and the claim is the worst path. A selection event is never put into a path's PLD: its outcome is
 correlated with the path, and the worst path of joint PLDs is not a bound (a test keeps the counterexample).
 
-What is not pure stands before a branch as a `Block` of (epsilon, delta) alone: its epsilon is a loss in both
+What is not pure stands before a branch as a `BlockEvent` of (epsilon, delta) alone: its epsilon is a loss in both
 directions, and training is certified at what is left of delta (docs/proofs/apart.md). What a block says is computed
 again from its events; if they cost more, the path pays more.
 """
@@ -27,10 +27,12 @@ from decimal import Decimal
 from typing import Any, Self
 
 from discreet.errors import InvalidEvent, InvalidPlan
+from discreet.privacy.accounting.filters import UNBOUNDED
 from discreet.privacy.accounting.pld import FINEST_INTERVAL, PLANNING_INTERVAL, pld_epsilons
 from discreet.privacy.accounting.rdp import rdp_epsilon
+from discreet.privacy.budget import Budget
 from discreet.privacy.event_forms import from_json, to_json
-from discreet.privacy.events import Block, Composed, Event, PoissonSampledGaussian, Repeated, ThresholdResponse
+from discreet.privacy.events import BlockEvent, Composed, Event, PoissonSampledGaussian, Repeated, ThresholdResponse
 from discreet.privacy.exact import exact_minus, exact_sum, float_above, float_below, json_number, rounded_up
 
 
@@ -47,7 +49,7 @@ class Branch:
     below: bool = False
 
     def __post_init__(self) -> None:
-        if self.event.pure_epsilon() is None and not isinstance(self.event, Block):
+        if self.event.pure_epsilon() is None and not isinstance(self.event, BlockEvent):
             raise InvalidEvent(
                 f"a {self.event.kind} event before a branch", "only pure losses can stand there", "Use a pure mechanism"
             )
@@ -70,7 +72,7 @@ class Branch:
 
     @property
     def _pure(self) -> Decimal:
-        pure = self.event.epsilon if isinstance(self.event, Block) else self.event.pure_epsilon()
+        pure = self.event.epsilon if isinstance(self.event, BlockEvent) else self.event.pure_epsilon()
         assert pure is not None  # checked in __post_init__
         return pure
 
@@ -136,9 +138,9 @@ class Trajectory:
         return min(PLANNING_INTERVAL, max(FINEST_INTERVAL, fine))
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[BlockEvent, ...]:
         """What is not pure before the branch."""
-        return tuple(branch.event for branch in self.selection if isinstance(branch.event, Block))
+        return tuple(branch.event for branch in self.selection if isinstance(branch.event, BlockEvent))
 
     @property
     def block_delta(self) -> Decimal:
@@ -211,8 +213,17 @@ class Trajectory:
         return path
 
 
+def cost_of(path: Trajectory, budget: Budget, *, by_pld: bool) -> Decimal:
+    """What ``path`` costs by one accountant, at the budget's delta; exactly, where it is a sum of pure losses."""
+    if not path.training and not path.blocks:
+        return max(path.forward, path.backward)
+    delta = float(budget.delta)
+    claim = path.pld(delta, path.interval(float(budget.epsilon))) if by_pld else path.rdp(delta)
+    return Decimal(repr(claim)) if math.isfinite(claim) else UNBOUNDED
+
+
 @functools.lru_cache(maxsize=256)
-def block_epsilon(block: Block, *, by_pld: bool) -> float:
+def block_epsilon(block: BlockEvent, *, by_pld: bool) -> float:
     """What a block's events cost at its delta, by one accountant, rounded up."""
     delta = float_below(block.delta)
     return rounded_up(max(pld_epsilons(block.event, delta)) if by_pld else rdp_epsilon(block.event, delta))

@@ -2,7 +2,7 @@
 
 A run (training with a setting drawn at random from a public list, and its score) is done K times, K is drawn from a
 public law and stays secret, and only the run with the best score is released. That costs far less than releasing all
-runs, and more than one: `discreet.privacy.accounting.tuned` prices it (docs/proofs/private-tuning.md).
+runs, and more than one: `discreet.privacy.accounting.rdp` prices it (docs/proofs/private-tuning.md).
 
 Guarantee: a law is an exact value. gamma is a whole number of 2^-63, eta and the Poisson rate are decimals, so that K
 can be drawn by integer arithmetic with exactly the law that was priced (`discreet.noise.tuned`).
@@ -20,12 +20,13 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidEvent
-from discreet.privacy.accounting.sampled_gaussian import Array
 from discreet.privacy.events import Event
 from discreet.privacy.exact import Number, exact_decimal, exact_product, exact_sum
 
+Array = NDArray[np.float64]
 MOST_MEAN = 10_000
 LEAST_GAMMA = 1e-6
 """The time to draw K grows as 1/gamma: seconds, from here on."""
@@ -106,11 +107,11 @@ class NegativeBinomialRuns(RunLaw):
     def probabilities(self) -> Iterator[float]:
         """By their recursion."""
         shape, log = float(self.eta), math.log(self.gamma)
-        one = (1 - self.gamma) / (-log if shape == 0 else math.expm1(-shape * log) / shape)
+        probability = (1 - self.gamma) / (-log if shape == 0 else math.expm1(-shape * log) / shape)
         count = 1
         while True:
-            yield one
-            one *= (1 - self.gamma) * (count + shape) / (count + 1)
+            yield probability
+            probability *= (1 - self.gamma) * (count + shape) / (count + 1)
             count += 1
 
     def pure_factor(self) -> Decimal:
@@ -130,11 +131,13 @@ class PoissonRuns(RunLaw):
     rate: Decimal
 
     def __init__(self, *, rate: Number) -> None:
-        found = exact_decimal(rate, "rate", InvalidEvent)
-        exponent = found.as_tuple().exponent
-        if not 0 < found <= MOST_MEAN or not isinstance(exponent, int) or exponent < -_DIGITS:
-            raise InvalidEvent(f"rate={found}", f"it is in (0, {MOST_MEAN}], with at most {_DIGITS} digits", "Try 10")
-        object.__setattr__(self, "rate", found)
+        exact_rate = exact_decimal(rate, "rate", InvalidEvent)
+        exponent = exact_rate.as_tuple().exponent
+        if not 0 < exact_rate <= MOST_MEAN or not isinstance(exponent, int) or exponent < -_DIGITS:
+            raise InvalidEvent(
+                f"rate={exact_rate}", f"it is in (0, {MOST_MEAN}], with at most {_DIGITS} digits", "Try 10"
+            )
+        object.__setattr__(self, "rate", exact_rate)
 
     @property
     def mean(self) -> float:
@@ -186,12 +189,12 @@ def runs_of(*, mean: Number, eta: Number = 0, law: str = NegativeBinomialRuns.na
         rate = _largest(0.0, float(wanted), lambda x: PoissonRuns(rate=_rounded(x)).mean <= wanted)
         return PoissonRuns(rate=_rounded(rate))
     log = _largest(-math.log1p(-1e-9), -math.log(LEAST_GAMMA), lambda x: _of_gamma(eta, math.exp(-x)).mean <= wanted)
-    found = _of_gamma(eta, math.exp(-log))
-    if found.mean < 0.99 * float(wanted):
+    runs = _of_gamma(eta, math.exp(-log))
+    if runs.mean < 0.99 * float(wanted):
         raise BadInput(
             f"{wanted} runs on average at eta={eta}", "their law has too long a tail", "Raise eta, or ask less"
         )
-    return found
+    return runs
 
 
 def _of_gamma(eta: Number, gamma: float) -> NegativeBinomialRuns:

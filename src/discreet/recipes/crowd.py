@@ -15,70 +15,55 @@ Algorithm 1 of Feyisetan et al. (2019); phase 0 bootstraps the model, later phas
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from discreet.campaign.recipe import Chosen, Desk, Labels, Trained
-from discreet.campaign.replanning import Continuation, Wish
+from discreet.campaign import Campaign
+from discreet.campaign.recipe import Chosen, Continuation, Labels, PhaseContext, ReplanRequest, Trained, Watch
+from discreet.campaign.state import CREATED
 from discreet.config import CrowdConfig
-from discreet.errors import BudgetExceeded, NotNow
-from discreet.gates import CrowdGate
-from discreet.gates.calibrate import nearest
-from discreet.gates.profile import Profile
+from discreet.errors import NotNow
+from discreet.gates.gate import NOT_PROMISED
+from discreet.gates.query_log import QueryLog
 from discreet.noise import SecretKey, random_places
-from discreet.oracles.dawid_skene import dawid_skene, trust_in
+from discreet.noise.unit_words import require_aes
+from discreet.oracles.annotators import dawid_skene, trust_in
 from discreet.pools import Pool
-from discreet.privacy.ledger import Ledger, Line, Terms, committed
-from discreet.recipes.labelled_texts import LabelledTexts, labelled_texts
+from discreet.privacy.budget import Budget
+from discreet.privacy.ledger import Ledger, Terms
+from discreet.recipes.crowd_release import (
+    FIGURES,
+    TEXTS,
+    LabelledTexts,
+    checked_log,
+    crowd_checks,
+    gate_of,
+    labelled_texts,
+    log_of,
+    pool_of,
+    release,
+    released_texts,
+    terms_of_gate,
+)
+from discreet.recipes.specification import CLASSIFIER, FileRecipe, Inputs, ModelParts, RecipeSpec, is_recorded
 from discreet.records import Answer, Question, Value
 from discreet.scorers import build_scorer, pool_scores
+from discreet.storage import CampaignStore
 from discreet.trainers.accuracy import Evaluation, evaluation_of
 from discreet.trainers.text_classifier import TextClassifier, TextSettings, public_cells, train_texts
 
-LOG, COHORT, MECHANISM = "log", "asked", "uncertainty"
+COHORT, MECHANISM = "asked", "uncertainty"
 _CERTAIN = 1e12
 """Answers that a vote believes everybody gave beforehand: then nobody's own answers change how far they count."""
 
 
-def gate_of(config: CrowdConfig) -> CrowdGate:
-    """The gate that the file declares."""
-    table = config.gate
-    with config.pointing("gate"):
-        return CrowdGate(
-            k=table.k,
-            beta=table.beta,
-            values=table.values,
-            normalisation=table.normalisation,
-            persons=config.log.person is not None,
-        )
-
-
-def terms_of_gate(config: CrowdConfig) -> Terms:
-    """One charge, committed beforehand; refused, with what would do, where it does not keep the promise."""
-    gate, budget = gate_of(config), config.budget.budget()
-    terms = committed(budget, [Line(who=LOG, phase=0, event=gate.price())])
-    try:
-        terms.check_claim()
-    except BudgetExceeded:
-        profile = Profile(k=gate.k, beta=gate.beta, values=gate.values)
-        would = nearest(profile, float(budget.epsilon), float(budget.delta))
-        remedy = "; or ".join(f"{name} = {value}" for name, value in would.items())
-        raise config.error(
-            "gate",
-            f"k = {gate.k} and beta = {gate.beta:g} do not keep epsilon {budget.epsilon} at delta {budget.delta}",
-            f"One of these alone would do: {remedy}",
-        ) from None
-    if config.log.units is not None:
-        budget.warn_if_loose(config.log.units)
-    return terms
-
-
 @dataclass(frozen=True, kw_only=True)
-class Crowd:
+class Crowd(FileRecipe):
     """A `Recipe`."""
 
     config: CrowdConfig
@@ -88,20 +73,7 @@ class Crowd:
         """One with gold labels alone, and one a query."""
         return 1 + len(self.config.plan.queries)
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Declared."""
-        return self.config.task.classes
-
-    @property
-    def multilabel(self) -> bool:
-        """Never: a crowd's answers are made one label."""
-        return False
-
-    @property
-    def released(self) -> bool:
-        """What a gate let out."""
-        return True
+    released = True
 
     def labels_planned(self, phase: int) -> int:
         """Texts that are asked about in a phase, if so many are left."""
@@ -111,74 +83,74 @@ class Crowd:
         """One charge for the gate."""
         return terms_of_gate(self.config)
 
-    def check(self, pool: Pool) -> None:
-        """What could be refused was refused before the gate was charged (`discreet.recipes.crowd_opening`)."""
-
-    def known_labels(self) -> Mapping[str, Value]:
-        """None: gold labels are of texts that are not in the pool."""
-        return {}
-
     def labels(self, questions: Sequence[Question], answers: Sequence[Answer], *, key: SecretKey) -> Labels:
         """One label a text and how far it is trusted, from all answers together: free, for the texts were released."""
-        table, record = self.config.answers, {one.id: one.record for one in questions}
-        said = [one for one in answers if one.value is not None and one.question_id in record]
-        if not said:
+        table, record = self.config.answers, {question.id: question.record for question in questions}
+        answered = [answer for answer in answers if answer.value is not None and answer.question_id in record]
+        if not answered:
             return Labels(values={})
-        found = dawid_skene(
-            said,
+        estimate = dawid_skene(
+            answered,
             classes=self.classes,
             records_released=True,
             believed=_CERTAIN if table.aggregation == "majority" else table.believed,
             accuracy=table.accuracy,
             even=True,
         )
-        trust = trust_in(found.posterior)
+        trust = trust_in(estimate.posterior)
         return Labels(
-            values={record[name]: label for name, label in found.labels(key=key).items()},
-            trust={record[name]: float(part) for name, part in zip(found.questions, trust, strict=True)},
+            values={record[name]: label for name, label in estimate.labels(key=key).items()},
+            trust={record[name]: float(part) for name, part in zip(estimate.questions, trust, strict=True)},
         )
 
-    def choose(self, desk: Desk) -> Chosen:
+    def choose(self, context: PhaseContext) -> Chosen:
         """The released texts that the model is least sure of, shown in random order."""
-        facts = {"mechanism": "bootstrap" if desk.phase == 0 else MECHANISM, "private": True, "threshold": None}
-        if desk.phase == 0:
+        facts = {"mechanism": "bootstrap" if context.phase == 0 else MECHANISM, "private": True, "threshold": None}
+        if context.phase == 0:
             return Chosen(ids=(), cohorts={}, facts=facts)
-        asked = desk.asked
-        left = [name for name in desk.pool.ids if name not in asked]
-        order = self._drawn(desk, len(left))  # ties fall at random
-        names = [left[place] for place in order]
-        scores = self._scores(desk, names)
-        most = np.argsort(-scores, kind="stable")[: self.labels_planned(desk.phase)].tolist()
-        ids = tuple(names[most[place]] for place in self._drawn(desk, len(most)))
+        asked = context.asked
+        left = [name for name in context.pool.ids if name not in asked]
+        order = self._drawn(context, len(left))  # ties fall at random
+        names = [left[position] for position in order]
+        scores = self._scores(context, names)
+        best = np.argsort(-scores, kind="stable")[: self.labels_planned(context.phase)].tolist()
+        ids = tuple(names[best[position]] for position in self._drawn(context, len(best)))
         return Chosen(ids=ids, cohorts=dict.fromkeys(ids, COHORT), facts=facts)
 
-    def _drawn(self, desk: Desk, count: int) -> list[int]:
+    def _drawn(self, context: PhaseContext, count: int) -> list[int]:
         if not count:
             return []
-        found: list[int] = random_places(count, count, where=desk.source, kind=MECHANISM).tolist()
-        return found
+        order: list[int] = random_places(count, count, where=context.source, kind=MECHANISM).tolist()
+        return order
 
-    def _scores(self, desk: Desk, names: list[str]) -> Any:
+    def _scores(self, context: PhaseContext, names: list[str]) -> Any:
         table = self.config.scorer
         with self.config.pointing("scorer"):
             scorer = build_scorer(table.name, classes=len(self.classes), draws=table.draws)
-        texts = _texts(desk.pool, names)
+        texts = _texts(context.pool, names)
         if not texts:
             return np.zeros(0)
-        return pool_scores(scorer, desk.model, texts, progress=lambda done, whole: desk.watch("scoring", done, whole))
+        return pool_scores(
+            scorer, context.model, texts, progress=lambda done, total: context.watch("scoring", done, total)
+        )
 
-    def train(self, desk: Desk, labels: Mapping[str, Value]) -> Trained:
+    def train(self, context: PhaseContext, labels: Mapping[str, Value]) -> Trained:
         """On gold labels and the crowd's, least confident first."""
         gold = labelled_texts(self.config, self.config.gold.path, "gold.path")
-        asked = [name for name in desk.pool.ids if isinstance(labels.get(name), str)]
-        texts = [*gold.texts, *_texts(desk.pool, asked)]
-        told = [*gold.labels, *(str(labels[name]) for name in asked)]
-        weights = [*(1.0 for _ in gold.texts), *(desk.trust.get(name, 1.0) for name in asked)]
-        desk.watch("training", 0, 1)
+        asked = [name for name in context.pool.ids if isinstance(labels.get(name), str)]
+        texts = [*gold.texts, *_texts(context.pool, asked)]
+        classes = [*gold.labels, *(str(labels[name]) for name in asked)]
+        weights = [*(1.0 for _ in gold.texts), *(context.trust.get(name, 1.0) for name in asked)]
+        context.watch("training", 0, 1)
         model = train_texts(
-            texts, told, classes=self.classes, settings=self.settings(), start=_text_model(desk.model), weights=weights
+            texts,
+            classes,
+            classes=self.classes,
+            settings=self.settings(),
+            start=_text_model(context.model),
+            weights=weights,
         )
-        desk.watch("training", 1, 1)
+        context.watch("training", 1, 1)
         return Trained(content=model.to_bytes(), evaluation=self._evaluated(model))
 
     def settings(self) -> TextSettings:
@@ -201,10 +173,10 @@ class Crowd:
         cells = public_cells(model, held_out.texts, held_out.labels, self.classes)
         return evaluation_of("public", cells, noise=0.0, each=1, epsilon=Decimal(0), simulation=False)
 
-    def continued(self, wish: Wish, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
+    def continued(self, wish: ReplanRequest, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
         """There is nothing to re-plan: the gate is the whole price, and it is paid."""
-        _refuse(
-            "re-planning",
+        raise NotNow(
+            "re-planning a crowd campaign",
             "its whole price was paid at the gate, and further questions are free",
             "Make a campaign of another name with more queries",
         )
@@ -218,11 +190,11 @@ def evaluation_texts(config: CrowdConfig) -> LabelledTexts | None:
     """Public labelled texts to measure on, if there are some; none of them a gold one."""
     if config.evaluation.path is None:
         return None
-    found = labelled_texts(config, config.evaluation.path, "evaluation.path")
-    shared = len(set(found.texts) & set(labelled_texts(config, config.gold.path, "gold.path").texts))
+    held_out = labelled_texts(config, config.evaluation.path, "evaluation.path")
+    shared = len(set(held_out.texts) & set(labelled_texts(config, config.gold.path, "gold.path").texts))
     if shared:
         raise config.error("evaluation.path", f"{shared} of its texts are gold ones, too", "Keep them apart")
-    return found
+    return held_out
 
 
 def _text_model(model: Any) -> TextClassifier | None:
@@ -233,5 +205,138 @@ def _texts(pool: Pool, names: Sequence[str]) -> list[str]:
     return [str(text) for text in pool.rows(pool.places(names))] if names else []
 
 
-def _refuse(what: str, fact: str, remedy: str) -> NoReturn:
-    raise NotNow(f"{what} a crowd campaign", fact, remedy)
+def _prepare(config: CrowdConfig, inputs: Inputs) -> tuple[dict[str, Any], QueryLog]:
+    recipe = Crowd(config=config)
+    recipe.terms()
+    recipe.settings()
+    labelled_texts(config, config.gold.path, "gold.path")
+    evaluation_texts(config)
+    require_aes()
+    return {}, checked_log(config, log_of(config))
+
+
+def _records(store: CampaignStore, config: CrowdConfig, log: QueryLog | None) -> Pool | None:
+    if not is_recorded(store, CREATED):
+        return None
+    texts = released_texts(store)
+    if not texts:
+        raise NotNow(
+            f"going on with {store.name}",
+            f"the gate released nothing: no text was kept by {config.gate.k} units",
+            "Make a campaign of another name with a smaller k or more rows; this one is paid for",
+        )
+    return pool_of(texts)
+
+
+def _begin(store: CampaignStore, recipe: Crowd, log: QueryLog | None, seed: int | None, watch: Watch) -> None:
+    release(store, recipe.config, log, seed, watch)
+
+
+def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
+    """How many texts the gate released, which was paid for, and whom it does not protect."""
+    config, count = _config(campaign), len(campaign.pool)
+    gate, persons = config.gate, config.log.person is not None
+    lines = [
+        f"the gate released {count} texts that {gate.k} or more {config.budget.unit}s kept, by coins of {gate.beta:g}"
+    ]
+    released = {"values": count, "k": gate.k, "beta": gate.beta, "persons": persons}
+    return {"released": released}, lines if persons else [*lines, NOT_PROMISED]
+
+
+def _owner_facts(campaign: Campaign) -> dict[str, int | None]:
+    """How many rows its log had, and how many of them were broken."""
+    figures: dict[str, int | None] = json.loads(campaign.store.file(FIGURES, 0).read_bytes())
+    return figures
+
+
+def _shown_texts(campaign: Campaign) -> dict[str, str]:
+    return dict(zip(campaign.pool.ids, map(str, campaign.pool.rows(slice(None))), strict=True))
+
+
+def _true_labels(campaign: Campaign) -> dict[str, Value]:
+    """Labels of released texts, from a file of labelled ones."""
+    config = _config(campaign)
+    assert config.oracle.path is not None  # checked with the file
+    known = labelled_texts(config, config.oracle.path, "oracle.path")
+    labels = dict(zip(known.texts, known.labels, strict=True))
+    return {record: labels[text] for record, text in _shown_texts(campaign).items() if text in labels}
+
+
+def _about(campaign: Campaign) -> dict[str, str]:
+    config = _config(campaign)
+    gate, persons = config.gate, config.log.person is not None
+    unit = "persons" if persons else "rows, which is no promise to a person with several"
+    return {
+        "recipe": config.recipe.name,
+        "task": f"{config.task.kind}, {len(config.task.classes)} classes",
+        "gate": f"a text passes if {gate.k} {unit} kept it, by coins of {gate.beta:g}; at most {gate.values} each",
+        "normalisation": gate_of(config).normalisation,
+        "released": f"{len(campaign.pool):,} texts, charged once",
+        "questions": f"to {config.oracle.per_question} people each, by {config.scorer.name}",
+        "labels": f"{config.answers.aggregation}, over all answers",
+        "gold": "public, as declared",
+        "evaluation": "none" if config.evaluation.path is None else "on public texts",
+    }
+
+
+def _assumptions(budget: Budget) -> tuple[str, ...]:
+    return (
+        f"Compared are the log as it is, and the log without what one {budget.unit} brought (zero-out).",
+        "Annotators are strangers: what they see passed the gate, which is the whole price. Answers, labels and models "
+        "are made of released texts and public gold labels alone.",
+        "The log was a closed batch, released once; texts were brought to one form by their own letters alone.",
+        "Gold and evaluation texts are public, as declared; keys stay secret, and what was cut off is repeated with "
+        "the same coins.",
+    )
+
+
+def _exported(campaign: Campaign) -> ModelParts:
+    """A model of texts as its gate normalised them."""
+    config = _config(campaign)
+    form = {
+        "recipe": config.recipe.name,
+        "task": "classes",
+        "classes": list(config.task.classes),
+        "model": {"name": config.model.name, "options": {}, "dropout": config.model.dropout},
+        "inputs": [],
+        "weights": CLASSIFIER,
+        "preprocessing": {"kind": "parquet", "text": config.log.text, "normalisation": config.gate.normalisation},
+    }
+    return ModelParts(form=form, example_rows="it reads texts by a hash of their words")
+
+
+def _config(campaign: Campaign) -> CrowdConfig:
+    recipe: Any = campaign.recipe
+    config: CrowdConfig = recipe.config
+    return config
+
+
+SPEC = RecipeSpec(
+    name="crowd",
+    may_change=("log.path", "gold.path"),
+    title="a crowd campaign",
+    prepare=_prepare,
+    open=lambda store, config: Crowd(config=config),
+    records=_records,
+    begin=_begin,
+    checks=crowd_checks,
+    released_files=(TEXTS,),
+    created=_created,
+    owner_facts=_owner_facts,
+    shown_texts=_shown_texts,
+    true_labels=_true_labels,
+    about=_about,
+    assumptions=_assumptions,
+    notes={
+        "bootstrap": "Gold labels, which are public; nobody is asked.",
+        MECHANISM: "Released texts that the model is least sure of: free, for they were paid for at the gate.",
+    },
+    exported=_exported,
+    card_assumptions=(
+        "Strangers saw texts that passed a gate (k people, coins), and no others; the gate is the whole price.",
+        "Labels and weights were made of released texts, answers about them and public labelled texts, without noise.",
+        "The log was released once, as a closed batch; the coins' keys stayed secret and came from the operating "
+        "system.",
+    ),
+    card_training="on labels of strangers",
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from discreet.campaign import Campaign
-from discreet.config import AnyCampaign
+from discreet.config import CampaignFile
 from discreet.oracles.label_studio import (
     Client,
     LabelStudioOracle,
@@ -22,7 +22,7 @@ from discreet.oracles.label_studio import (
     read_token,
     rendered,
 )
-from discreet.storage import Told
+from discreet.storage import TellResult
 
 _PUSHING = "label-studio"
 NOTHING = Read(answers=(), questions=frozenset(), refused=(), strange=0, doubled=0, gold=0, drafts=0)
@@ -46,12 +46,12 @@ class PushedQuestions:
 class PulledAnswers:
     """What a pull brought. ``skips``: of all answers that stand there. Audience: owner."""
 
-    told: Told
+    told: TellResult
     skips: int
     read: Read = field(repr=False)
 
 
-def server_of(config: AnyCampaign) -> Server:
+def server_of(config: CampaignFile) -> Server:
     """The server that a campaign's file names, with the token that opens it."""
     table = config.oracle
     if table.name != "label-studio" or table.url is None:
@@ -62,7 +62,7 @@ def server_of(config: AnyCampaign) -> Server:
         return Server(Client(table.url, token, plain_http=table.plain_http))
 
 
-def oracle_of(config: AnyCampaign, campaign: Campaign) -> LabelStudioOracle:
+def oracle_of(config: CampaignFile, campaign: Campaign) -> LabelStudioOracle:
     """Who answers, at that server. The server is not asked anything yet."""
     table = config.oracle
     with config.pointing("task.classes"):
@@ -83,8 +83,8 @@ def oracle_of(config: AnyCampaign, campaign: Campaign) -> LabelStudioOracle:
 def push(campaign: Campaign, oracle: LabelStudioOracle) -> PushedQuestions:
     """Give every open question a task; the next query is asked first, if it is time for it."""
     oracle.check()
-    campaign.check_lists()  # everybody there can take every task
-    campaign.check_room()
+    campaign.labelling.check_lists()  # everybody there can take every task
+    campaign.labelling.check_room()
     with campaign.store.exclusive(_PUSHING, wait=60.0):
         removed = oracle.remove(campaign.withdrawn_questions())
         questions = campaign.due()
@@ -102,11 +102,11 @@ def pull(campaign: Campaign, oracle: LabelStudioOracle) -> PulledAnswers:
     """
     read = oracle.look() or NOTHING  # all of it, each time: whatever fails below, the next pull has it again
     answers = one_voice_each(read.answers, campaign.store.answers())
-    seen = [one for one in campaign.store.questions() if one.id in read.questions]
+    seen = [question for question in campaign.store.questions() if question.id in read.questions]
     if seen:
         campaign.store.show(oracle.shown_to(seen))  # no cap: what is there is open to them already
-    told = campaign.tell(answers)
-    return PulledAnswers(told=told, skips=sum(one.value is None for one in answers), read=read)
+    result = campaign.tell(answers)
+    return PulledAnswers(told=result, skips=sum(answer.value is None for answer in answers), read=read)
 
 
 def remove(campaign: Campaign, oracle: LabelStudioOracle, *, everything: bool = False) -> int:

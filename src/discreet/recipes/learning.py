@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.campaign.recipe import Desk
+from discreet.campaign.recipe import PhaseContext
 from discreet.config import AugmentConfig, CampaignConfig
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.noise import Source
 from discreet.pools import Pool
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.training_phase import TrainingPhase
-from discreet.recipes.model_records import TRANSFORMER, reader_of, training_rows
+from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reader_of, reading_of, scaling_of, training_rows
+from discreet.recipes.specification import ModelParts
 from discreet.records import Value
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def model_of(config: CampaignConfig, inputs: Sequence[int]) -> nn.Module:
     """The model with its first weights: drawn from a public seed, or public pre-trained ones."""
     from discreet.models import build_model
 
-    own = ":" in config.model.name and not config.model.name.startswith("timm:")
-    with config.pointing("model.name" if own else "model"):
+    is_named_object = ":" in config.model.name and not config.model.name.startswith("timm:")
+    with config.pointing("model.name" if is_named_object else "model"):
         module = build_model(
             config.model.name,
             inputs=tuple(inputs),
@@ -65,19 +66,19 @@ def _fill(module: nn.Module, config: CampaignConfig, path: Path) -> None:
     if not path.is_file():
         raise config.error("model.init", "there is no such file", "Name a safetensors file of public weights")
     try:
-        given = load(path.read_bytes())
+        weights = load(path.read_bytes())
     except Exception:  # noqa: BLE001 - whatever is wrong with the file
         raise config.error("model.init", "it is not a safetensors file", "Store the weights as safetensors") from None
     known = module.state_dict()
-    fitting = {name for name, value in given.items() if name in known and known[name].shape == value.shape}
-    if not fitting or fitting != set(given):
-        strange = len(given) - len(fitting)
+    fitting = {name for name, value in weights.items() if name in known and known[name].shape == value.shape}
+    if not fitting or fitting != set(weights):
+        strange = len(weights) - len(fitting)
         raise config.error(
             "model.init",
-            f"{strange} of its {len(given)} tensors are not of this model",
+            f"{strange} of its {len(weights)} tensors are not of this model",
             "Store the tensors of this model alone",
         )
-    module.load_state_dict({**known, **given})
+    module.load_state_dict({**known, **weights})
 
 
 def settings_of(config: CampaignConfig) -> Settings:
@@ -95,7 +96,7 @@ def settings_of(config: CampaignConfig) -> Settings:
             adaptive_clip=table.adaptive_clip,
             ema=table.ema,
             micro_batch=table.micro_batch,
-            augment=tuple(_view(one) for one in table.augment),
+            augment=tuple(_view(view) for view in table.augment),
             views=table.views,
             records_per_person=config.budget.records_per_person,
             person_clip=table.person_clip,
@@ -106,14 +107,14 @@ def settings_of(config: CampaignConfig) -> Settings:
         )
 
 
-def _view(one: AugmentConfig) -> Any:
+def _view(table: AugmentConfig) -> Any:
     from discreet.trainers.dp_sgd import RandomFlip, RandomShift
 
-    if one.name == "flip":
+    if table.name == "flip":
         return RandomFlip()
-    if one.name == "shift":
-        return RandomShift(pixels=one.pixels or 1, fill=one.fill or 0.0)
-    return named_object(one.name)
+    if table.name == "shift":
+        return RandomShift(pixels=table.pixels or 1, fill=table.fill or 0.0)
+    return named_object(table.name)
 
 
 def _loss(config: CampaignConfig) -> Any:
@@ -135,7 +136,7 @@ class WeightedCrossEntropy:
     """A record's loss times the declared number of its class. Clipping bounds what a record can do all the same."""
 
     def __init__(self, weights: Sequence[float]) -> None:
-        self.weights = tuple(float(one) for one in weights)
+        self.weights = tuple(float(weight) for weight in weights)
 
     def __call__(self, outputs: Any, target: Any) -> Any:
         """The loss of one record's views."""
@@ -146,25 +147,25 @@ class WeightedCrossEntropy:
         return weight * functional.cross_entropy(outputs, target.expand(outputs.shape[0]))
 
 
-def named_object(place: str) -> Any:
+def named_object(path: str) -> Any:
     """``module:name`` of the user's."""
-    module, _, name = place.partition(":")
+    module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
     except Exception as problem:  # noqa: BLE001 - whatever a module of the user's does when it is imported
         fact = f"it cannot be imported ({type(problem).__name__})"
-        raise BadInput(place, fact, "Give module:name, importable from here") from None
+        raise BadInput(path, fact, "Give module:name, importable from here") from None
 
 
-def named_function(place: str) -> Any:
+def named_function(path: str) -> Any:
     """``module:name`` of something that can be called."""
-    found = named_object(place)
-    if not callable(found):
-        raise BadInput(place, f"it is a {type(found).__name__}, and cannot be called", "Name a function")
-    return found
+    function = named_object(path)
+    if not callable(function):
+        raise BadInput(path, f"it is a {type(function).__name__}, and cannot be called", "Name a function")
+    return function
 
 
-def trainer_of(config: CampaignConfig, desk: Desk, inputs: Sequence[int]) -> DPSGD:
+def trainer_of(config: CampaignConfig, context: PhaseContext, inputs: Sequence[int]) -> DPSGD:
     """The trainer of a phase; checkpoints lie in the campaign's directory until the phase is over."""
     from discreet.trainers.dp_sgd import DPSGD
 
@@ -173,8 +174,8 @@ def trainer_of(config: CampaignConfig, desk: Desk, inputs: Sequence[int]) -> DPS
         classes=len(config.task.classes),
         task=task_of(config),
         settings=settings_of(config),
-        checkpoints=desk.directory,
-        watch=lambda done, whole: desk.watch("training", done, whole),
+        checkpoints=context.directory,
+        watch=lambda done, total: context.watch("training", done, total),
     )
 
 
@@ -183,15 +184,15 @@ def cohort_of(config: CampaignConfig, pool: Pool, ids: Sequence[str], labels: Ma
     from discreet.trainers.dp_sgd import CohortRecords
 
     places = pool.places(ids)
-    known = {one: labels.get(one) for one in ids}
-    for one in np.asarray(ids, dtype=object)[pool.broken(places)].tolist():
-        known[one] = None
+    known = {record: labels.get(record) for record in ids}
+    for record in np.asarray(ids, dtype=object)[pool.broken(places)].tolist():
+        known[record] = None
     persons = None
     if config.budget.unit == "person":
         assert pool.persons is not None
-        persons = np.array([pool.persons[place] for place in places.tolist()], dtype=object)
+        persons = np.array([pool.persons[position] for position in places.tolist()], dtype=object)
     return CohortRecords(
-        x=training_rows(config, pool, places), y=targets([known[one] for one in ids], config), persons=persons
+        x=training_rows(config, pool, places), y=targets([known[record] for record in ids], config), persons=persons
     )
 
 
@@ -212,14 +213,14 @@ def targets(values: Sequence[Value], config: CampaignConfig) -> Any:
     """Class numbers, or a table with a column a label."""
     from discreet.trainers.dp_sgd import MISSING
 
-    number = {name: place for place, name in enumerate(config.task.classes)}
+    number = {name: code for code, name in enumerate(config.task.classes)}
     if config.task.kind != "multilabel":
-        return np.array([number[one] if isinstance(one, str) else MISSING for one in values], dtype=np.int64)
+        return np.array([number[value] if isinstance(value, str) else MISSING for value in values], dtype=np.int64)
     table = np.full((len(values), len(number)), np.nan, dtype=np.float32)
-    for row, one in enumerate(values):
-        if one is not None:
+    for row, value in enumerate(values):
+        if value is not None:
             table[row] = 0
-            table[row, [number[name] for name in one]] = 1
+            table[row, [number[name] for name in value]] = 1
     return table
 
 
@@ -252,3 +253,34 @@ def from_bytes(content: bytes, module: nn.Module) -> nn.Module:
     except Exception:  # noqa: BLE001 - whatever is wrong, it is not this model
         raise InvalidCheckpoint("loading a model", "it is not of this campaign's model", "Restore its file") from None
     return module
+
+
+def stored_predictor(config: CampaignConfig, content: bytes, inputs: Sequence[int]) -> TorchPredictor:
+    """The model of stored weights."""
+    return predictor_of(config, from_bytes(content, model_of(config, inputs)))
+
+
+def exported(config: CampaignConfig, inputs: tuple[int, ...]) -> ModelParts:
+    """What an export says of the model, and how an ONNX file of it is made."""
+    table, task, encoder = config.model, task_of(config), None
+    form: dict[str, Any] = {
+        "task": task,
+        "classes": list(config.task.classes),
+        "model": {
+            "name": table.name,
+            "options": {key: value for key, value in table.options.items() if key not in ("path", "weights")},
+            "dropout": table.dropout,
+        },
+        "inputs": list(inputs),
+    }
+    if table.encoder is None:
+        form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool)
+    else:
+        encoder = config.resolve(table.encoder)
+        read = {"name": encoder.name, "max_length": table.max_length, "tokens": table.name == TRANSFORMER}
+        form["preprocessing"] = reading_of(config.pool) | {"encoder": read}
+    return ModelParts(
+        form=form | ({"threshold": 0.5} if task == "multilabel" else {}),
+        example_rows=lambda count: made_up_rows(config, inputs, count),
+        encoder=encoder,
+    )

@@ -1,18 +1,25 @@
-"""More records for a campaign, and whether the ones it has are what they were. Audience: owner."""
+"""Changes of a campaign's pool: records that join it, records that are withdrawn, and whether the others are what they
+were when they were enrolled. Audience: owner.
+
+Withdrawal works also when the records are gone from the owner's file already.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from discreet.campaign import Campaign
-from discreet.campaign.sealed_steps import query_begun
-from discreet.campaign.withdrawing import manifest_key
+from discreet.campaign import Campaign, Withdrawal
+from discreet.campaign.crash_recovery import query_begun
+from discreet.campaign.recipe import Watch, unwatched
+from discreet.campaign.withdrawal import manifest_key, mark
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, NotNow
 from discreet.pools import Differences, JoinedPool, Pool, compare, extended, macs
-from discreet.recipes.measuring import check_apart, pool_like
-from discreet.storage import CampaignStore
+from discreet.recipes.labelled_records import check_apart, pool_like
+from discreet.recipes.opening import load
+from discreet.storage import CampaignStore, open_storage
 
 
 def extend(campaign: Campaign, config: CampaignConfig, file: Path) -> tuple[int, int]:
@@ -23,16 +30,16 @@ def extend(campaign: Campaign, config: CampaignConfig, file: Path) -> tuple[int,
     """
     if config.pool.kind == "arrays":
         raise BadInput("extending a pool", "it was given in Python", "Call join(campaign, pool) with the new records")
-    place = Path(os.path.relpath(file.absolute(), config.resolve(".").absolute()))
-    known = [one for one in campaign.store.pool_cohorts()[1:] if one.facts.get("path") == str(place)]
+    path = Path(os.path.relpath(file.absolute(), config.resolve(".").absolute()))
+    known = [cohort for cohort in campaign.store.pool_cohorts()[1:] if cohort.facts.get("path") == str(path)]
     if known and config.pool.id == "position":  # its records would be taken for new ones
         return known[0].number, known[0].size
     if config.pool.id == "position":  # they run on from the last record
-        further = extended(campaign.pool, config.resolve(str(place))).parts[-1]
+        further = extended(campaign.pool, config.resolve(str(path))).parts[-1]
     else:
-        further = pool_like(config, str(place))
-    check_apart(config, further, path=str(place))
-    return join(campaign, further, path=str(place))
+        further = pool_like(config, str(path))
+    check_apart(config, further, path=str(path))
+    return join(campaign, further, path=str(path))
 
 
 def join(campaign: Campaign, further: Pool, *, path: str | None = None) -> tuple[int, int]:
@@ -49,7 +56,7 @@ def join(campaign: Campaign, further: Pool, *, path: str | None = None) -> tuple
     key = manifest_key(store)
     with store.exclusive("working"):
         _check_between_queries(campaign)
-        codes = list(macs(further, key, progress=lambda done, whole: campaign.watch("enrolling", done, whole)))
+        codes = list(macs(further, key, progress=lambda done, total: campaign.watch("enrolling", done, total)))
         facts = {"pool": further.public()} | ({} if path is None else {"path": path})
         number = store.add_records(codes, facts)
     return number, len(further)
@@ -66,7 +73,7 @@ def _check_withdrawn(campaign: Campaign, further: Pool) -> None:
     if further.persons is not None and pool.persons is not None:
         gone = pool.withdrawn
         left = {person for one, person in zip(pool.ids, pool.persons, strict=True) if one not in gone}
-        lost = {one.person for one in campaign.store.withdrawn() if one.person}
+        lost = {record.person for record in campaign.store.withdrawn() if record.person}
         key = manifest_key(campaign.store)
         again += sum(person not in left and key.person_code(person) in lost for person in further.persons)
     if again:
@@ -88,5 +95,61 @@ def changes(campaign: Campaign) -> Differences:
     """Every record against its keyed code."""
     key = manifest_key(campaign.store)
     return compare(
-        campaign.store.macs(), campaign.pool, key, progress=lambda done, whole: campaign.watch("comparing", done, whole)
+        campaign.store.macs(), campaign.pool, key, progress=lambda done, total: campaign.watch("comparing", done, total)
+    )
+
+
+# -- withdrawal
+
+REMAINS = (
+    "models that were trained with a record stay; what they tell of it is bounded by the campaign's epsilon and delta",
+    "no later query scores it and no later training uses it; its place stays, empty, so the claim stays as it was",
+)
+"""What a person who withdraws can be told."""
+
+ELSEWHERE = (
+    "your own pool and label files: its row is passed over from now on, and may be removed",
+    "files written with ask --out or elsewhere, answer files, and copies that annotators have",
+    "backups and snapshots of the store, other campaigns, and what the disk keeps of deleted files",
+    "exported models, which hold no record",
+)
+"""What discreet cannot reach."""
+
+AT_LABEL_STUDIO = (
+    "tasks about it at Label Studio: discreet labelstudio remove deletes them, and so does every push and sync; the"
+    " server's exports, backups and free database pages are its operator's"
+)
+"""Where people label there."""
+
+
+def elsewhere(config: CampaignConfig) -> tuple[str, ...]:
+    """What this command does not reach."""
+    return (AT_LABEL_STUDIO, *ELSEWHERE) if config.oracle.name == "label-studio" else ELSEWHERE
+
+
+def withdraw(
+    config: CampaignConfig,
+    ids: Sequence[str],
+    *,
+    persons: Sequence[str] = (),
+    later: bool = False,
+    watch: Watch = unwatched,
+) -> tuple[Campaign, Withdrawal]:
+    """Take back records by id, and all records of persons. Marked before the pool is read: its file may lack them."""
+    if ids and persons:  # marking cannot be undone, and a person who is not there is found only after it
+        raise BadInput("withdrawing", "both records and persons are named", "Withdraw them one after the other")
+    new = known = 0
+    if ids or not persons:
+        with open_storage(
+            config.storage_url(), directory=config.storage_directory(), mark=config.storage_mark(), must_exist=True
+        ) as storage:
+            new, known = mark(storage.load(config.name), ids)
+    campaign = load(config, watch=watch)  # erases what is marked, if no step is under way
+    of_persons = campaign.withdraw(persons=persons, later=later) if persons else None
+    waiting = campaign.erase_withdrawn(later=later)
+    return campaign, Withdrawal(
+        new=new + (of_persons.new if of_persons else 0),
+        known=known + (of_persons.known if of_persons else 0),
+        waiting=waiting,
+        standing=campaign.standing,
     )

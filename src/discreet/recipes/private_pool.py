@@ -1,8 +1,8 @@
 """DP-AL: a private pool, people who are trusted with its records, and a model that may be published.
 
-Phase 0 asks initial records drawn by lot (or imports labels whose choosing was declared); every later phase asks by
-score, for what its plan pays, and trains all cohorts with their own rates. Guarantee: the plan's claim (zero-out
-relation, committed mode); assumptions in docs/proofs/trajectories.md and theirs.
+Phase 0 asks initial records drawn uniformly at random (or imports labels whose choosing was declared); every later
+phase asks by score, for what its plan pays, and trains all cohorts with their own rates. Guarantee: the plan's claim
+(zero-out relation, committed mode); assumptions in docs/proofs/trajectories.md and theirs.
 
 Baselines are the same recipe with other words: ``selector = "random"`` is random active learning; no queries at all is
 DP-SGD on a random subset; ``selector = "exact"`` is not private, and taken in simulations alone. Noisy top-k, the
@@ -12,56 +12,53 @@ exponential mechanism and k-centre are the DP-AL paper's selections, each at an 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from discreet.campaign.recipe import Chosen, Desk, Labels, Trained
-from discreet.campaign.replanning import Continuation, Wish
-from discreet.campaign.told import labels_of
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.campaign import Campaign
+from discreet.campaign.crash_recovery import secret_key
+from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained
 from discreet.config import CampaignConfig
+from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
 from discreet.planning import make_plan, plan_request
 from discreet.pools import Pool
-from discreet.privacy.ledger import Ledger, Terms, terms_of
-from discreet.privacy.plan import Plan
+from discreet.privacy.ledger import Ledger, Line, Terms, terms_of
+from discreet.privacy.ledger.plan_terms import lines_of
+from discreet.privacy.ledger.terms import plan_digest
+from discreet.privacy.plan import Plan, plan_from_json
 from discreet.privacy.training_phase import TrainingPhase
-from discreet.recipes import choosing, learning, measuring, selecting
-from discreet.recipes.known_labels import known_labels
-from discreet.recipes.rehearsing import check_names
-from discreet.recipes.units import Units
-from discreet.records import Answer, Question, Value
+from discreet.recipes import learning, pool_campaigns, pool_queries, selecting
+from discreet.recipes.labelled_records import evaluated, held_out, known_labels, price_of
+from discreet.recipes.pool_records import Units, inputs_of
+from discreet.recipes.preflight import check_names, preflight
+from discreet.recipes.replanning import labels_each, replanned, units_planned
+from discreet.recipes.specification import FileRecipe, Inputs, ModelParts, RecipeSpec, newest_plan
+from discreet.records import Value
 from discreet.roles import Predictor
+from discreet.storage import CampaignStore
 
 
 def plan_of(config: CampaignConfig) -> Plan:
     """The plan that the campaign's file asks for. Touches no data."""
-    table = config.plan
     check_names(config)
     units = config.pool.size if config.budget.unit == "record" else config.pool.persons
+    # a selector that looks at labelled records, too: everybody pays every query
+    reads_labelled = config.plan.reads_training_data or "centres" in config.selector.declared.reads
+    table: dict[str, Any] = vars(config.plan) | {"reads_training_data": reads_labelled}
+    if config.selector.bins is not None:
+        table["bins"] = config.selector.bins
     with config.pointing("plan"):
         ask = plan_request(
             epsilon=config.budget.epsilon,
             delta=config.budget.delta,
             unit=config.budget.unit,
-            initial=table.initial,
-            queries=table.queries,
-            batch=table.batch,
-            epochs=table.epochs,
-            schedule=table.schedule,
-            accountant=table.accountant,
-            selection=table.selection,
-            selection_epsilon=table.selection_epsilon,
+            **table,
             threshold_epsilon=config.selector.threshold_epsilon or 0,
-            missed=table.missed,
-            shards=table.shards,
-            individual_rates=table.individual_rates,
-            high_share=table.high_share,
-            # k-centre looks at labelled records, too: everybody pays every query
-            reads_training_data=table.reads_training_data or config.selector.name == "k-centre",
-            whole_batches=table.whole_batches,
             pool_size=units,
-            releases=table.releases,
-            **({} if config.selector.bins is None else {"bins": config.selector.bins}),
             **selecting.mechanism_of(config),
         )
         ask.budget.warn_if_loose(ask.units)
@@ -69,7 +66,7 @@ def plan_of(config: CampaignConfig) -> Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivatePool:
+class PrivatePool(FileRecipe):
     """A `Recipe`. ``inputs``: the public shape of a record. ``shards``: the key that cuts the pool, if it is cut."""
 
     config: CampaignConfig
@@ -82,92 +79,168 @@ class PrivatePool:
         """One without a query, and one a query."""
         return len(self.plan.phases)
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Declared."""
-        return self.config.task.classes
-
-    @property
-    def multilabel(self) -> bool:
-        """Whether an answer is a set of classes."""
-        return self.config.task.kind == "multilabel"
-
-    @property
-    def released(self) -> bool:
-        """Never: records stay with their owner."""
-        return False
-
     def labels_planned(self, phase: int) -> int:
         """Labels that are asked for in a phase: of persons, as many as they may have records."""
-        return self.units_planned(phase) * self.labels_each
-
-    def units_planned(self, phase: int) -> int:
-        """Records or persons that are asked in a phase."""
-        return round(sum(cohort.size for cohort in self.plan.cohorts if cohort.phase == phase))
-
-    @property
-    def labels_each(self) -> int:
-        """Labels that a unit has at most."""
-        return self.config.budget.records_per_person if self.config.budget.unit == "person" else 1
+        return units_planned(self.plan, phase) * labels_each(self.config)
 
     def terms(self) -> Terms:
         """Of the plan, and of evaluation where it is paid for."""
-        return terms_of(self.plan, held_out=measuring.price_of(self.config))
+        return terms_of(self.plan, held_out=price_of(self.config))
 
     def known_labels(self) -> Mapping[str, Value]:
         """Of phase 0, where the campaign's file names some."""
         return known_labels(self.config)
 
-    def labels(self, questions: Sequence[Question], answers: Sequence[Answer], *, key: SecretKey) -> Labels:
-        """The majority of a record's own answers: no other record has a say in it."""
-        return Labels(values=labels_of(questions, answers, key))
-
-    def check(self, pool: Pool) -> None:
-        """What `discreet.recipes.rehearsing` could not try without a plan: the selector of every query."""
-        for query in range(1, len(self.plan.phases)):
-            selecting.selector_of(self.config, self.plan, query, OperatingSystem())
-
-    def choose(self, desk: Desk) -> Chosen:
-        """The initial records by lot, or those whose labels are there; later ones by score."""
-        units = self._units(desk.pool)
-        if not self.labels_planned(desk.phase):  # re-planned: a last training, for which nobody is asked
+    def choose(self, context: PhaseContext) -> Chosen:
+        """The initial records uniformly at random, or those whose labels are there; later ones by score."""
+        units = self._units(context.pool)
+        if not self.labels_planned(context.phase):  # re-planned: a last training, for which nobody is asked
             return Chosen(ids=(), cohorts={}, facts={"mechanism": "none", "private": True, "threshold": None})
-        if desk.phase == 0 and self.config.initial is not None:
-            return choosing.chosen_before(desk, self.config, self.plan, units)
-        if desk.phase == 0:
-            return choosing.chosen_at_random(desk, self.plan, units)
-        return choosing.chosen_by_score(desk, self.config, self.plan, units, self.shards)
+        if context.phase == 0 and self.config.initial is not None:
+            return pool_queries.chosen_before(context, self.config, self.plan, units)
+        if context.phase == 0:
+            return pool_queries.chosen_at_random(context, self.plan, units)
+        return pool_queries.chosen_by_score(context, self.config, self.plan, units, self.shard())
 
-    def continued(self, wish: Wish, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
+    def shard(self) -> pool_queries.Shard:
+        """Which units of a pool that is cut meet a query."""
+        key, count = self.shards, self.plan.selection.shards
+        if key is None:
+            return None
+
+        def meets(names: Sequence[str], query: int) -> NDArray[np.bool_]:
+            return np.asarray(key.shards(names, count) == query - 1)
+
+        return meets
+
+    def continued(self, wish: ReplanRequest, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
         """With another plan behind the phases that are done."""
-        from discreet.recipes.continuing import continuation
-
-        return continuation(self, wish, ledger=ledger, done=done, units=len(self._units(pool).names))
+        units = len(self._units(pool).names)
+        after = replanned(self.config, self.plan, wish, ledger=ledger, done=done, units=units)
+        recipe = replace(self, plan=after.plan)
+        return Continuation(recipe=recipe, terms=after.terms, plan=after.plan.to_json(), figures=after.figures)
 
     def _units(self, pool: Pool) -> Units:
         return Units.of(pool, self.config.budget.unit, self.config.budget.records_per_person)
 
-    def train(self, desk: Desk, labels: Mapping[str, Value]) -> Trained:
+    def train(self, context: PhaseContext, labels: Mapping[str, Value]) -> Trained:
         """Charge and train a phase, and measure the model where that was asked for."""
         from discreet.trainers.dp_sgd import charge_training
 
-        phase = TrainingPhase.of(self.plan, desk.phase)
-        trainer = learning.trainer_of(self.config, desk, self.inputs)
+        phase = TrainingPhase.of(self.plan, context.phase)
+        trainer = learning.trainer_of(self.config, context, self.inputs)
         cohorts = {
-            label: learning.cohort_of(self.config, desk.pool, desk.members.get(label, ()), labels)
+            label: learning.cohort_of(self.config, context.pool, context.members.get(label, ()), labels)
             for label in phase.labels
         }
-        measured = measuring.held_out(self.config, desk, last=desk.phase == self.phases - 1)
-        start: Any = desk.model
-        trainer.check(phase=phase, cohorts=learning.in_slots(phase, cohorts, desk.source), start=start)
-        paid = charge_training(desk.charges, phase)
-        filled = learning.in_slots(phase, cohorts, paid[0])  # places that a redo draws again
-        made = trainer.train(phase=phase, cohorts=filled, start=start, receipt=paid)
-        evaluation = measuring.evaluated(self.config, made, desk, measured)
-        return Trained(content=learning.to_bytes(made.module), evaluation=evaluation)
+        measured = held_out(self.config, context, last=context.phase == self.phases - 1)
+        start: Any = context.model
+        trainer.check(phase=phase, cohorts=learning.in_slots(phase, cohorts, context.source), start=start)
+        paid = charge_training(context.charges, phase)
+        filled = learning.in_slots(phase, cohorts, paid[0])  # slots that a redo draws again
+        predictor = trainer.train(phase=phase, cohorts=filled, start=start, receipt=paid)
+        evaluation = evaluated(self.config, predictor, context, measured)
+        return Trained(content=learning.to_bytes(predictor.module), evaluation=evaluation)
 
     def predictor(self, content: bytes) -> Predictor:
         """The model that `train` stored."""
-        return learning.predictor_of(
-            self.config, learning.from_bytes(content, learning.model_of(self.config, self.inputs))
-        )
+        return learning.stored_predictor(self.config, content, self.inputs)
+
+
+def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Pool]:
+    pool = pool_campaigns.base_pool(config, inputs.pool)
+    if inputs.plan is not None and config.simulation is None:
+        raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
+    preflight(config, pool)
+    plan = inputs.plan or plan_of(config)
+    pool_campaigns.check_releases(config)
+    for query in range(1, len(plan.phases)):  # the selector of every query, which needs a plan
+        selector = selecting.selector_of(config, plan, query, OperatingSystem())
+        selecting.check_price(config, plan, query, selector, config.pool.size)
+    return {"plan": plan.to_json(), "inputs": list(inputs_of(config, pool))}, pool
+
+
+def _open(store: CampaignStore, config: CampaignConfig) -> PrivatePool:
+    plan = plan_from_json(newest_plan(store), certify=False)
+    return PrivatePool(config=config, plan=plan, inputs=tuple(store.config["inputs"]))
+
+
+def _bind(store: CampaignStore, recipe: PrivatePool, seed: int | None) -> PrivatePool:
+    if recipe.plan.selection.kind != "shards":
+        return recipe
+    return replace(recipe, shards=secret_key(store, "shards", seed))
+
+
+def _checks(store: CampaignStore, config: CampaignConfig, ledger: Ledger) -> Any:
+    def digest_of(form: Any) -> str:
+        return plan_digest(plan_from_json(form, certify=False))
+
+    yield from pool_campaigns.plan_checks(store, ledger, digest_of=digest_of, needed=_needed)
+    yield from pool_campaigns.hidden_checks(store, config, ledger)
+
+
+def _needed(form: Any, taken: set[tuple[str, int]]) -> set[tuple[int, str]]:
+    plan = plan_from_json(form, certify=False)
+    published, trained = pool_campaigns.phases_taken(taken)
+    needed = {(phase, "training") for phase in trained}
+    if not plan.selection.is_free:
+        needed |= {(phase, "selection") for phase in published & ({cohort.phase for cohort in plan.cohorts} - {0})}
+    return needed
+
+
+def _planned_lines(recipe: PrivatePool, phase: int) -> Sequence[Line]:
+    return lines_of(recipe.plan, held_out=price_of(recipe.config), first=phase)
+
+
+def _exact_counts(campaign: Campaign, query: int, bins: int) -> tuple[tuple[float, float], tuple[int, ...]] | None:
+    recipe: Any = campaign.recipe
+    if not pool_queries.reads_scores(recipe.config):
+        return None
+    counts = pool_queries.exact_counts(campaign, query, bins, config=recipe.config, shard=recipe.shard())
+    return selecting.scorer_of(recipe.config).range, counts
+
+
+def _about(campaign: Campaign) -> dict[str, str]:
+    recipe: Any = campaign.recipe
+    config, plan = recipe.config, recipe.plan
+    if recipe.phases == 1:
+        questions = "the initial records alone"
+    else:
+        by_score = f", by {config.scorer.name}" if pool_queries.reads_scores(config) else ""
+        questions = f"{config.selector.name}{by_score}"
+    return {
+        "recipe": config.recipe.name,
+        "task": f"{config.task.kind}, {len(recipe.classes)} classes",
+        "pool": f"{config.pool.size:,} records, as declared",
+        "model": config.model.name,
+        "schedule": f"{plan.schedule}, accounted by {plan.accountant.upper()}",
+        "questions": questions,
+        "evaluation": {"none": "none", "public": "on public records", "paid": "on held-out records, paid for"}[
+            config.evaluation.kind
+        ],
+    }
+
+
+def _exported(campaign: Campaign) -> ModelParts:
+    recipe: Any = campaign.recipe
+    return learning.exported(recipe.config, recipe.inputs)
+
+
+SPEC = RecipeSpec(
+    name="private-pool",
+    may_change=pool_campaigns.MAY_CHANGE,
+    title="a campaign on a private pool",
+    takes=frozenset({"pool", "plan"}),
+    prepare=_prepare,
+    open=_open,
+    records=pool_campaigns.records_of,
+    bind=_bind,
+    as_created=pool_campaigns.as_created,
+    checks=_checks,
+    plan=lambda recipe: recipe.plan,
+    planned_lines=_planned_lines,
+    exact_counts=_exact_counts,
+    about=_about,
+    exported=_exported,
+    simulates=True,
+)

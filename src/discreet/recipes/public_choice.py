@@ -10,156 +10,145 @@ from typing import Any
 
 import numpy as np
 
-from discreet.campaign.recipe import Chosen, Desk
+from discreet.campaign.recipe import Chosen, PhaseContext
 from discreet.config import CampaignConfig
 from discreet.errors import InvalidStore
 from discreet.noise import random_places
 from discreet.pools import Pool
-from discreet.privacy.ledger import Why
-from discreet.recipes.measuring import beside_arrays, pool_like
-from discreet.recipes.model_records import rows_at
+from discreet.privacy.ledger import ChargeReason
+from discreet.recipes.labelled_records import beside_arrays, pool_like
+from discreet.recipes.pool_records import rows_at
 from discreet.recipes.public_plan import FIRST_QUERY, PRIVATE, PublicPlan
-from discreet.recipes.selecting import scorer_of
+from discreet.recipes.selecting import built, scorer_of
 from discreet.records import Selection
 from discreet.scorers import EmbeddedRows, pool_scores
 from discreet.selectors import (
     DiversePublic,
-    GreedyKCentre,
     NearPrivate,
     RandomSelector,
-    UncertainPublic,
+    SelectorRequest,
     charge_selection,
-    k_means_public,
 )
-from discreet.selectors.public_records import shown
+from discreet.selectors.public_selectors import shown
+from discreet.selectors.selection_inputs import check_chosen
 
 COHORT = "round {}"
 
 
-def chosen_public(desk: Desk, config: CampaignConfig, plan: PublicPlan, k: int) -> Chosen:
-    """Round number ``desk.phase``."""
+def chosen_public(context: PhaseContext, config: CampaignConfig, plan: PublicPlan, k: int) -> Chosen:
+    """Round number ``context.phase``."""
     if config.selector.name == "near-private":
-        return _near_private(desk, config, plan, k)
-    gone = desk.asked | desk.pool.withdrawn
-    places = np.array([place for place, name in enumerate(desk.pool.ids) if name not in gone], dtype=np.int64)
-    places = places[~desk.pool.broken(places)]
-    names = [desk.pool.ids[place] for place in places.tolist()]
+        return _near_private(context, config, plan, k)
+    gone = context.asked | context.pool.withdrawn
+    places = np.array([position for position, name in enumerate(context.pool.ids) if name not in gone], dtype=np.int64)
+    places = places[~context.pool.broken(places)]
+    names = [context.pool.ids[position] for position in places.tolist()]
     facts: dict[str, Any] = {}
-    if config.selector.name == "random":
-        found = RandomSelector(source=desk.source).select(ids=names, k=k, phase=desk.phase)
-        return _entered(desk, found, facts)
-    rows = rows_at(config, desk.pool, places)
-    given: dict[str, Any] = {"ids": names, "k": k, "phase": desk.phase, "scores": None}
+    if not config.selector.declared.reads:
+        selection = RandomSelector(source=context.source).select(ids=names, k=k, phase=context.phase)
+        return _entered(context, selection, facts)
+    rows = rows_at(config, context.pool, places)
+    arguments: dict[str, Any] = {"ids": names, "k": k, "phase": context.phase, "scores": None}
     if _reads_scores(config):
-        given["scores"] = scores_of(desk, config, rows)
-    selector = selector_of(config, desk)
-    if not isinstance(selector, UncertainPublic):
-        given["embeddings"] = EmbeddedRows(desk.model, rows)
-    if isinstance(selector, GreedyKCentre) and desk.asked:
-        known = desk.pool.places(sorted(desk.asked - desk.pool.withdrawn))
-        given["centres"] = np.asarray(EmbeddedRows(desk.model, rows_at(config, desk.pool, known))[:])
+        arguments["scores"] = scores_of(context, config, rows)
+    reads = config.selector.declared.reads
+    request = SelectorRequest(options=config.selector.resolved().options, source=context.source, seed=config.model.seed)
+    selector = built(config, config.selector.declared, request)
+    if "embeddings" in reads:
+        arguments["embeddings"] = EmbeddedRows(context.model, rows)
+    if "centres" in reads and context.asked:
+        known = context.pool.places(sorted(context.asked - context.pool.withdrawn))
+        arguments["centres"] = np.asarray(EmbeddedRows(context.model, rows_at(config, context.pool, known))[:])
     if not isinstance(selector, DiversePublic):
-        return _entered(desk, selector.select(**given), facts)
-    seen, clusters = selector.clusters(scores=given["scores"], embeddings=given["embeddings"], k=k)
+        selection = selector.select(**arguments)
+        check_chosen(selection, names, k)
+        return _entered(context, selection, facts)
+    seen, clusters = selector.clusters(scores=arguments["scores"], embeddings=arguments["embeddings"], k=k)
     taken = clusters.taken(k)
-    found = shown(names, seen[taken], selector.name, desk.source, desk.phase)
+    selection = shown(names, seen[taken], selector.name, context.source, context.phase)
     homes = zip(clusters.labels[taken].tolist(), clusters.ranks[taken].tolist(), strict=True)
-    facts["clusters"] = {names[place]: list(home) for place, home in zip(seen[taken].tolist(), homes, strict=True)}
-    return _entered(desk, found, facts)
-
-
-def selector_of(config: CampaignConfig, desk: Desk) -> UncertainPublic | DiversePublic | GreedyKCentre:
-    """As the campaign's file names it."""
-    table, options = config.selector, {}
-    for name in ("uncertain", "each", "components"):
-        if getattr(table, name) is not None:
-            options[name] = getattr(table, name)
-    with config.pointing("selector"):
-        if table.name == "uncertain":
-            return UncertainPublic(source=desk.source)
-        if table.name == "greedy-k-centre":
-            return GreedyKCentre(source=desk.source, **options)
-        make = k_means_public if table.name == "k-means" else DiversePublic
-        return make(source=desk.source, seed=config.model.seed, **options)
+    facts["clusters"] = {
+        names[position]: list(home) for position, home in zip(seen[taken].tolist(), homes, strict=True)
+    }
+    return _entered(context, selection, facts)
 
 
 def near_private_of(config: CampaignConfig, plan: PublicPlan) -> NearPrivate:
     """The selector that the plan pays for."""
-    table = config.selector
     assert plan.support_epsilon is not None
     assert plan.components_noise is not None
-    options = {} if table.components is None else {"components": table.components}
-    with config.pointing("selector"):
-        return NearPrivate(
-            support_epsilon=plan.support_epsilon,
-            noise_multiplier=plan.components_noise,
-            uncertain=table.uncertain,
-            norm=table.norm,
-            bottom=scorer_of(config).range[0],
-            **options,
-        )
+    request = SelectorRequest(
+        epsilon=plan.support_epsilon,
+        noise_multiplier=plan.components_noise,
+        range=scorer_of(config).range,
+        options=config.selector.options,
+    )
+    selector: NearPrivate = built(config, config.selector.declared, request)
+    return selector
 
 
 def _reads_scores(config: CampaignConfig) -> bool:
-    return config.selector.name in ("uncertain", "diverse-public", "near-private")
+    return "scores" in config.selector.declared.reads
 
 
-def scores_of(desk: Desk, config: CampaignConfig, rows: Any, what: str = "scoring") -> Any:
+def scores_of(context: PhaseContext, config: CampaignConfig, rows: Any, what: str = "scoring") -> Any:
     """How uncertain the model is about rows."""
-    return pool_scores(scorer_of(config), desk.model, rows, progress=lambda done, whole: desk.watch(what, done, whole))
+    return pool_scores(
+        scorer_of(config), context.model, rows, progress=lambda done, total: context.watch(what, done, total)
+    )
 
 
-def _near_private(desk: Desk, config: CampaignConfig, plan: PublicPlan, k: int) -> Chosen:
-    if desk.phase != FIRST_QUERY:
-        return _further(desk, k)
-    most = sum(config.plan.queries)
-    places = np.arange(len(desk.pool))
-    places = places[~desk.pool.broken(places)]
-    rows, selector = rows_at(config, desk.pool, places), near_private_of(config, plan)
-    own = private_pool(config)
-    mine = rows_at(config, own, np.arange(len(own)))
-    own_scores = scores_of(desk, config, mine, "scoring private records")
-    nulls = np.asarray(own.broken(np.arange(len(own))), dtype=np.bool_)
+def _near_private(context: PhaseContext, config: CampaignConfig, plan: PublicPlan, k: int) -> Chosen:
+    if context.phase != FIRST_QUERY:
+        return _further(context, k)
+    planned = sum(config.plan.queries)
+    places = np.arange(len(context.pool))
+    places = places[~context.pool.broken(places)]
+    rows, selector = rows_at(config, context.pool, places), near_private_of(config, plan)
+    private_records = private_pool(config)
+    private_rows = rows_at(config, private_records, np.arange(len(private_records)))
+    own_scores = scores_of(context, config, private_rows, "scoring private records")
+    nulls = np.asarray(private_records.broken(np.arange(len(private_records))), dtype=np.bool_)
     own_scores[nulls] = np.nan
-    given: dict[str, Any] = {
-        "ids": [desk.pool.ids[place] for place in places.tolist()],
-        "scores": scores_of(desk, config, rows),
-        "k": most,
-        "embeddings": EmbeddedRows(desk.model, rows),
+    arguments: dict[str, Any] = {
+        "ids": [context.pool.ids[position] for position in places.tolist()],
+        "scores": scores_of(context, config, rows),
+        "k": planned,
+        "embeddings": EmbeddedRows(context.model, rows),
     }
-    candidates = selector.candidates(**given)  # where there are none nothing is paid
-    why = Why(phase=desk.phase, purpose="selection")
-    paid = charge_selection(desk.charges, selector, k=k, pool_size=len(places), who=PRIVATE, why=why)
-    found = selector.support(
-        **given,
+    candidates = selector.candidates(**arguments)  # where there are none nothing is paid
+    why = ChargeReason(phase=context.phase, purpose="selection")
+    paid = charge_selection(context.charges, selector, k=k, pool_size=len(places), who=PRIVATE, why=why)
+    support_set = selector.support(
+        **arguments,
         candidates=candidates,
         receipt=paid,
         private_scores=own_scores,
-        private_embeddings=EmbeddedRows(desk.model, mine, nulls=nulls),
+        private_embeddings=EmbeddedRows(context.model, private_rows, nulls=nulls),
     )
-    ranked = [name for name in found.ids if name not in desk.pool.withdrawn][:most]
-    counts = dict(zip(found.ids, found.counts, strict=True))
+    ranked = [name for name in support_set.ids if name not in context.pool.withdrawn][:planned]
+    counts = dict(zip(support_set.ids, support_set.counts, strict=True))
     support = {"ids": ranked, "counts": [counts[name] for name in ranked]}
-    facts = {"threshold": found.threshold, "norm": found.norm, "support": support}
-    return _entered(desk, _in_order(desk, ranked[:k]), facts)
+    facts = {"threshold": support_set.threshold, "norm": support_set.norm, "support": support}
+    return _entered(context, _in_order(context, ranked[:k]), facts)
 
 
-def _further(desk: Desk, k: int) -> Chosen:
+def _further(context: PhaseContext, k: int) -> Chosen:
     """Down the ranking of the first round."""
-    support = desk.facts.get(FIRST_QUERY, {}).get("support")
+    support = context.facts.get(FIRST_QUERY, {}).get("support")
     if support is None:
-        raise InvalidStore(f"asking in phase {desk.phase}", "the counts of round 1 are missing", "Restore the store")
-    gone = desk.asked | desk.pool.withdrawn
+        raise InvalidStore(f"asking in phase {context.phase}", "the counts of round 1 are missing", "Restore the store")
+    gone = context.asked | context.pool.withdrawn
     left = [name for name in support["ids"] if name not in gone]
-    return _entered(desk, _in_order(desk, left[:k]), {"threshold": desk.facts[FIRST_QUERY].get("threshold")})
+    return _entered(context, _in_order(context, left[:k]), {"threshold": context.facts[FIRST_QUERY].get("threshold")})
 
 
-def _in_order(desk: Desk, ids: list[str]) -> Selection:
-    order = random_places(len(ids), len(ids), where=desk.source, kind=f"near-private {desk.phase}")
+def _in_order(context: PhaseContext, ids: list[str]) -> Selection:
+    order = random_places(len(ids), len(ids), where=context.source, kind=f"near-private {context.phase}")
     return Selection(
-        ids=tuple(ids[place] for place in order.tolist()),
+        ids=tuple(ids[position] for position in order.tolist()),
         mechanism=NearPrivate.name,
-        simulation=desk.source.simulation,
+        simulation=context.source.simulation,
     )
 
 
@@ -172,7 +161,7 @@ def private_pool(config: CampaignConfig) -> Pool:
         return pool_like(config, config.private.path, size=config.private.size)
 
 
-def _entered(desk: Desk, found: Selection, facts: dict[str, Any]) -> Chosen:
-    label = COHORT.format(desk.phase)
-    told = {"mechanism": found.mechanism, "private": found.private, "threshold": None}
-    return Chosen(ids=found.ids, cohorts=dict.fromkeys(found.ids, label), facts=told | facts)
+def _entered(context: PhaseContext, selection: Selection, facts: dict[str, Any]) -> Chosen:
+    label = COHORT.format(context.phase)
+    public_facts = {"mechanism": selection.mechanism, "private": selection.private, "threshold": None}
+    return Chosen(ids=selection.ids, cohorts=dict.fromkeys(selection.ids, label), facts=public_facts | facts)

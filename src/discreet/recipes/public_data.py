@@ -11,29 +11,31 @@ Assumptions: the pool is public, and so are its labels; the checkpoint's promise
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from discreet.campaign.recipe import Chosen, Desk, Labels, Trained
-from discreet.campaign.replanning import Continuation, Wish
-from discreet.campaign.told import labels_of
+from discreet.campaign import Campaign
+from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.noise import SecretKey, charge_once, derived_seed
+from discreet.noise import charge_once, derived_seed
 from discreet.pools import Pool
-from discreet.privacy.ledger import Ledger, Terms, Why
-from discreet.privacy.ledger.requests import request
-from discreet.recipes import learning, measuring, public_choice
-from discreet.recipes.model_records import inputs_of, made_up_rows
-from discreet.recipes.public_plan import PRIVATE, PublicPlan, checkpoint_bytes
+from discreet.privacy.certificate import Check
+from discreet.privacy.ledger import ChargeReason, Ledger, Terms
+from discreet.privacy.ledger.charges import request
+from discreet.recipes import labelled_records, learning, pool_campaigns, public_choice
+from discreet.recipes.pool_records import inputs_of, made_up_rows
+from discreet.recipes.public_plan import FIRST_QUERY, PRIVATE, PublicPlan, checkpoint_bytes, public_plan_of
 from discreet.recipes.selecting import scorer_of
-from discreet.records import Answer, Question, Value
+from discreet.recipes.specification import FileRecipe, Inputs, ModelParts, RecipeSpec, newest_plan
+from discreet.records import Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores
-from discreet.selectors.public_records import looked_at
+from discreet.selectors.public_selectors import looked_at
+from discreet.storage import CampaignStore
 
 _ROWS = 20
 RECALLED = 20_000
@@ -41,7 +43,7 @@ RECALLED = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublicData:
+class PublicData(FileRecipe):
     """A `Recipe`. ``inputs``: the public shape of a record."""
 
     config: CampaignConfig
@@ -53,36 +55,13 @@ class PublicData:
         """The checkpoint, and one a query."""
         return 1 + len(self.config.plan.queries)
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Declared."""
-        return self.config.task.classes
-
-    @property
-    def multilabel(self) -> bool:
-        """Whether an answer is a set of classes."""
-        return self.config.task.kind == "multilabel"
-
-    @property
-    def released(self) -> bool:
-        """Never: nothing came through a gate, public records may leave as they came."""
-        return False
-
     def labels_planned(self, phase: int) -> int:
         """Public records that are asked in a phase; none in phase 0."""
         return self.config.plan.queries[phase - 1] if phase else 0
 
     def terms(self) -> Terms:
         """Of the checkpoint, of looking, and of evaluation where that is paid for."""
-        return self.plan.terms(self.config, phases=self.phases, held_out=measuring.price_of(self.config))
-
-    def known_labels(self) -> Mapping[str, Value]:
-        """None: phase 0 asks nobody."""
-        return {}
-
-    def labels(self, questions: Sequence[Question], answers: Sequence[Answer], *, key: SecretKey) -> Labels:
-        """The majority of a record's own answers."""
-        return Labels(values=labels_of(questions, answers, key))
+        return self.plan.terms(self.config, phases=self.phases, held_out=labelled_records.price_of(self.config))
 
     def check(self, pool: Pool) -> None:
         """Everything that could be refused later is refused before a campaign begins."""
@@ -92,14 +71,14 @@ class PublicData:
         rows = made_up_rows(self.config, self.inputs, _ROWS)
         with self.config.pointing("scorer.name"):
             pool_scores(scorer_of(self.config), predictor, rows)
-        if self.config.selector.name not in ("random", "uncertain"):
+        if "embeddings" in self.config.selector.declared.reads:
             with self.config.pointing("selector.name"):
                 predictor.embed(rows)
         self._check_candidates(len(pool))
         if self.config.selector.name == "near-private":
             public_choice.near_private_of(self.config, self.plan)
             self._check_apart(pool)
-        measuring.check(self.config, pool)
+        labelled_records.check(self.config, pool)
 
     def _check_candidates(self, size: int) -> None:
         """As many candidates as will be asked of them: found out later, near-private would have paid for nothing."""
@@ -111,23 +90,23 @@ class PublicData:
 
     def _check_apart(self, pool: Pool) -> None:
         """A private record in the public pool would be shown to everybody."""
-        own = public_choice.private_pool(self.config)
+        private_records = public_choice.private_pool(self.config)
         assert self.config.private is not None
-        here, there = self.config.resolve(self.config.private.path), self.config.resolve(self.config.pool.path)
-        same = self.config.pool.kind != "arrays" and here.exists() and there.exists() and here.samefile(there)
-        if same or (self.config.pool.id != "position" and set(own.ids) & set(pool.ids)):
+        here, pool_file = self.config.resolve(self.config.private.path), self.config.resolve(self.config.pool.path)
+        same = self.config.pool.kind != "arrays" and here.exists() and pool_file.exists() and here.samefile(pool_file)
+        if same or (self.config.pool.id != "position" and set(private_records.ids) & set(pool.ids)):
             raise self.config.error("private.path", "records of the public pool are in it", "Keep them apart")
-        if inputs_of(self.config, own) != self.inputs:
+        if inputs_of(self.config, private_records) != self.inputs:
             fact = "its records have another shape than the public ones"
             raise self.config.error("private.path", fact, "Prepare both in one way")
 
-    def choose(self, desk: Desk) -> Chosen:
+    def choose(self, context: PhaseContext) -> Chosen:
         """Nobody in phase 0; later, public records, for nothing or for what the plan pays."""
-        if desk.phase == 0:
+        if context.phase == 0:
             return Chosen(ids=(), cohorts={}, facts={"mechanism": "checkpoint", "private": True, "threshold": None})
-        return public_choice.chosen_public(desk, self.config, self.plan, self.labels_planned(desk.phase))
+        return public_choice.chosen_public(context, self.config, self.plan, self.labels_planned(context.phase))
 
-    def continued(self, wish: Wish, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
+    def continued(self, wish: ReplanRequest, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
         """Refused: what is private here is spent in the first round."""
         raise BadInput(
             "re-planning a campaign on public data",
@@ -135,45 +114,53 @@ class PublicData:
             "Start another campaign from the model of this one",
         )
 
-    def train(self, desk: Desk, labels: Mapping[str, Value]) -> Trained:
+    def train(self, context: PhaseContext, labels: Mapping[str, Value]) -> Trained:
         """Phase 0: charge the checkpoint, and take it up. Later: fine-tune it on all labels so far, which is free."""
         start = self._checkpoint()
-        measured = measuring.held_out(self.config, desk, last=desk.phase == self.phases - 1)
-        if desk.phase == 0:
+        measured = labelled_records.held_out(self.config, context, last=context.phase == self.phases - 1)
+        if context.phase == 0:
             event, count = self.plan.charged
-            why = Why(phase=0, purpose="training of the checkpoint")
-            charge_once(desk.charges, [request({PRIVATE: event}, count=count, why=why)])
-            made = learning.predictor_of(self.config, start)
+            why = ChargeReason(phase=0, purpose="training of the checkpoint")
+            charge_once(context.charges, [request({PRIVATE: event}, count=count, why=why)])
+            predictor = learning.predictor_of(self.config, start)
         else:
-            ids = [one for mine in desk.members.values() for one in mine if one not in desk.pool.withdrawn]
-            records = learning.cohort_of(self.config, desk.pool, ids, labels)
-            tuned = self._tuning(desk.phase).train(
+            ids = [
+                record
+                for cohort in context.members.values()
+                for record in cohort
+                if record not in context.pool.withdrawn
+            ]
+            records = learning.cohort_of(self.config, context.pool, ids, labels)
+            tuned = self._tuning(context.phase).train(
                 start,
                 records,
-                pool=self._recalled(desk, set(ids)),
-                progress=lambda done, whole: desk.watch("fine-tuning", done, whole),
+                pool=self._recalled(context, set(ids)),
+                progress=lambda done, total: context.watch("fine-tuning", done, total),
             )
-            made = learning.predictor_of(self.config, tuned.module)
-        evaluation = measuring.evaluated(self.config, made, desk, measured)
-        return Trained(content=learning.to_bytes(made.module), evaluation=evaluation)
+            predictor = learning.predictor_of(self.config, tuned.module)
+        evaluation = labelled_records.evaluated(self.config, predictor, context, measured)
+        return Trained(content=learning.to_bytes(predictor.module), evaluation=evaluation)
 
-    def _recalled(self, desk: Desk, asked: set[str]) -> Any:
+    def _recalled(self, context: PhaseContext, asked: set[str]) -> Any:
         """Public records that nobody was asked about, to remind the checkpoint of; of a large pool, some at random."""
         assert self.config.checkpoint is not None  # checked with the file
         if not self.config.checkpoint.recall:
             return None
-        gone = asked | desk.pool.withdrawn
-        places = np.array([place for place, name in enumerate(desk.pool.ids) if name not in gone], dtype=np.int64)
-        places = places[~desk.pool.broken(places)]
+        gone = asked | context.pool.withdrawn
+        places = np.array(
+            [position for position, name in enumerate(context.pool.ids) if name not in gone], dtype=np.int64
+        )
+        places = places[~context.pool.broken(places)]
         if len(places) > RECALLED:
-            chance = np.random.default_rng(derived_seed(self.config.model.seed, "recalled records", desk.phase))
+            chance = np.random.default_rng(derived_seed(self.config.model.seed, "recalled records", context.phase))
             places = np.sort(chance.choice(places, RECALLED, replace=False))
-        return learning.cohort_of(self.config, desk.pool, [desk.pool.ids[place] for place in places.tolist()], {})
+        return learning.cohort_of(
+            self.config, context.pool, [context.pool.ids[position] for position in places.tolist()], {}
+        )
 
     def predictor(self, content: bytes) -> Predictor:
         """The model that `train` stored."""
-        module = learning.model_of(self.config, self.inputs)
-        return learning.predictor_of(self.config, learning.from_bytes(content, module))
+        return learning.stored_predictor(self.config, content, self.inputs)
 
     def _tuning(self, phase: int) -> Any:
         from discreet.trainers.fine_tune import FineTuning
@@ -201,3 +188,61 @@ class PublicData:
         except InvalidCheckpoint:
             fact = "its weights are not of the model in [model]"
             raise self.config.error("checkpoint.path", fact, "Name the model that it is of") from None
+
+
+def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Pool]:
+    pool = pool_campaigns.base_pool(config, inputs.pool)
+    pool_campaigns.check_releases(config)
+    recipe = PublicData(config=config, plan=public_plan_of(config), inputs=inputs_of(config, pool))
+    recipe.check(pool)
+    return {"plan": recipe.plan.to_json(), "inputs": list(recipe.inputs)}, pool
+
+
+def _open(store: CampaignStore, config: CampaignConfig) -> PublicData:
+    plan = PublicPlan.from_json(newest_plan(store))
+    return PublicData(config=config, plan=plan, inputs=tuple(store.config["inputs"]))
+
+
+def _checks(store: CampaignStore, config: CampaignConfig, ledger: Ledger) -> Iterable[Check]:
+    def digest_of(form: Any) -> str:
+        return PublicPlan.from_json(form).digest()
+
+    return pool_campaigns.plan_checks(store, ledger, digest_of=digest_of, needed=_needed)
+
+
+def _needed(form: Any, taken: set[tuple[str, int]]) -> set[tuple[int, str]]:
+    """The checkpoint and the first look alone."""
+    published, trained = pool_campaigns.phases_taken(taken)
+    looks = {FIRST_QUERY} if PublicPlan.from_json(form).looks else set()
+    return {(phase, "training") for phase in trained & {0}} | {(phase, "selection") for phase in published & looks}
+
+
+UNBOUND = "the certificate names no weights: that it is of this checkpoint is your word"
+
+
+def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
+    """Whether the checkpoint's certificate, where there is one, names its weights."""
+    recipe: Any = campaign.recipe
+    bound = recipe.plan.bound
+    return ({} if bound is None else {"checkpoint_bound": bound}), [UNBOUND] if bound is False else []
+
+
+def _exported(campaign: Campaign) -> ModelParts:
+    recipe: Any = campaign.recipe
+    return learning.exported(recipe.config, recipe.inputs)
+
+
+SPEC = RecipeSpec(
+    name="public-data",
+    may_change=pool_campaigns.MAY_CHANGE,
+    title="a campaign on public data",
+    takes=frozenset({"pool"}),
+    prepare=_prepare,
+    open=_open,
+    records=pool_campaigns.records_of,
+    as_created=pool_campaigns.as_created,
+    checks=_checks,
+    created=_created,
+    public_records=True,
+    exported=_exported,
+)

@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from discreet.config import CampaignConfig
-from discreet.config.public_tables import CheckpointConfig
+from discreet.config.campaign_tables import CheckpointConfig
 from discreet.errors import BadInput, DiscreetError, InvalidStore, UnsupportedEvent
-from discreet.planning.search import least_noise
+from discreet.planning.calibration import least_noise
 from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import DiscreteLaplace, Event, Gaussian, PoissonSampledGaussian, Repeated, Stated
 from discreet.privacy.exact import exact_decimal, float_above, float_below
-from discreet.privacy.ledger import Line, Stay, Terms, committed
+from discreet.privacy.ledger import Line, PathSegment, Terms, committed
 from discreet.privacy.ledger import Path as LedgerPath
-from discreet.privacy.ledger.entries import canonical
+from discreet.privacy.ledger.charges import canonical
 from discreet.privacy.ledger.plan_terms import HELD_OUT
-from discreet.privacy.ledger.terms import cost_of
+from discreet.privacy.trajectories import cost_of
 
 FORMAT = "discreet.public-plan/1"
 PRIVATE = "private"
@@ -64,21 +64,21 @@ class PublicPlan:
     def lines(self) -> tuple[Line, ...]:
         """Charges of the private records, in their order."""
         event, count = self.charged
-        own = Line(who=PRIVATE, phase=0, event=event, count=count)
-        return (own, *(Line(who=PRIVATE, phase=FIRST_QUERY, event=look) for look in self.looks))
+        checkpoint = Line(who=PRIVATE, phase=0, event=event, count=count)
+        return (checkpoint, *(Line(who=PRIVATE, phase=FIRST_QUERY, event=look) for look in self.looks))
 
     @property
     def charged(self) -> tuple[Event, int]:
         """The checkpoint's event and how often it happened."""
-        made = self.checkpoint
-        return (made.event, made.count) if isinstance(made, Repeated) else (made, 1)
+        checkpoint = self.checkpoint
+        return (checkpoint.event, checkpoint.count) if isinstance(checkpoint, Repeated) else (checkpoint, 1)
 
     def terms(self, config: CampaignConfig, *, phases: int, held_out: Event | None = None) -> Terms:
         """The ledger's. ``held_out``: what one evaluation costs records kept apart, made once a phase."""
-        paths = [LedgerPath(name=PRIVATE, stays=(Stay(who=PRIVATE),))]
+        paths = [LedgerPath(name=PRIVATE, stays=(PathSegment(who=PRIVATE),))]
         lines = list(self.lines())
         if held_out is not None:
-            paths.append(LedgerPath(name=HELD_OUT, stays=(Stay(who=HELD_OUT),)))
+            paths.append(LedgerPath(name=HELD_OUT, stays=(PathSegment(who=HELD_OUT),)))
             lines += [Line(who=HELD_OUT, phase=number, event=held_out) for number in range(phases)]
         lines.sort(key=lambda line: line.phase)
         return committed(config.budget.budget(), lines, paths=paths, plan=self.digest())
@@ -123,16 +123,16 @@ def public_plan_of(config: CampaignConfig) -> PublicPlan:
     """The plan that the campaign's file asks for. Touches no record."""
     weights = hashlib.sha256(checkpoint_bytes(config)).hexdigest()
     event, bound = _checkpoint(config, weights)
-    made = PublicPlan(checkpoint=event, weights=weights, bound=bound)
-    _check(config, made, "budget.epsilon", "Raise it, or take an earlier checkpoint")
+    plan = PublicPlan(checkpoint=event, weights=weights, bound=bound)
+    _check(config, plan, "budget.epsilon", "Raise it, or take an earlier checkpoint")
     if config.selector.name != "near-private":
-        return made
+        return plan
     support, noise = config.selector.support_epsilon, config.selector.components_noise
     assert support is not None  # checked with the file
-    made = replace(made, support_epsilon=support)
+    plan = replace(plan, support_epsilon=support)
     if noise is None:
-        return replace(made, components_noise=_noise(config, made))
-    declared = replace(made, components_noise=noise)
+        return replace(plan, components_noise=_noise(config, plan))
+    declared = replace(plan, components_noise=noise)
     _check(config, declared, "selector.components_noise", "Raise it, lower support_epsilon, or raise epsilon")
     return declared
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discreet.privacy.exact import Number
+from discreet.selectors import SELECTORS
 
 Tables = dict[str, dict[str, Any]]
 
@@ -38,7 +39,7 @@ def private_pool(
     paid = str(selection_epsilon) != "0"
     chosen = selector or ("threshold-response" if paid else "random")
     threshold = threshold_epsilon if threshold_epsilon is not None or chosen != "threshold-response" else "0.05"
-    made: Tables = {
+    usual: Tables = {
         "task": {"kind": task, "classes": list(classes)},
         "recipe": {"name": "private-pool"},
         "plan": {
@@ -55,7 +56,7 @@ def private_pool(
         "model": {"name": model, "options": dict(model_options or {})},
         "trainer": dict(trainer or {}),
     }
-    return made | {name: {**made.get(name, {}), **table} for name, table in tables.items()}
+    return usual | {name: {**usual.get(name, {}), **table} for name, table in tables.items()}
 
 
 def public_data(
@@ -82,9 +83,10 @@ def public_data(
     ``support_epsilon``. ``checkpoint``: its path, and what it promised.
     """
     chosen = selector or ("diverse-public" if private is None else "near-private")
-    unscored = chosen in ("random", "k-means", "greedy-k-centre")
+    part = SELECTORS.find(chosen)
+    unscored = part is not None and "scores" not in part.reads
     price = {} if support_epsilon is None else {"support_epsilon": str(support_epsilon)}
-    made: Tables = {
+    usual: Tables = {
         "task": {"kind": task, "classes": list(classes)},
         "recipe": {"name": "public-data"},
         "checkpoint": dict(checkpoint),
@@ -96,5 +98,5 @@ def public_data(
         "trainer": {"learning_rate": 0.05} | dict(trainer or {}),
     }
     if private is not None:
-        made["private"] = dict(private)
-    return made | {name: {**made.get(name, {}), **table} for name, table in tables.items()}
+        usual["private"] = dict(private)
+    return usual | {name: {**usual.get(name, {}), **table} for name, table in tables.items()}

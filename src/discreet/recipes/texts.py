@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.models.sentences import SentenceEncoder
-from discreet.models.tokens import encode, load_tokenizer
-from discreet.pools.rows import RecordArray, Span
+from discreet.models.encoders import SentenceEncoder, encode, load_tokenizer
+from discreet.pools.rows import Mask, RecordArray, Span
 from discreet.trainers.torch_predictor import TorchPredictor
 
 MAX_LENGTH = 128
@@ -42,13 +41,13 @@ class TextReader:
 
     def read(self, texts: Any) -> Any:
         """Rows of ``texts``: an array, or a table of tokens."""
-        given = [str(text) for text in texts]
+        strings = [str(text) for text in texts]
         if not self.tokens:
-            return self._encoder.embed(given) if given else np.zeros((0, *self.inputs), dtype=np.float32)
-        if not given:
+            return self._encoder.embed(strings) if strings else np.zeros((0, *self.inputs), dtype=np.float32)
+        if not strings:
             return {name: np.zeros((0, self.max_length), dtype=np.int64) for name in _COLUMNS}
-        found = encode(self._tokenizer, given, max_length=self.max_length)
-        return {name: found[name] for name in _COLUMNS}
+        tokens = encode(self._tokenizer, strings, max_length=self.max_length)
+        return {name: tokens[name] for name in _COLUMNS}
 
     def rows(self, texts: Any) -> Any:
         """All ``texts`` of a pool as rows that are read when they are asked for."""
@@ -64,12 +63,12 @@ class VectorRows(RecordArray):
         super().__init__(shape=(len(texts), *reader.inputs), dtype=np.float32)
         self._texts, self._reader = texts, reader
 
-    def take(self, span: Span) -> NDArray[Any]:
+    def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
         """The vectors of a span; of a text that is missing, zeros."""
         texts, fine = self._texts.readable(span)
-        found: NDArray[Any] = self._reader.read(texts)
-        found[~fine] = 0
-        return found
+        vectors = self._reader.read(texts)
+        vectors[~fine] = 0
+        return vectors, fine
 
 
 class TokenRows(RecordArray):
@@ -79,10 +78,10 @@ class TokenRows(RecordArray):
         super().__init__(shape=(len(texts), *reader.inputs), dtype=np.int64)
         self._texts, self._reader, self._name = texts, reader, name
 
-    def take(self, span: Span) -> NDArray[Any]:
+    def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
         """The tokens of a span; a text that is missing has those of an empty one."""
-        found: NDArray[Any] = self._reader.read(self._texts.readable(span)[0])[self._name]
-        return found
+        texts, fine = self._texts.readable(span)
+        return self._reader.read(texts)[self._name], fine
 
 
 class TextPredictor(TorchPredictor):

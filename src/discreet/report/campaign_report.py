@@ -1,23 +1,24 @@
 """A report as a value: all that a page or a program shows of a campaign, for one audience, before anything is drawn.
 
-Guarantee: fields of the world's report are public facts (the plan, the recorded steps without their times, the ledger's
+Guarantee: fields of the public report are public facts (the plan, the recorded steps without their times, the ledger's
 terms and charges) or were paid for (noisy counts, held-out accuracy). What is the owner's stands in `Owned`, which the
-world's report does not have. `discreet.report.gathering` makes it.
+public's report does not have. `discreet.report.report_data` makes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, Literal
 
-from discreet.campaign.releases import Releases
-from discreet.campaign.standing import PublicStep
+from discreet.campaign.state import PublicStep, Releases
 from discreet.campaign.status import Audience
 from discreet.errors import BadInput
 from discreet.privacy.budget import Budget
 from discreet.privacy.exact import json_number
+from discreet.privacy.hidden_selection import NOT_RELEASED, TIME_COVERED
+from discreet.privacy.plan import Plan
 from discreet.records import NoisyHistogram
 
 FORMAT = "discreet.report/1"
@@ -39,7 +40,7 @@ class PathMeter:
 
     @property
     def remaining(self) -> Decimal:
-        """The promise less what is spent."""
+        """The budget less what is spent."""
         return max(Decimal(0), self.limit - self.spent)
 
     def to_json(self) -> dict[str, Any]:
@@ -145,10 +146,10 @@ class Owned:
     def to_json(self) -> dict[str, Any]:
         """Counts."""
         return {
-            "phases": [asdict(one) for one in self.phases],
+            "phases": [asdict(phase) for phase in self.phases],
             "labels_by_class": dict(self.classes),
             "answers_by_annotator": dict(self.annotators),
-            "scores": [asdict(one) for one in self.scores],
+            "scores": [asdict(phase) for phase in self.scores],
         }
 
 
@@ -214,5 +215,62 @@ class Report:
         if self.releases is not None:
             form["releases"] = self.releases.to_json()
         if self.replanned:
-            form["replanned"] = [dict(one) for one in self.replanned]
+            form["replanned"] = [dict(change) for change in self.replanned]
         return form if self.owned is None else form | {"owner": self.owned.to_json()}
+
+
+PRIVATE_LABELS = "a label depends on its own record, and on public things"
+
+
+def assumptions_of(budget: Budget, certificate: Mapping[str, Any], plan: Plan | None) -> tuple[str, ...]:
+    """Of a campaign on a private pool, one sentence each."""
+    lines = [
+        f"Compared are the data as they are, and the data in which one {budget.unit} is replaced by a null: it scores "
+        "lowest, has gradient 0 and is counted nowhere (zero-out).",
+        f"Annotators see the records they are asked about, and are trusted with them; {PRIVATE_LABELS}.",
+        "Ids do not come from what the records hold; classes, scaling and settings were declared, come from public "
+        "data, or were paid for.",
+        "Keys and seeds stay secret; what was begun and cut off is repeated with the same draws.",
+    ]
+    if budget.unit == "person":
+        lines.append("Sizes count persons; a person is asked once, with all records together.")
+    if "not_released" in certificate:
+        lines.append(
+            f"{NOT_RELEASED[0].upper()}{NOT_RELEASED[1:]}: neither who was asked, nor how many, nor when. The claim is "
+            "about thresholds, noisy counts and models."
+        )
+        lines.append(_time_in_words(certificate["not_released"]))
+    elif plan is not None and not plan.selection.is_free:
+        lines.append("A query releases whom it asks, and the noisy counts that found its threshold; no score.")
+    if certificate["mode"] == "committed":
+        lines.append("The claim is that of the whole plan: stopping early does not lower it.")
+    else:
+        lines.append(
+            "The mode is adaptive: charges could depend on what was released, and the whole budget is claimed."
+        )
+    return tuple(lines)
+
+
+def _time_in_words(stated: Mapping[str, Any]) -> str:
+    time, dates = str(stated["time"]), stated["releases"]
+    first = f"{time[0].upper()}{time[1:]}"
+    if time == TIME_COVERED:
+        return f"{first}, fixed before any record was touched: {', '.join(dates)}."
+    why = "a phase was not trained before its planned date" if dates else "no release dates were planned"
+    return f"{first}: {why}, and how long labelling takes depends on how many were asked."
+
+
+def claim_in_words(budget: Budget, certificate: Mapping[str, Any]) -> str:
+    """The guarantee in one sentence."""
+    claim = certificate["claim"]
+    return (
+        f"Whatever somebody knows already, and whatever they conclude from all that this campaign releases: with any "
+        f"one {budget.unit} taken out of it, everything they could see is as likely as before up to a factor of "
+        f"e^{rounded(claim['epsilon'], up=True)}, except for a chance of {claim['delta']:.2g}."
+    )
+
+
+def rounded(number: Decimal | float, *, up: bool) -> str:
+    """Three places, on the safe side: a loss is rounded up, what remains of a budget down."""
+    exact = number if isinstance(number, Decimal) else Decimal(repr(number))
+    return str(exact.quantize(Decimal("0.001"), rounding=ROUND_CEILING if up else ROUND_FLOOR))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from discreet.oracles.cells import guarded
+from discreet.oracles.question_files import guarded
 from discreet.records import Exposure
 
 FORMAT = "discreet.exposure/1"
@@ -21,32 +21,31 @@ COLUMNS = ("at", "kind", "audience", "question_id", "record", "phase")
 
 def exposure_form(exposures: Sequence[Exposure], *, simulation: bool, file: str | None = None) -> dict[str, Any]:
     """One object, with a count for each audience."""
-    counts = Counter((one.kind, one.audience) for one in exposures)
+    counts = Counter((exposure.kind, exposure.audience) for exposure in exposures)
     return {
         "format": FORMAT,
         "simulation": simulation,
         "audience": "owner",
         "file": file,
         "shown": [{"kind": kind, "audience": who, "questions": count} for (kind, who), count in sorted(counts.items())],
-        "exposures": [_row(one) for one in exposures],
+        "exposures": [
+            {
+                "at": exposure.at.isoformat(),
+                "kind": exposure.kind,
+                "audience": exposure.audience,
+                "question_id": exposure.question_id,
+                "record": exposure.record,
+                "phase": exposure.phase,
+            }
+            for exposure in exposures
+        ],
     }
 
 
 def exposure_csv(form: dict[str, Any]) -> str:
     """The rows of a form, with a header; every cell quoted."""
-    made = io.StringIO(newline="")
-    writer = csv.writer(made, quoting=csv.QUOTE_ALL)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow(COLUMNS)
     writer.writerows([[guarded(str(row[name])) for name in COLUMNS] for row in form["exposures"]])
-    return made.getvalue()
-
-
-def _row(one: Exposure) -> dict[str, Any]:
-    return {
-        "at": one.at.isoformat(),
-        "kind": one.kind,
-        "audience": one.audience,
-        "question_id": one.question_id,
-        "record": one.record,
-        "phase": one.phase,
-    }
+    return text.getvalue()

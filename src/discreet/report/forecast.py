@@ -3,7 +3,7 @@
 The lines that the ledger is still committed to in this phase are charged to a copy of it in memory, and its gauges are
 read before and after. What was charged before a crash is not charged again, so a step that goes on costs nothing.
 
-Audience: world. A plan is public, and so is how far it is.
+Audience: public. A plan is public, and so is how far it is.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from discreet.campaign import Campaign
-from discreet.campaign.standing import Standing
+from discreet.campaign.state import CampaignState
 from discreet.errors import BudgetExceeded
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.exact import json_number
-from discreet.privacy.ledger import Ledger, Line, MemorySink, Why
-from discreet.privacy.ledger.plan_terms import HELD_OUT, lines_of
-from discreet.privacy.ledger.terms import Terms, cost_of
-from discreet.recipes.measuring import price_of
-from discreet.recipes.private_pool import PrivatePool
+from discreet.privacy.ledger import ChargeReason, Ledger, Line, MemorySink
+from discreet.privacy.ledger.plan_terms import HELD_OUT
+from discreet.privacy.ledger.terms import Terms
+from discreet.privacy.trajectories import cost_of
+from discreet.recipes.registry import spec_of_campaign
 from discreet.report.campaign_report import PathMeter
-from discreet.report.gathering import meters_of, plan_of
+from discreet.report.report_data import meters_of, plan_of
 
 Part = Literal["ask", "train"]
 PARTS: tuple[Part, ...] = ("ask", "train")
@@ -63,10 +63,10 @@ class Forecast:
         paths = [
             {
                 name: json_number(value)
-                for name, value in (("now", one.now), ("asked", one.asked), ("trained", one.trained))
+                for name, value in (("now", path.now), ("asked", path.asked), ("trained", path.trained))
             }
-            | {"path": one.name}
-            for one in self.paths
+            | {"path": path.name}
+            for path in self.paths
         ]
         return {"phase": self.phase, "charges": dict(self.charges), "paths": paths, "refused": self.refused or None}
 
@@ -77,13 +77,15 @@ def claims_of(campaign: Campaign, terms: Terms) -> dict[str, float]:
     """
     if not terms.lines:
         return {}
-    plan, found = plan_of(campaign), dict[str, float]()
+    plan, claims = plan_of(campaign), dict[str, float]()
     for path in plan.trajectories if plan is not None else ():
         claim = path.epsilon_pld if terms.accountant == "pld" else path.epsilon_rdp
         if claim is not None:
-            found[path.name] = claim
-    left = [path for path in terms.trajectories() if path.name not in found]
-    return found | {path.name: float(cost_of(path, terms.accounted, by_pld=terms.accountant == "pld")) for path in left}
+            claims[path.name] = claim
+    left = [path for path in terms.trajectories() if path.name not in claims]
+    return claims | {
+        path.name: float(cost_of(path, terms.accounted, by_pld=terms.accountant == "pld")) for path in left
+    }
 
 
 def forecast_of(campaign: Campaign, claims: Mapping[str, float]) -> Forecast | None:
@@ -98,7 +100,9 @@ def forecast_of(campaign: Campaign, claims: Mapping[str, float]) -> Forecast | N
         refused = ""
         for part in PARTS:
             try:
-                _charge(scratch, parts[part], now.phase)
+                for line, left in parts[part]:
+                    reason = ChargeReason(phase=now.phase, purpose="forecast")
+                    scratch.charge(event=line.event, count=left, who=line.who, why=reason)
             except BudgetExceeded as problem:
                 refused = refused or str(problem)
             gauges.append(meters_of(scratch, claims))
@@ -113,33 +117,23 @@ def forecast_of(campaign: Campaign, claims: Mapping[str, float]) -> Forecast | N
     )
 
 
-def _left(campaign: Campaign, ledger: Ledger, now: Standing) -> dict[Part, list[tuple[Line, int]]]:
+def _left(campaign: Campaign, ledger: Ledger, now: CampaignState) -> dict[Part, list[tuple[Line, int]]]:
     """What is left to be charged in this phase, by the step that charges it."""
-    mine = [(line, left) for line, left in _committed(campaign, ledger, now.phase) if left]
-    found: dict[Part, list[tuple[Line, int]]] = {"ask": [], "train": []}
-    for line, left in mine:
-        found["train" if now.step != "ask" or _trains(line) else "ask"].append((line, left))
-    return found
+    parts: dict[Part, list[tuple[Line, int]]] = {"ask": [], "train": []}
+    for line, left in _committed(campaign, ledger, now.phase):
+        if not left:
+            continue
+        trains = isinstance(line.event, PoissonSampledGaussian) or line.who == HELD_OUT
+        parts["train" if now.step != "ask" or trains else "ask"].append((line, left))
+    return parts
 
 
 def _committed(campaign: Campaign, ledger: Ledger, phase: int) -> Iterable[tuple[Line, int]]:
     if ledger.terms.lines:
         return [(line, left) for line, left in ledger.lines_left() if line.phase == phase]
-    recipe = campaign.recipe
-    if not isinstance(recipe, PrivatePool):
-        return []
     # re-planned: the ledger lists nothing, the plan does
-    charged = Counter({(one.who, one.event): one.count for one in ledger.charged() if one.phase == phase})
-    planned = [
-        line for line in lines_of(recipe.plan, held_out=price_of(recipe.config), first=phase) if line.phase == phase
-    ]
+    charged = Counter(
+        {(charge.who, charge.event): charge.count for charge in ledger.charged() if charge.phase == phase}
+    )
+    planned = [line for line in spec_of_campaign(campaign).planned_lines(campaign.recipe, phase) if line.phase == phase]
     return [(line, max(0, line.count - charged[line.who, line.event])) for line in planned]
-
-
-def _trains(line: Line) -> bool:
-    return isinstance(line.event, PoissonSampledGaussian) or line.who == HELD_OUT
-
-
-def _charge(scratch: Ledger, lines: Iterable[tuple[Line, int]], phase: int) -> None:
-    for line, left in lines:
-        scratch.charge(event=line.event, count=left, who=line.who, why=Why(phase=phase, purpose="forecast"))

@@ -1,20 +1,18 @@
 """Who is asked: ids and scores in, a selection out, for what its receipts were charged and no more."""
 
-from discreet.selectors.cohorts import into_cohorts
-from discreet.selectors.diverse_public import DiversePublic, GreedyKCentre, UncertainPublic, k_means_public
-from discreet.selectors.hidden import HiddenThresholdSelector, without_asked
+from discreet.selectors.hidden_threshold import HiddenThresholdSelector, without_asked
 from discreet.selectors.k_centre import KCentreSelector
-from discreet.selectors.named import MECHANISMS, selector_for
 from discreet.selectors.near_private import NearPrivate, Support
-from discreet.selectors.noisy_top import GaussianTopK, LaplaceTopK
-from discreet.selectors.plain import ExactTopK, RandomSelector
-from discreet.selectors.quality import SelectionQuality, selection_quality
-from discreet.selectors.receipts import charge_selection
-from discreet.selectors.responding import ThresholdSelector
-from discreet.selectors.sequential import ExponentialSelector
+from discreet.selectors.public_selectors import DiversePublic, GreedyKCentre, UncertainPublic, k_means_public
+from discreet.selectors.quality import ExactTopK, RandomSelector, SelectionQuality, selection_quality
+from discreet.selectors.registry import MECHANISMS, SELECTORS, selector_for
+from discreet.selectors.selection_inputs import SelectorRequest, charge_selection, into_cohorts
+from discreet.selectors.threshold_selector import ThresholdSelector
+from discreet.selectors.top_k import ExponentialSelector, GaussianTopK, LaplaceTopK
 
 __all__ = [
     "MECHANISMS",
+    "SELECTORS",
     "DiversePublic",
     "ExactTopK",
     "ExponentialSelector",
@@ -26,6 +24,7 @@ __all__ = [
     "NearPrivate",
     "RandomSelector",
     "SelectionQuality",
+    "SelectorRequest",
     "Support",
     "ThresholdSelector",
     "UncertainPublic",

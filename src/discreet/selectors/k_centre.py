@@ -22,16 +22,26 @@ from typing import Any
 
 import numpy as np
 
+from discreet.checks import number, truth
 from discreet.errors import BadInput
 from discreet.noise import exponential, random_places
+from discreet.parts import Option, Part
 from discreet.privacy.accounting.rdp import ORDERS, rdp_epsilon
 from discreet.privacy.budget import Unit
 from discreet.privacy.events import BoundedRange, Event, Repeated
 from discreet.privacy.exact import Number, exact_decimal, exact_times, float_below, rounded_up, share_of
 from discreet.privacy.ledger import Receipt
 from discreet.records import Selection
-from discreet.selectors.candidates import Floats, chosen, some_of, whole
-from discreet.selectors.receipts import one_receipt, pure_price
+from discreet.selectors.selection_inputs import (
+    DELTA,
+    Floats,
+    SelectorRequest,
+    chosen,
+    one_receipt,
+    pure_price,
+    some_of,
+    whole,
+)
 
 MOST_DIMENSIONS = 10**6
 REACH = 1 + 1e-9
@@ -115,9 +125,9 @@ class KCentreSelector:
             nearest = np.minimum(nearest, distances(points, centre))
         left, places = np.arange(len(points)), []
         for _ in range(count):
-            place = exponential(nearest[left], sensitivity=reach, receipt=paid, monotone=monotone)
-            places.append(left[place])
-            left = np.delete(left, place)
+            position = exponential(nearest[left], sensitivity=reach, receipt=paid, monotone=monotone)
+            places.append(left[position])
+            left = np.delete(left, position)
             nearest = np.minimum(nearest, distances(points, points[places[-1]]))
         return np.array(places, dtype=np.int64)
 
@@ -188,8 +198,44 @@ def _clipped(points: Floats, radius: float) -> Floats:
 
 def distances(points: Floats, centre: Floats) -> Floats:
     """From each point to ``centre``, by differences (inner products would cancel), a piece at a time."""
-    found = np.empty(len(points))
+    lengths = np.empty(len(points))
     for start in range(0, len(points), _ROWS):
         apart = points[start : start + _ROWS] - centre
-        found[start : start + _ROWS] = np.sqrt(np.einsum("ij,ij->i", apart, apart))
-    return found
+        lengths[start : start + _ROWS] = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+    return lengths
+
+
+def _built(request: SelectorRequest) -> KCentreSelector:
+    radius, anchored = request.options.get("radius", 1.0), request.options.get("anchored", False)
+    return KCentreSelector(epsilon=request.epsilon, delta=request.delta, radius=radius, anchored=anchored)
+
+
+PARTS = (
+    Part(
+        kind="selector",
+        name="k-centre",
+        summary="CoreSet by the exponential mechanism: a share in every query, also after it was asked",
+        build=_built,
+        options=(
+            DELTA,
+            Option(
+                name="radius",
+                check=number(1e-100, 1e100),
+                type="number",
+                default="1",
+                meaning="what embeddings are clipped to",
+            ),
+            Option(
+                name="anchored",
+                check=truth,
+                type="boolean",
+                default="false",
+                meaning="the origin counts as a centre",
+            ),
+        ),
+        prices=("paper",),
+        mechanism="k-centre",
+        reads=("embeddings", "centres"),
+        units=("record",),
+    ),
+)

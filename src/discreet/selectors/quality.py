@@ -1,8 +1,11 @@
-"""How good was a selection? Its figures against the true k highest scores, beside those of a random draw.
+"""Baselines of selection: uniform random, which is free, and the exact top k, which is not private. And how good a
+selection was beside them.
+
+How good was a selection? Its figures against the true k highest scores, beside those of a random draw.
 
 Guarantee: none; that is why it is refused where people are protected. Every figure here reads all scores of the pool,
 which nobody paid for. So it takes a *simulation* (the ledger that was charged, and the selection, both marked so), or a
-pool whose ids and scores are declared public. Audience: the owner in a simulation, the world for a public pool.
+pool whose ids and scores are declared public. Audience: the owner in a simulation, the public for a public pool.
 
 With m records in the pool, n asked, k planned, A the asked and T the k highest (DP-AL, Table 5, and the share kept):
 
@@ -26,21 +29,102 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.privacy.ledger import Ledger
+from discreet.noise import OperatingSystem, Source, random_places
+from discreet.parts import Part
+from discreet.privacy.events import Event
+from discreet.privacy.ledger import Ledger, Receipt
 from discreet.records import Selection
-from discreet.scorers.own import declared_range
-from discreet.selectors.candidates import Floats, checked
-from discreet.selectors.hidden import HiddenThresholdSelector
+from discreet.scorers.score import declared_range
+from discreet.selectors.hidden_threshold import HiddenThresholdSelector
+from discreet.selectors.selection_inputs import Floats, checked, chosen
 
 FORMAT = "discreet.selection-quality/1"
 _MOST = 1e100
 """Scores beyond this are not scores, and their squares are not numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSelector:
+    """k records, all equally likely. Reads nothing, costs nothing; needs no receipt.
+
+    ``source``: where its chance comes from; the operating system, or a seed in a simulation.
+    """
+
+    source: Source | None = None
+    name = "random"
+
+    def price(self, k: int, pool_size: int) -> tuple[Event, ...]:
+        """Nothing."""
+        return ()
+
+    def select(
+        self, *, ids: Any, scores: Any = None, k: int, receipt: Receipt | Sequence[Receipt] = (), phase: int = 0
+    ) -> Selection:
+        """k of ``ids``. ``phase`` keeps the draws of a simulation's phases apart."""
+        names, _, count = checked(ids, None, k, None)
+        where = self.source or OperatingSystem()
+        places = random_places(len(names), count, where=where, kind=f"{self.name} {phase}")
+        return Selection(ids=chosen(names, places), mechanism=self.name, simulation=where.simulation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactTopK:
+    """The k largest scores: **not private**. For simulations, and for pools of public records.
+
+    Its selections are marked ``private=False``, and so is everything that is made of them.
+    """
+
+    range: tuple[float, float] = (0.0, 1.0)
+    source: Source | None = None
+    name = "exact"
+
+    def price(self, k: int, pool_size: int) -> tuple[Event, ...]:
+        """There is none: no finite epsilon holds."""
+        return ()
+
+    def select(
+        self, *, ids: Any, scores: Any, k: int, receipt: Receipt | Sequence[Receipt] = (), phase: int = 0
+    ) -> Selection:
+        """The k largest; of equal scores, at random."""
+        names, values, count = checked(ids, scores, k, self.range)
+        where = self.source or OperatingSystem()
+        mixed = random_places(len(names), len(names), where=where, kind=f"{self.name} {phase}")
+        places = mixed[np.argsort(-values[mixed], kind="stable")[:count]]
+        shown = places[random_places(count, count, where=where, kind=f"{self.name} order {phase}")]
+        return Selection(
+            ids=chosen(names, shown),
+            mechanism=self.name,
+            private=False,
+            simulation=where.simulation,
+            epsilon=Decimal("Infinity"),
+        )
+
+
+PARTS = (
+    Part(
+        kind="selector",
+        name="random",
+        summary="uniform random; nothing is read, and nothing paid",
+        build=lambda request: RandomSelector(source=request.source),
+        reads=(),
+        recipes=("private-pool", "public-data"),
+        one_query=True,
+    ),
+    Part(
+        kind="selector",
+        name="exact",
+        summary="the k largest scores; not private, in simulations only",
+        build=lambda request: ExactTopK(range=request.range, source=request.source),
+        private=False,
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +143,7 @@ class Figures:
 class SelectionQuality:
     """What was ``found``, beside what ``random`` and the ``exact`` top k have. ``audience``: who may see it."""
 
-    audience: Literal["owner", "world"]
+    audience: Literal["owner", "public"]
     simulation: bool
     mechanism: str
     pool: int
@@ -71,7 +155,7 @@ class SelectionQuality:
 
     def to_json(self) -> dict[str, Any]:
         """A form for ``--json`` and reports; it says who may see it."""
-        return {"format": FORMAT, "public": self.audience == "world"} | asdict(self)
+        return {"format": FORMAT, "public": self.audience == "public"} | asdict(self)
 
 
 def selection_quality(
@@ -96,7 +180,7 @@ def selection_quality(
     everybody, asked = np.sort(values)[::-1], np.sort(values[places])[::-1]  # sums do not depend on who comes first
     exact = everybody[:planned]
     return SelectionQuality(
-        audience="world" if public else "owner",
+        audience="public" if public else "owner",
         simulation=selection.simulation,
         mechanism=selection.mechanism,
         pool=values.size,
@@ -140,7 +224,7 @@ def _pool(ids: Any, scores: Any, k: Any, limits: tuple[float, float] | None) -> 
 
 
 def _places(names: Sequence[str], selection: Selection, k: int) -> NDArray[np.int64]:
-    place_of = {name: place for place, name in enumerate(names)}
+    place_of = {name: position for position, name in enumerate(names)}
     places = [place_of.get(name, -1) for name in selection.ids]
     if -1 in places or len(set(places)) != len(places):
         raise BadInput("the quality of a selection", "it has an id that is not in the pool, or one twice",

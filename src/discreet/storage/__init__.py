@@ -1,9 +1,12 @@
 """The campaign store: everything a campaign remembers, in a SQLite file and a directory beside it, or in PostgreSQL."""
 
+from discreet.storage.answers import TellResult
 from discreet.storage.campaign_store import CampaignStore
+from discreet.storage.files import KeptFile
 from discreet.storage.ledger_sink import StoreSink
 from discreet.storage.opening import Storage, open_storage, upgrade_storage
-from discreet.storage.stored import KeptFile, PoolCohort, Told, Transition, WithdrawnRecord
+from discreet.storage.phases import Transition
+from discreet.storage.pool import PoolCohort, WithdrawnRecord
 from discreet.storage.users import User, Users
 
 __all__ = [
@@ -12,7 +15,7 @@ __all__ = [
     "PoolCohort",
     "Storage",
     "StoreSink",
-    "Told",
+    "TellResult",
     "Transition",
     "User",
     "Users",

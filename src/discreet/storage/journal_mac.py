@@ -81,8 +81,8 @@ class JournalMac:
             "SELECT place, id, asked FROM records WHERE place > ? ORDER BY place", (start,)
         )
         tip = self._extended(tip, [tuple(row) for row in rows])
-        whole = (tip.places, tip.block.hexdigest(), self._state(connection), self.facts(connection))
-        if whole != (body["places"], body["head"], body["state"], body["facts"]):
+        newest = (tip.places, tip.block.hexdigest(), self._state(connection), self.facts(connection))
+        if newest != (body["places"], body["head"], body["state"], body["facts"]):
             return None
         nonce = bytes.fromhex(body["nonce"])
         sums = {table: int(value, 16) ^ self._mask(nonce, table) for table, value in body["sums"].items()}
@@ -92,8 +92,8 @@ class JournalMac:
         """Of everything that is there, row by row."""
         chain = bytes(32)
         tip = Tip(0, chain, self._block(chain), dict.fromkeys(SUMMED, 0), "", "")
-        found = connection.exec_driver_sql("SELECT place, id, asked FROM records ORDER BY place")
-        while rows := found.fetchmany(_READ):
+        decisions = connection.exec_driver_sql("SELECT place, id, asked FROM records ORDER BY place")
+        while rows := decisions.fetchmany(_READ):
             tip = self._extended(tip, [tuple(row) for row in rows])
         sums = {
             table: self._sum(table, connection.exec_driver_sql(f"SELECT {columns} FROM {table}"))
@@ -143,15 +143,15 @@ class JournalMac:
         body = self._body(connection)
         if body is None:
             return ["codes"]
-        found, nonce = self.computed(connection), bytes.fromhex(body["nonce"])
-        records = (found.places, found.chain.hex(), found.block.hexdigest())
+        tip, nonce = self.computed(connection), bytes.fromhex(body["nonce"])
+        records = (tip.places, tip.chain.hex(), tip.block.hexdigest())
         same = {
             "decisions": records == (body["places"], body["chain"], body["head"]),
-            "state": found.state == body["state"],
-            "declaration": found.facts == body["facts"],
+            "state": tip.state == body["state"],
+            "declaration": tip.facts == body["facts"],
         } | {
             table.replace("_", " "): f"{value ^ self._mask(nonce, table):064x}" == body["sums"].get(table)
-            for table, value in found.sums.items()
+            for table, value in tip.sums.items()
         }
         return [name for name, ok in same.items() if not ok]
 
@@ -167,7 +167,7 @@ class JournalMac:
         while done < len(rows):
             part = rows[done : done + BLOCK - places % BLOCK]
             # ids are printable, so these characters part them
-            block.update("".join([f"{place}\x1f{asked}\x1f{name}\x1e" for place, name, asked in part]).encode())
+            block.update("".join([f"{number}\x1f{asked}\x1f{name}\x1e" for number, name, asked in part]).encode())
             places, done = places + len(part), done + len(part)
             if places % BLOCK == 0:
                 chain = block.digest()
@@ -182,27 +182,19 @@ class JournalMac:
         return sum(int(self._row(table, row), 16) for row in rows) % (1 << _BITS)
 
     def _row(self, table: str, row: Sequence[Any]) -> str:
-        code = self._hash(b"row")
-        code.update(_plain((table, *row)))
-        return str(code.hexdigest())
+        return str(self._hash(b"row", _plain((table, *row))).hexdigest())
 
     def _block(self, chain: bytes) -> Any:
-        block = self._hash(b"decisions")
-        block.update(chain)
-        return block
+        return self._hash(b"decisions", chain)
 
     def _mask(self, nonce: bytes, table: str) -> int:
-        code = self._hash(b"mask")
-        code.update(nonce + table.encode())
-        return int.from_bytes(code.digest(), "big")
+        return int.from_bytes(self._hash(b"mask", nonce + table.encode()).digest(), "big")
 
     def _code(self, body: str) -> bytes:
-        code = self._hash(b"codes")
-        code.update(body.encode())
-        return bytes(code.digest())
+        return bytes(self._hash(b"codes", body.encode()).digest())
 
-    def _hash(self, use: bytes) -> Any:
-        return hashlib.blake2b(key=self._key, digest_size=_BITS // 8, person=use)
+    def _hash(self, use: bytes, data: bytes = b"") -> Any:
+        return hashlib.blake2b(data, key=self._key, digest_size=_BITS // 8, person=use)
 
     def __repr__(self) -> str:
         """Never the key."""

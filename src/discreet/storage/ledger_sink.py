@@ -21,11 +21,10 @@ from sqlalchemy import Connection, func, select, update
 from discreet.errors import InvalidLedger, LedgerUnavailable
 from discreet.privacy.ledger.high_water_mark import HighWaterMark, Position, compared, missing, refusal
 from discreet.privacy.ledger.sinks import not_the_end
-from discreet.storage import transitions
+from discreet.storage.database import BACKUP, Scope
 from discreet.storage.disk import disk_refusals
-from discreet.storage.forms import canonical
-from discreet.storage.scope import BACKUP, Scope
-from discreet.storage.tables import ledger_lines, ledger_marks, moves
+from discreet.storage.phases import insert_step
+from discreet.storage.tables import canonical, ledger_lines, ledger_marks, moves
 
 Step = tuple[str, int, Mapping[str, Any]]
 """Kind, phase and facts of a transition."""
@@ -40,14 +39,6 @@ class Compared:
     refused: InvalidLedger | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Known:
-    """What the database remembers of the mark (`tables.ledger_marks`)."""
-
-    mark: str
-    lines: int
-
-
 class StoreSink:
     """Keeps the lines of a campaign's ledger. ``step``: recorded together with the next lines, or not at all."""
 
@@ -58,10 +49,10 @@ class StoreSink:
 
     def read(self) -> list[bytes]:
         """Every line, oldest first. `InvalidLedger` if they do not reach the mark."""
-        found = self.compared()
-        if found.refused is not None:
-            raise found.refused
-        return found.lines
+        ledger = self.compared()
+        if ledger.refused is not None:
+            raise ledger.refused
+        return ledger.lines
 
     def compared(self) -> Compared:
         """Every line, whatever the mark says, and what it says. Changes nothing."""
@@ -69,18 +60,16 @@ class StoreSink:
         asked = self._scope.asked("reading the ledger")
         with disk_refusals(asked):
             position = self._mark.read()  # before the lines: some may be added meanwhile
-        mine = select(ledger_lines.c.line).where(self._scope.rows(ledger_lines)).order_by(ledger_lines.c.position)
+        wanted = select(ledger_lines.c.line).where(self._scope.rows(ledger_lines)).order_by(ledger_lines.c.position)
 
-        def read() -> tuple[list[bytes], _Known | None, str | None]:
+        def read() -> tuple[list[bytes], Any, str | None]:
             with self._scope.reading("reading the ledger") as connection:
                 state = connection.scalar(select(moves.c.state).where(self._scope.rows(moves)))
-                return list(connection.scalars(mine)), self._known(connection), state
+                return list(connection.scalars(wanted)), self._known(connection), state
 
         lines, known, state = self._scope.database.steadily(read)
         if state == BACKUP:
             return Compared(lines=lines, note="it is a backup, and was not compared with a mark")
-        if known is not None and not known.mark and position is None:
-            return Compared(lines=lines, note="it has no mark yet: the next charge makes one")
         refused = compared(position, lines, asked=asked, path=self._mark.path) or self._other(asked, position, known)
         if refused is not None and position is None:
             refused = self._elsewhere(asked, refused)
@@ -107,17 +96,17 @@ class StoreSink:
             self._step = None
 
     def _begin_mark(self, asked: str) -> None:
-        """Make the mark of a ledger that has no lines, or none since marks are kept. Any other has one."""
+        """Make the mark of a ledger that has no lines. Any other has one."""
         if self._mark.path.exists():
             return
 
-        def read() -> tuple[_Known | None, int | None]:
+        def read() -> tuple[Any, int | None]:
             with self._scope.reading("charging the ledger") as connection:
                 self._scope.check_in_use(connection, asked)
                 return self._known(connection), self._last(connection)
 
         known, last = self._scope.database.steadily(read)
-        if (known is None and last is not None) or (known is not None and known.mark):
+        if known is not None or last is not None:
             self._broken = False
             raise self._elsewhere(asked, missing(asked, self._mark.path))
         self._mark.create()
@@ -134,9 +123,11 @@ class StoreSink:
                 return self._line(connection, at - 1)
             connection.execute(ledger_lines.insert(), rows)
             self._remember(connection, mark)
-            self._take_step(connection)
-        line: bytes = rows[-1]["line"]
-        return line
+            if self._step is not None:
+                kind, phase, facts = self._step
+                stored = canonical(facts, "facts of a transition")
+                insert_step(connection, self._scope, kind=kind, phase=phase, facts=stored)
+        return bytes(rows[-1]["line"])
 
     def _compare(self, connection: Connection, lines: int, mark: Position) -> None:
         """Refuse if the database does not reach the mark, or if either is another one."""
@@ -154,9 +145,9 @@ class StoreSink:
             self._broken = False
             raise refused
 
-    def _other(self, asked: str, position: Position | None, known: _Known | None) -> InvalidLedger | None:
+    def _other(self, asked: str, position: Position | None, known: Any) -> InvalidLedger | None:
         """Why the mark is not the one of this ledger, or not as it was at the last charge."""
-        if position is None or known is None or not known.mark:
+        if position is None or known is None:
             return None
         name = self._mark.path.name
         if position.id != known.mark:
@@ -176,15 +167,15 @@ class StoreSink:
             "move the mark of the host that charged last there",
         )
 
-    def _known(self, connection: Connection) -> _Known | None:
+    def _known(self, connection: Connection) -> Any:
+        """What the database remembers of the mark: its id and its number of lines; None: nothing."""
         wanted = select(ledger_marks.c.mark, ledger_marks.c.lines).where(self._scope.rows(ledger_marks))
-        row = connection.execute(wanted).first()
-        return None if row is None else _Known(mark=row.mark, lines=row.lines)
+        return connection.execute(wanted).first()
 
     def _remember(self, connection: Connection, mark: Position) -> None:
         now = {"mark": mark.id, "lines": mark.lines}
-        mine = self._scope.rows(ledger_marks)
-        if not connection.execute(update(ledger_marks).where(mine).values(**now)).rowcount:
+        of_campaign = self._scope.rows(ledger_marks)
+        if not connection.execute(update(ledger_marks).where(of_campaign).values(**now)).rowcount:
             connection.execute(ledger_marks.insert().values(campaign=self._scope.campaign, **now))
 
     def _last(self, connection: Connection) -> int | None:
@@ -194,17 +185,8 @@ class StoreSink:
         return last
 
     def _line(self, connection: Connection, position: int) -> bytes | None:
-        mine = self._scope.rows(ledger_lines)
-        line: bytes | None = connection.scalar(
-            select(ledger_lines.c.line).where(mine, ledger_lines.c.position == position)
-        )
-        return line
-
-    def _take_step(self, connection: Connection) -> None:
-        if self._step is not None:
-            kind, phase, facts = self._step
-            stored = canonical(facts, "facts of a transition")
-            transitions.insert(connection, self._scope, kind=kind, phase=phase, facts=stored)
+        line = select(ledger_lines.c.line).where(self._scope.rows(ledger_lines), ledger_lines.c.position == position)
+        return connection.scalar(line)
 
     def close(self) -> None:
         """Take no more lines."""

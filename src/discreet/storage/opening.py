@@ -10,26 +10,24 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign, StoreUnavailable
 from discreet.privacy.files import sync_directory
-from discreet.storage import migrations, row_macs
+from discreet.storage import row_macs, tables
 from discreet.storage.campaign_store import CampaignStore
-from discreet.storage.database import Database
+from discreet.storage.database import ARRIVING, NOT_HERE, Database, Scope
 from discreet.storage.disk import disk_refusals, make_private
 from discreet.storage.files import tidy_copies
-from discreet.storage.forms import check_text, moment, now, stamp, to_json
 from discreet.storage.postgres import SCHEMES, PostgresDatabase, database_at
-from discreet.storage.read_only import ReadOnlySqlite
-from discreet.storage.scope import ARRIVING, NOT_HERE, Scope
-from discreet.storage.sqlite import SqliteFile
-from discreet.storage.tables import campaigns, moves
+from discreet.storage.sqlite import ReadOnlySqlite, SqliteFile
+from discreet.storage.tables import campaigns, check_text, moment, moves, now, stamp, to_json
 
 MARK = "ledger.mark"
 """The file of a ledger's high-water mark, in the directory of its campaign."""
@@ -78,12 +76,12 @@ def upgrade_storage(url: str | Path, *, patience: float = 10.0) -> list[str]:
     database = Database(dialect, patience=patience)
     try:
         with database.reading(f"opening {dialect.name}") as connection:
-            steps = migrations.missing(connection, dialect.name)
-        if len(steps) == len(migrations.MIGRATIONS):
+            steps = tables.missing(connection, dialect.name)
+        if len(steps) == len(tables.MIGRATIONS):
             raise InvalidStore(f"upgrading {dialect.name}", "it is empty", "Check the address")
         if steps:
             with database.writing(f"upgrading {dialect.name}") as connection:
-                migrations.migrate(connection, dialect.name)
+                tables.migrate(connection, dialect.name)
         return [step.__name__ for step in steps]
     finally:
         database.close()
@@ -150,8 +148,8 @@ def _check_place(path: Path, *, must_exist: bool, read_only: bool) -> None:
 def _bring_up_to_date(database: Database, *, must_exist: bool, read_only: bool) -> None:
     name, shared = database.dialect.name, database.dialect.shared
     with database.reading(f"opening {name}") as connection:
-        steps = migrations.missing(connection, name)
-    empty = len(steps) == len(migrations.MIGRATIONS)
+        steps = tables.missing(connection, name)
+    empty = len(steps) == len(tables.MIGRATIONS)
     if must_exist and empty:
         raise InvalidStore(f"opening {name}", "it is empty", _CREATE)
     if steps and not empty and (shared or read_only):
@@ -167,19 +165,27 @@ def _bring_up_to_date(database: Database, *, must_exist: bool, read_only: bool) 
     if steps:
         with database.writing(f"preparing {name}") as connection:
             database.dialect.alone(connection)
-            migrations.migrate(connection, name)
+            tables.migrate(connection, name)
+
+
+def insert_campaign(connection: Connection, row: Mapping[str, Any], *, asked: str) -> int:
+    """A new row of `tables.campaigns`; its number."""
+    keys = connection.execute(campaigns.insert().values(**row)).inserted_primary_key
+    if keys is None or keys[0] is None:
+        raise InvalidStore(asked, "the database gave the campaign no number", "Report this")
+    return int(keys[0])
 
 
 class Storage:
     """Campaigns in one database. Usable by any number of threads and processes at once."""
 
     def __init__(self, database: Database, *, read_only: bool = False) -> None:
-        self._database, self._read_only = database, read_only
+        self.database, self._read_only = database, read_only
 
     @property
     def path(self) -> Path:
         """Of the database's file."""
-        dialect = self._database.dialect
+        dialect = self.database.dialect
         if not isinstance(dialect, SqliteFile):
             raise BadInput("the path of a store", "it is a database on a server", "Use its url")
         return dialect.path
@@ -187,31 +193,26 @@ class Storage:
     @property
     def url(self) -> str:
         """Where it is; without a password, which an address never has."""
-        return self._database.dialect.url
+        return self.database.dialect.url
 
     @property
     def home(self) -> Path:
         """The directory of this host for keys, checkpoints and files of its campaigns."""
-        return self._database.dialect.home
+        return self.database.dialect.home
 
     @property
     def marks(self) -> Path | None:
         """The directory for the high-water marks of ledgers; None: each is in its campaign's directory."""
-        return self._database.dialect.marks
+        return self.database.dialect.marks
 
     @property
     def shared(self) -> bool:
         """Whether several hosts use it."""
-        return self._database.dialect.shared
+        return self.database.dialect.shared
 
     def campaigns(self) -> list[str]:
         """Their names, sorted."""
-
-        def names() -> list[str]:
-            with self._database.reading("listing campaigns") as connection:
-                return sorted(map(str, connection.scalars(select(campaigns.c.name))))
-
-        return self._database.steadily(names)
+        return [state["name"] for state in self.states()]
 
     def states(self) -> list[dict[str, Any]]:
         """Each campaign's name, whether it is a simulation, and its state: in use, moving, moved, arriving, backup."""
@@ -220,13 +221,13 @@ class Storage:
         )
 
         def read() -> list[Any]:
-            with self._database.reading("listing campaigns") as connection:
+            with self.database.reading("listing campaigns") as connection:
                 return list(connection.execute(wanted))
 
-        rows = self._database.steadily(read)
+        rows = self.database.steadily(read)
         return sorted(
-            ({"name": row.name, "simulation": row.simulation, "state": row.state or "in use"} for row in rows),
-            key=lambda one: str(one["name"]),
+            ({"name": str(row.name), "simulation": row.simulation, "state": row.state or "in use"} for row in rows),
+            key=itemgetter("name"),
         )
 
     def create(self, name: str, *, config: Mapping[str, Any], simulation: bool) -> CampaignStore:
@@ -242,36 +243,36 @@ class Storage:
         with disk_refusals(asked):
             make_private(directory)
         try:
-            self._database.steadily(lambda: self._insert(asked, row))
+            self.database.steadily(lambda: self._insert(asked, row))
         except CampaignExists:
             directory.rmdir()
             raise
         return self.load(name)
 
     def _insert(self, asked: str, row: dict[str, Any]) -> None:
-        with self._database.writing(asked) as connection:
+        with self.database.writing(asked) as connection:
             if not row["simulation"]:
-                self._database.dialect.check_durable(connection, asked)
+                self.database.dialect.check_durable(connection, asked)
             try:
-                made = connection.execute(campaigns.insert().values(**row))
+                number = insert_campaign(connection, row, asked=asked)
             except IntegrityError:
                 raise CampaignExists(asked, "there is one of this name", "Load it, or choose another name") from None
-            number = made.inserted_primary_key[0] if made.inserted_primary_key else None
-            if number is None:
-                raise InvalidStore(asked, "the database gave the campaign no number", "Report this")
-            row_macs.begin(connection, self.scope_of({**row, "number": number}))
+            row_macs.begin(
+                connection,
+                self.scope_of(number=number, campaign_id=row["id"], name=row["name"], simulation=row["simulation"]),
+            )
 
     def load(self, name: str) -> CampaignStore:
         """A campaign that was created before."""
         asked = f"loading campaign {name!r}"
-        row = self._database.steadily(lambda: self._row(asked, name))
+        row = self.database.steadily(lambda: self._row(asked, name))
         if row is None:
-            there = ", ".join(map(repr, self.campaigns())) or "none"
-            raise NoSuchCampaign(asked, f"this store has {there}", "Check the name, or create it: discreet init FILE")
+            names = ", ".join(map(repr, self.campaigns())) or "none"
+            raise NoSuchCampaign(asked, f"this store has {names}", "Check the name, or create it: discreet init FILE")
         if row.state == ARRIVING:
             raise StoreUnavailable(asked, *NOT_HERE[ARRIVING])
         directory = self.directory_of(row.id)
-        if self._database.dialect.shared:  # other hosts made it; keys are brought here by hand
+        if self.database.dialect.shared:  # other hosts made it; keys are brought here by hand
             if not self._read_only:
                 with disk_refusals(asked):
                     make_private(directory)
@@ -281,37 +282,30 @@ class Storage:
                 f"its directory in {directory.parent.name} is missing",
                 "Move or restore that directory together with the database",
             )
-        scope = self.scope_of(row._mapping)
+        scope = self.scope_of(number=row.number, campaign_id=row.id, name=row.name, simulation=row.simulation)
         if scope.shared and not self._read_only:
             tidy_copies(scope)
-        return CampaignStore(
-            name=row.name,
-            id=row.id,
-            simulation=row.simulation,
-            created=moment(row.created),
-            _config=row.config,
-            _scope=scope,
-        )
+        return CampaignStore(**vars(scope), id=row.id, created=moment(row.created), config_text=row.config)
 
     def _row(self, asked: str, name: str) -> Any:
         wanted = select(campaigns, moves.c.state).join(moves, moves.c.campaign == campaigns.c.number, isouter=True)
-        with self._database.reading(asked) as connection:
+        with self.database.reading(asked) as connection:
             return connection.execute(wanted.where(campaigns.c.name == name)).first()
 
-    def scope_of(self, row: Mapping[str, Any]) -> Scope:
-        """Where the rows and files of a campaign are: ``row`` has its number, id, name and simulation."""
+    def scope_of(self, *, number: int, campaign_id: str, name: str, simulation: bool) -> Scope:
+        """Where the rows and files of a campaign are."""
         return Scope(
-            database=self._database,
-            campaign=row["number"],
-            name=row["name"],
-            directory=self.directory_of(row["id"]),
-            mark=self.mark_of(row["id"]),
-            simulation=row["simulation"],
+            database=self.database,
+            campaign=number,
+            name=name,
+            directory=self.directory_of(campaign_id),
+            mark=self.mark_of(campaign_id),
+            simulation=simulation,
         )
 
     def directory_of(self, campaign_id: str) -> Path:
         """Of a campaign's files on this host."""
-        return self._database.dialect.home / campaign_id
+        return self.database.dialect.home / campaign_id
 
     def mark_of(self, campaign_id: str) -> Path:
         """Of the high-water mark of a campaign's ledger."""
@@ -321,7 +315,7 @@ class Storage:
 
     def close(self) -> None:
         """Let go of the database."""
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -330,4 +324,4 @@ class Storage:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Storage({self._database.dialect.name!r})"
+        return f"Storage({self.database.dialect.name!r})"

@@ -4,15 +4,28 @@ Guarantee: a committed transaction was handed to the disk (WAL with `synchronous
 A writer takes the lock when it begins, not when it first writes, so no transaction fails half way because another one
 wrote meanwhile. Errors carry SQLite's code and nothing of the data.
 
-`postgres` is a file like this one; the other files of this room speak portable SQL (`dialect`).
+`postgres` is a file like this one; the other files of this room speak portable SQL (`database`).
+
+Read-only files
+---------------
+A store that is read and never written: on a read-only directory, and on a full disk.
+
+SQLite reads a file with a log (WAL) by help of a file of shared memory beside it. Where that one cannot be made, nobody
+on this host is connected, and the file is read without locks: with ``immutable`` where there is no log or an empty one,
+else with the log, whose index is kept in this process (``unix-none`` and exclusive locking). ``immutable`` beside a log
+that is not empty would show an older ledger.
+
+Guarantee: nothing is written and no lock is taken by this program. A file that changed while it was read without locks
+is an error, never a mixture of two states.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +34,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from discreet.errors import DiscreetError, InvalidStore, StoreUnavailable
-from discreet.storage.dialect import WRITES, Session
-from discreet.storage.locks import is_held, locked
-
-TABLE_OPTIONS: dict[str, Any] = {"sqlite_with_rowid": False}
-"""Of tables with a key of several columns: one tree instead of two, an eighth less on the disk. Others ignore it."""
+from discreet.storage.database import WRITES, Session
+from discreet.storage.disk import is_held, locked
 
 _LOG_BYTES = 1 << 22
 """What the log beside the database shrinks to, after a large transaction."""
@@ -63,9 +73,15 @@ class SqliteFile:
         """Connections that each wait ``patience`` seconds for a lock."""
         return engine_for(self.path, patience=patience)
 
-    def refusals(self, asked: str) -> AbstractContextManager[None]:
-        """Errors of SQLite as ours."""
-        return refusals(asked)
+    @contextmanager
+    def refusals(self, asked: str) -> Iterator[None]:
+        """Errors of the database as ours."""
+        try:
+            yield
+        except UnicodeDecodeError:  # the driver could not decode a message that quotes a damaged schema
+            raise InvalidStore(asked, *_CHANGED) from None
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            raise _refusal(error, asked) from None
 
     def transaction(
         self, engine: Engine, *, writes: bool, asked: str, patience: float
@@ -74,8 +90,17 @@ class SqliteFile:
         return _Transaction(engine.connect().execution_options(**{WRITES: writes}))
 
     def share(self, engine: Engine, *, patience: float) -> None:
-        """Readers beside one writer."""
-        enter_wal(engine, patience=patience)
+        """Readers and one writer at a time, from now on and for every process. Kept in the file, so done once."""
+        connection = engine.raw_connection()
+        try:
+            driver: Any = connection.driver_connection
+            (mode,) = _patiently(driver, "PRAGMA journal_mode = WAL", patience)
+        finally:
+            connection.close()
+        if mode != "wal":
+            raise StoreUnavailable(
+                "opening a campaign store", "its file system cannot share memory between processes", "Use a local disk"
+            )
 
     def alone(self, connection: Connection) -> None:
         """Every writer is."""
@@ -97,13 +122,29 @@ class SqliteFile:
 
     def integrity(self, connection: Connection) -> tuple[bool, list[str]]:
         """By SQLite's own checks, of every page, index and reference."""
-        found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-        dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").all() if found == "ok" else []
-        return found == "ok", sorted({str(row[0]) for row in dangling})
+        verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+        dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").all() if verdict == "ok" else []
+        return verdict == "ok", sorted({str(row[0]) for row in dangling})
 
     def rewrite(self, engine: Engine, *, asked: str, patience: float) -> None:
-        """Without free pages and what was left in them."""
-        rewrite(engine, asked=asked, patience=patience)
+        """Rebuild the file: pages that were split or moved keep old rows in their gaps, which no deletion reaches. Then
+        bring the log into the file and cut it to nothing; that waits for readers.
+        """
+        connection = engine.raw_connection()
+        try:
+            driver: Any = connection.driver_connection
+            driver.execute("VACUUM")
+            until = time.monotonic() + patience
+            while driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                if time.monotonic() > until:
+                    raise StoreUnavailable(
+                        asked,
+                        "another process reads the store, so its log cannot be emptied",
+                        "Try again when it is done",
+                    )
+                time.sleep(0.01)
+        finally:
+            connection.close()
 
 
 class _Transaction:
@@ -157,39 +198,6 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def enter_wal(engine: Engine, *, patience: float) -> None:
-    """Readers and one writer at a time, from now on and for every process. Kept in the file, so done once."""
-    connection = engine.raw_connection()
-    try:
-        driver: Any = connection.driver_connection
-        (mode,) = _patiently(driver, "PRAGMA journal_mode = WAL", patience)
-    finally:
-        connection.close()
-    if mode != "wal":
-        raise StoreUnavailable(
-            "opening a campaign store", "its file system cannot share memory between processes", "Use a local disk"
-        )
-
-
-def rewrite(engine: Engine, *, asked: str, patience: float) -> None:
-    """Rebuild the file: pages that were split or moved keep old rows in their gaps, which no deletion reaches. Then
-    bring the log into the file and cut it to nothing; that waits for readers.
-    """
-    connection = engine.raw_connection()
-    try:
-        driver: Any = connection.driver_connection
-        driver.execute("VACUUM")
-        until = time.monotonic() + patience
-        while driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            if time.monotonic() > until:
-                raise StoreUnavailable(
-                    asked, "another process reads the store, so its log cannot be emptied", "Try again when it is done"
-                )
-            time.sleep(0.01)
-    finally:
-        connection.close()
-
-
 def _patiently(driver: Any, statement: str, patience: float) -> tuple[Any, ...]:
     """The busy timeout does not cover a change of the journal's mode, which two processes may try at once."""
     until = time.monotonic() + patience
@@ -200,17 +208,6 @@ def _patiently(driver: Any, statement: str, patience: float) -> tuple[Any, ...]:
             if _code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > until:
                 raise
             time.sleep(0.01)
-
-
-@contextmanager
-def refusals(asked: str) -> Iterator[None]:
-    """Errors of the database as ours."""
-    try:
-        yield
-    except UnicodeDecodeError:  # the driver could not decode a message that quotes a damaged schema
-        raise InvalidStore(asked, *_CHANGED) from None
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        raise _refusal(error, asked) from None
 
 
 _LOCKED = "another process is writing to it, or holds it", "Try again when that one has finished"
@@ -250,3 +247,104 @@ def _code(error: object) -> int | None:
     """SQLite's primary code: the low byte, without what narrows it down."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
+
+
+_UNSHARED = {
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+}
+"""What SQLite says where it cannot make the file of shared memory."""
+
+_BESIDE = ("", "-wal", "-journal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOnlySqlite(SqliteFile):
+    """The dialect of one file for those who only look."""
+
+    def engine(self, *, patience: float) -> Engine:
+        """Connections with locks where SQLite can take them, else without."""
+        shared = _shares_memory(self.path, patience)
+        engine = engine_for(self.path, patience=patience) if shared else _unlocked(self.path, patience=patience)
+        event.listen(engine, "connect", lambda driver, _: driver.execute("PRAGMA temp_store = MEMORY"))
+        return engine
+
+    def transaction(
+        self, engine: Engine, *, writes: bool, asked: str, patience: float
+    ) -> AbstractContextManager[Connection]:
+        """A reader's; a writer is refused."""
+        if writes:
+            raise _read_only_refusal(asked)
+        return super().transaction(engine, writes=False, asked=asked, patience=patience)
+
+    def share(self, engine: Engine, *, patience: float) -> None:
+        """As it is."""
+
+    def turn(self, path: Path, key: str, *, asked: str, doing: str, wait: float) -> AbstractContextManager[None]:
+        """Nobody who only looks has one."""
+        raise _read_only_refusal(asked)
+
+    def rewrite(self, engine: Engine, *, asked: str, patience: float) -> None:
+        """Refused."""
+        raise _read_only_refusal(asked)
+
+
+def _read_only_refusal(asked: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        asked,
+        "the store is open for reading only, and this would write to it",
+        "Where it may be written, finish what was begun: discreet init, ask, train or withdraw",
+    )
+
+
+def _shares_memory(path: Path, patience: float) -> bool:
+    """Whether SQLite can read the file in its own way. A file that is damaged is for that way to refuse."""
+    try:
+        with closing(sqlite3.connect(path, timeout=patience)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF not in _UNSHARED
+    except UnicodeDecodeError:
+        return True
+    return True
+
+
+def _unlocked(path: Path, *, patience: float) -> Engine:
+    before = _stamps(path)
+    _, log, journal = before
+    if journal is not None and journal[1]:  # a change that was cut off must be undone first, which writes
+        return engine_for(path, patience=patience)
+    way = "vfs=unix-none" if log is not None and log[1] else "immutable=1"
+
+    def connected() -> sqlite3.Connection:
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro&{way}", uri=True, check_same_thread=False)
+        if sys.version_info >= (3, 12):
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # the index of the log stays in this process
+        return connection
+
+    def check(_: Connection) -> None:
+        if _stamps(path) != before:
+            raise StoreUnavailable(
+                f"reading {path.name}", "it was changed while it was read without locks", "Run the command again"
+            )
+
+    engine = engine_for(path, patience=patience, creator=connected)
+    event.listen(engine, "commit", check)
+    return engine
+
+
+def _stamps(path: Path) -> list[tuple[int, int, int] | None]:
+    """Which files are there, how long, and when they were written last: the database, its log, a rollback journal."""
+    stamps: list[tuple[int, int, int] | None] = []
+    for beside in _BESIDE:
+        try:
+            stat = path.with_name(path.name + beside).stat()
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return stamps

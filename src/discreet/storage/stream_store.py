@@ -17,17 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, Table, Text, inspect, select
+from sqlalchemy import Connection, MetaData, Row, Select, Table, func, inspect, select
 
 from discreet.errors import BadInput, InvalidStore
 from discreet.privacy.files import sync_directory
-from discreet.storage.database import Database
+from discreet.storage.database import CHUNK, Database, chunks
 from discreet.storage.disk import disk_refusals
-from discreet.storage.forms import MOST_BYTES, from_json, to_json
 from discreet.storage.journal_mac import SUMMED, JournalMac, Moves, Tip
-from discreet.storage.read_only import ReadOnlySqlite
-from discreet.storage.scope import CHUNK, chunks
-from discreet.storage.sqlite import TABLE_OPTIONS
+from discreet.storage.sqlite import ReadOnlySqlite, SqliteFile
+from discreet.storage.tables import MOST_BYTES, ONE_TREE, columns_of, from_json, to_json
 
 FORMAT = "discreet.stream-journal/1"
 _CACHE = -(1 << 16)
@@ -41,58 +39,15 @@ _NOTES = {"journal key": 3, "preparation": 4}
 """Rows of the table that says what the journal is for, whether its stream has ended, and what else was fixed."""
 
 METADATA = MetaData()
-stream = Table(
-    "stream",
-    METADATA,
-    Column("number", Integer, primary_key=True),
-    Column("format", Text, nullable=False),
-    Column("facts", Text, nullable=False),
-)
-records = Table(
-    "records",
-    METADATA,
-    Column("place", Integer, primary_key=True),
-    Column("id", Text, nullable=False, unique=True),
-    Column("asked", Integer, nullable=False),
-)
-questions = Table(
-    "questions",
-    METADATA,
-    Column("number", Integer, primary_key=True),
-    Column("id", Text, nullable=False),
-    Column("vector", LargeBinary),
-)
-early_labels = Table(
-    "early_labels", METADATA, Column("id", Text, primary_key=True), Column("label", Text), **TABLE_OPTIONS
-)
-state = Table(
-    "state",
-    METADATA,
-    Column("number", Integer, primary_key=True),
-    Column("body", Text, nullable=False),
-    Column("arrays", LargeBinary, nullable=False),
-)
-persons = Table(
-    "persons",
-    METADATA,
-    Column("code", LargeBinary, primary_key=True),
-    Column("records", Integer, nullable=False),
-    **TABLE_OPTIONS,
-)
-set_apart = Table("set_apart", METADATA, Column("code", LargeBinary, primary_key=True), **TABLE_OPTIONS)
-published = Table(
-    "published",
-    METADATA,
-    Column("version", Integer, primary_key=True),
-    Column("sha256", Text, nullable=False),
-)
-codes = Table(
-    "codes",
-    METADATA,
-    Column("number", Integer, primary_key=True),
-    Column("body", Text, nullable=False),
-    Column("mac", LargeBinary, nullable=False),
-)
+stream = Table("stream", METADATA, *columns_of("number:int! format:text facts:text"))
+records = Table("records", METADATA, *columns_of("place:int! id:text* asked:int"))
+questions = Table("questions", METADATA, *columns_of("number:int! id:text vector:bytes?"))
+early_labels = Table("early_labels", METADATA, *columns_of("id:text! label:text?"), **ONE_TREE)
+state = Table("state", METADATA, *columns_of("number:int! body:text arrays:bytes"))
+persons = Table("persons", METADATA, *columns_of("code:bytes! records:int"), **ONE_TREE)
+set_apart = Table("set_apart", METADATA, *columns_of("code:bytes!"), **ONE_TREE)
+published = Table("published", METADATA, *columns_of("version:int! sha256:text"))
+codes = Table("codes", METADATA, *columns_of("number:int! body:text mac:bytes"))
 
 
 Decided = tuple[int, str, int]
@@ -140,7 +95,9 @@ class StreamStore:
                 sync_directory(path.parent)
         self._mac: JournalMac | None = None
         self._tip: Tip | None = None
-        self._database = Database(ReadOnlySqlite(path=path.resolve()) if read_only else path, patience=patience)
+        self._database = Database(
+            ReadOnlySqlite(path=path.resolve()) if read_only else SqliteFile(path=path), patience=patience
+        )
         try:
             self._prepare(read_only=read_only)
         except BaseException:
@@ -149,11 +106,11 @@ class StreamStore:
 
     def _prepare(self, *, read_only: bool) -> None:
         with self._database.reading(self._asked("opening")) as connection:
-            there = set(inspect(connection).get_table_names())
+            names = set(inspect(connection).get_table_names())
         wanted = {table.name for table in METADATA.sorted_tables}
-        if there and there != wanted:
+        if names and names != wanted:
             raise InvalidStore(self._asked("opening"), "it is no journal of a stream", "Check the path")
-        if read_only and not there:
+        if read_only and not names:
             raise InvalidStore(self._asked("opening"), "it is empty", "Run discreet stream where it may be written")
         if read_only:
             return
@@ -161,7 +118,7 @@ class StreamStore:
         with self._database.reading(self._asked("opening")) as connection:
             connection.exec_driver_sql(f"PRAGMA cache_size = {_CACHE}")
             connection.exec_driver_sql(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-        if not there:
+        if not names:
             with self._database.writing(self._asked("making")) as connection:
                 METADATA.create_all(connection)
 
@@ -207,16 +164,19 @@ class StreamStore:
 
     def facts(self) -> dict[str, Any] | None:
         """What it was made for, or None as long as it is new."""
-        with self._database.reading(self._asked("reading")) as connection:
-            row = connection.execute(select(stream.c.format, stream.c.facts).where(stream.c.number == _BEGUN)).first()
-        if row is None:
+        rows = self._fetch(select(stream.c.format, stream.c.facts).where(stream.c.number == _BEGUN))
+        if not rows:
             return None
-        found = from_json(row.facts)
-        if row.format != FORMAT or not isinstance(found, dict):
+        facts = from_json(rows[0].facts)
+        if rows[0].format != FORMAT or not isinstance(facts, dict):
             raise InvalidStore(
                 self._asked("reading"), "it was made by another version of this program", "Use that version"
             )
-        return found
+        return facts
+
+    def _fetch(self, wanted: Select[Any]) -> Sequence[Row[Any]]:
+        with self._database.reading(self._asked("reading")) as connection:
+            return connection.execute(wanted).all()
 
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Say what it is made for, once; durable when it returns."""
@@ -231,15 +191,12 @@ class StreamStore:
 
     def ended(self) -> bool:
         """Whether no more will be decided."""
-        with self._database.reading(self._asked("reading")) as connection:
-            return connection.execute(select(stream).where(stream.c.number == _ENDED[0])).first() is not None
+        return bool(self._fetch(select(stream).where(stream.c.number == _ENDED[0])))
 
     def note(self, name: str) -> Any:
         """What was fixed under ``name``, or None."""
-        wanted = select(stream.c.facts).where(stream.c.number == _NOTES[name])
-        with self._database.reading(self._asked("reading")) as connection:
-            row = connection.execute(wanted).first()
-        return None if row is None else from_json(row.facts)
+        rows = self._fetch(select(stream.c.facts).where(stream.c.number == _NOTES[name]))
+        return from_json(rows[0].facts) if rows else None
 
     def keep_note(self, name: str, form: Mapping[str, Any], *, apart: Iterable[bytes] = ()) -> None:
         """Fix something once, with the codes of records that are set apart for it; durable when it returns."""
@@ -252,13 +209,12 @@ class StreamStore:
 
     def state(self) -> tuple[dict[str, Any], bytes] | None:
         """The state that was committed last."""
-        with self._database.reading(self._asked("reading")) as connection:
-            row = connection.execute(select(state.c.body, state.c.arrays)).first()
-        return None if row is None else (from_json(row.body), bytes(row.arrays))
+        rows = self._fetch(select(state.c.body, state.c.arrays))
+        return (from_json(rows[0].body), bytes(rows[0].arrays)) if rows else None
 
     def decided(self, ids: Iterable[str]) -> dict[str, Decided]:
         """Decisions for those of ``ids`` that there are some for."""
-        return {row[1]: tuple(row) for row in self._rows("place, id, asked", "records", ids)}
+        return {row[1]: row for row in self._rows("place, id, asked", "records", ids)}
 
     def persons(self, codes: Iterable[bytes]) -> dict[bytes, int]:
         """How many records of these persons were looked at; those of whom none was are left out."""
@@ -270,33 +226,25 @@ class StreamStore:
 
     def open_questions(self) -> list[Question]:
         """Records that were asked and not answered, in the order of their numbers."""
-        wanted = select(questions).order_by(questions.c.number)
-        with self._database.reading(self._asked("reading")) as connection:
-            return [(row.number, row.id, row.vector) for row in connection.execute(wanted)]
+        rows = self._fetch(select(questions).order_by(questions.c.number))
+        return [(row.number, row.id, row.vector) for row in rows]
 
     def labels_before(self, ids: Iterable[str]) -> dict[str, str | None]:
         """Labels of those of ``ids`` whose labels came before their records."""
         return {row[0]: row[1] for row in self._rows("id, label", "early_labels", ids)}
 
-    def _rows(self, columns: str, table: str, ids: Iterable[str | bytes], by: str = "id") -> Iterator[Any]:
+    def _rows(self, columns: str, table: str, ids: Iterable[str | bytes], by: str = "id") -> list[Any]:
         with self._database.reading(self._asked("reading")) as connection:
-            for chunk in chunks(ids, CHUNK):
-                marks = ",".join("?" * len(chunk))
-                yield from connection.exec_driver_sql(
-                    f"SELECT {columns} FROM {table} WHERE {by} IN ({marks})", tuple(chunk)
-                )
+            return _found(connection, table, by, ids, columns)
 
     def decisions_after(self, place: int, *, most: int) -> list[Decided]:
         """At most ``most`` decisions that follow ``place``, in their order."""
         wanted = select(records).where(records.c.place > place).order_by(records.c.place).limit(most)
-        with self._database.reading(self._asked("reading")) as connection:
-            return [(row.place, row.id, row.asked) for row in connection.execute(wanted)]
+        return [(row.place, row.id, row.asked) for row in self._fetch(wanted)]
 
     def last_place(self) -> int:
         """How many records were decided."""
-        with self._database.reading(self._asked("reading")) as connection:
-            found = connection.exec_driver_sql("SELECT max(place) FROM records").scalar()
-        return int(found or 0)
+        return int(self._fetch(select(func.max(records.c.place)))[0][0] or 0)
 
     # -- what it learns
 
@@ -337,8 +285,7 @@ class StreamStore:
 
     def published(self) -> dict[int, str]:
         """The hash of every model that was published, by version."""
-        with self._database.reading(self._asked("reading")) as connection:
-            return {row.version: row.sha256 for row in connection.execute(select(published))}
+        return {row.version: row.sha256 for row in self._fetch(select(published))}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -354,14 +301,16 @@ def _many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]
         connection.exec_driver_sql(statement, list(rows))
 
 
-def _found(connection: Connection, table: str, by: str, values: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Rows of a table whose rows come and go, by a column."""
-    found: list[tuple[Any, ...]] = []
+def _found(
+    connection: Connection, table: str, by: str, values: Iterable[Any], columns: str | None = None
+) -> list[tuple[Any, ...]]:
+    """Rows of a table by a column; without ``columns``, as the codes cover them, where rows come and go."""
+    columns, rows = columns or SUMMED[table], list[tuple[Any, ...]]()
     for chunk in chunks(values, CHUNK):
         marks = ",".join("?" * len(chunk))
-        wanted = f"SELECT {SUMMED[table]} FROM {table} WHERE {by} IN ({marks})"
-        found += [tuple(row) for row in connection.exec_driver_sql(wanted, tuple(chunk))]
-    return found
+        wanted = f"SELECT {columns} FROM {table} WHERE {by} IN ({marks})"
+        rows += [tuple(row) for row in connection.exec_driver_sql(wanted, tuple(chunk))]
+    return rows
 
 
 def _below(connection: Connection, number: int, *, besides: Collection[int]) -> list[tuple[Any, ...]]:
@@ -376,10 +325,8 @@ def storable(identifier: str) -> bool:
     """Whether an id can be stored: some bytes of text, and not too many."""
     if not identifier or not identifier.isprintable():
         return False
-    return (identifier.isascii() and len(identifier) <= MOST_BYTES) or _short(identifier)
-
-
-def _short(identifier: str) -> bool:
+    if identifier.isascii():
+        return len(identifier) <= MOST_BYTES
     try:
         return len(identifier.encode()) <= MOST_BYTES
     except UnicodeEncodeError:  # half of a character

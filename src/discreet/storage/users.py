@@ -6,24 +6,45 @@ for words that people choose, would add nothing. Whoever reads the store cannot 
 given once and stays with its person: exposures and answers bear it.
 
 A user belongs to one campaign: an annotator of one is nobody in another. Audience: owner.
+
+The access log
+--------------
+The access log of a campaign: logins, and what was done on the owner's pages, as JSON lines in a file.
+
+Guarantee: an entry has a time, who, from where, what and how it ended; there is no field for a record, a label, a token
+or free text. A name that nobody has is not written: somebody may have typed a token where the name belongs. When
+`write` returns, the entry is on the disk; entries are appended and never changed. Whoever is not logged in can make
+the file `LOG_BYTES` long and no longer: then failed logins are left out, and everything else is still written.
+
+The file is for its owner alone (mode 0600). When people work is private under hidden selection, so it stays with the
+owner. Assumption: whoever may write the campaign's directory can change the file; keep a copy elsewhere against that.
+Several hosts with one store have a file each. Audience: owner.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import hmac
+import json
+import os
 import re
 import secrets
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, bindparam, select
 
-from discreet.errors import BadInput
-from discreet.storage.forms import moment, now, stamp
-from discreet.storage.scope import Scope, of_campaign
-from discreet.storage.user_tables import sessions, users
+from discreet.errors import BadInput, DiscreetError
+from discreet.privacy.files import sync_directory
+from discreet.storage.database import Scope, of_campaign
+from discreet.storage.disk import disk_refusals, make_private
+from discreet.storage.tables import moment, now, sessions, stamp, users
 
 Role = Literal["owner", "annotator"]
 LOOPBACK = "loopback"
@@ -84,9 +105,8 @@ class Users:
 
     def everybody(self) -> list[User]:
         """By name."""
-        with self._scope.reading("reading the users") as connection:
-            found = connection.execute(select(users).where(self._scope.rows(users)).order_by(users.c.name)).all()
-        return [_user(row) for row in found]
+        known = select(users).where(self._scope.rows(users)).order_by(users.c.name)
+        return [_user(row) for row in self._scope.fetch("reading the users", known)]
 
     def loopback(self) -> User:
         """Whoever is on this machine: an owner without a token."""
@@ -97,12 +117,11 @@ class Users:
 
     def end_loopback(self) -> None:
         """End the sessions of whoever is on this machine: a server that asks for tokens begins."""
-        mine = self._scope.rows(sessions), sessions.c.person == LOOPBACK
-        with self._scope.reading("reading a session") as connection:
-            there = connection.execute(select(sessions.c.secret).where(*mine).limit(1)).first()
-        if there is not None:  # most often there is none, and whoever begins to serve writes nothing
+        of_loopback = self._scope.rows(sessions), sessions.c.person == LOOPBACK
+        begun = self._scope.fetch("reading a session", select(sessions.c.secret).where(*of_loopback).limit(1))
+        if begun:  # most often there is none, and whoever begins to serve writes nothing
             with self._scope.writing("ending a session") as connection:
-                connection.execute(sessions.delete().where(*mine))
+                connection.execute(sessions.delete().where(*of_loopback))
 
     # -- who is it
 
@@ -110,16 +129,14 @@ class Users:
         """The user of this name, if the token is theirs. An unknown name takes as long as a wrong token."""
         with self._scope.reading("reading the users") as connection:
             row = self._row(connection, name) if _NAME.fullmatch(name) else None
-        kept = None if row is None else row.token
-        fits = hmac.compare_digest(_NOBODY if kept is None else kept, _hash(token))
-        return _user(row) if fits and kept is not None else None
+        stored = None if row is None else row.token
+        fits = hmac.compare_digest(_NOBODY if stored is None else stored, _hash(token))
+        return _user(row) if fits and stored is not None else None
 
     def by_token(self, token: str) -> User | None:
         """The user that a token belongs to: found by its hash, which nobody can steer."""
         wanted = select(users).where(self._scope.rows(users), users.c.token == _hash(token))
-        with self._scope.reading("reading the users") as connection:
-            row = connection.execute(wanted).first()
-        return None if row is None else _user(row)
+        return next(map(_user, self._scope.fetch("reading the users", wanted)), None)
 
     # -- sessions
 
@@ -136,27 +153,27 @@ class Users:
                 return None
             if not hmac.compare_digest(row.token or "", "" if token is None else _hash(token)):
                 return None
-            mine = self._scope.rows(sessions)
-            connection.execute(sessions.delete().where(mine, sessions.c.seen < stamp(at - IDLE)))
-            connection.execute(sessions.delete().where(mine, sessions.c.began < stamp(at - LONGEST)))
+            of_this_campaign = self._scope.rows(sessions)
+            connection.execute(sessions.delete().where(of_this_campaign, sessions.c.seen < stamp(at - IDLE)))
+            connection.execute(sessions.delete().where(of_this_campaign, sessions.c.began < stamp(at - LONGEST)))
             row = {"campaign": self._scope.campaign, "secret": _hash(secret), "person": name}
             connection.execute(sessions.insert().values(**row, began=stamp(at), seen=stamp(at)))
         return secret
 
     def of_session(self, secret: str, *, loopback: bool = False) -> User | None:
         """Whose session it is, if it goes on. ``loopback``: also that of whoever is on this machine."""
-        mine, at = self._session(secret), now()
+        this_session, at = self._session(secret), now()
         with self._scope.reading("reading a session") as connection:
             row = connection.execute(_SESSION, self._scope.values(secret=_hash(secret))).first()
             if row is None or moment(row.seen) < at - IDLE or moment(row.began) < at - LONGEST:
                 return None
-            found = self._row(connection, row.person)
-        if found is None or (found.token is None and not (loopback and found.name == LOOPBACK)):
+            user = self._row(connection, row.person)
+        if user is None or (user.token is None and not (loopback and user.name == LOOPBACK)):
             return None
         if moment(row.seen) < at - _TOUCH:
             with self._scope.writing("using a session") as connection:
-                connection.execute(sessions.update().where(*mine).values(seen=stamp(at)))
-        return _user(found)
+                connection.execute(sessions.update().where(*this_session).values(seen=stamp(at)))
+        return _user(user)
 
     def end_session(self, secret: str) -> None:
         """Log out."""
@@ -179,10 +196,9 @@ class Users:
         with self._scope.writing("changing a user") as connection:
             if name == LOOPBACK or self._row(connection, name) is None:
                 raise BadInput(asked, "there is no such user", "See discreet user list")
-            mine = self._scope.rows(sessions), sessions.c.person == name
-            connection.execute(sessions.delete().where(*mine))
-            mine = self._scope.rows(users), users.c.name == name
-            connection.execute(users.update().where(*mine).values(token=token))
+            connection.execute(sessions.delete().where(self._scope.rows(sessions), sessions.c.person == name))
+            named = self._scope.rows(users), users.c.name == name
+            connection.execute(users.update().where(*named).values(token=token))
 
 
 def _fresh(prefix: str) -> str:
@@ -199,3 +215,126 @@ def _hash(secret: str) -> str:
 
 def _user(row: Any) -> User:
     return User(name=row.name, role=row.role, created=moment(row.created), active=row.token is not None)
+
+
+# -- the access log
+
+FORMAT = "discreet.access/1"
+ACCESS_FILE = "access.jsonl"
+LOG_BYTES = 64 << 20
+Action = Literal[
+    "login",
+    "logout",
+    "token",
+    "ask",
+    "train",
+    "stop",
+    "read-exposures",
+    "read-report",
+    "read-certificate",
+    "user-add",
+    "user-token",
+    "user-remove",
+]
+"""``token``: a program's bearer token that is nobody's."""
+Outcome = Literal["done", "refused", "locked-out", "begun", "stopped", "failed"]
+_OF_ANYBODY = ("login", "token")
+_LONGEST = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessEntry:
+    """Something that was done, or tried.
+
+    actor    a user's name, or at a terminal that of the system; None: it is not known
+    address  from where; ``terminal`` for a command
+    user     whom a command about users concerns
+    phase    of the campaign
+    """
+
+    time: str
+    action: Action
+    outcome: Outcome
+    actor: str | None = None
+    address: str | None = None
+    user: str | None = None
+    phase: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessLog:
+    """Of one campaign, on this host."""
+
+    path: Path
+
+    def write(
+        self,
+        action: Action,
+        outcome: Outcome,
+        *,
+        actor: str | None = None,
+        address: str | None = None,
+        user: str | None = None,
+        phase: int | None = None,
+    ) -> None:
+        """Append an entry; it is on the disk when this returns."""
+        names = {"actor": actor, "address": address, "user": user}
+        short = {name: None if value is None else value[:_LONGEST] for name, value in names.items()}
+        entry = AccessEntry(time=stamp(now()), action=action, outcome=outcome, phase=phase, **short)
+        line = json.dumps({"format": FORMAT} | asdict(entry)) + "\n"
+        with disk_refusals("writing the access log", kept="nothing was done that is not in it"):
+            make_private(self.path.parent)
+            self._append(line.encode(), bounded=action in _OF_ANYBODY and outcome != "done")
+
+    @contextmanager
+    def recorded(self, action: Action, *, actor: str, address: str, user: str) -> Iterator[None]:
+        """Write how a command about a user ends; of one that is refused, not whom it named."""
+        try:
+            yield
+        except DiscreetError:
+            self.write(action, "refused", actor=actor, address=address)
+            raise
+        self.write(action, "done", actor=actor, address=address, user=user)
+
+    def read(self) -> tuple[list[AccessEntry], int]:
+        """All entries, oldest first, and how many lines are none."""
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return [], 0
+        entries = [entry for entry in map(_entry, lines) if entry is not None]
+        return entries, len(lines) - len(entries)
+
+    @property
+    def full(self) -> bool:
+        """Whether failed logins are left out."""
+        return self.path.exists() and self.path.stat().st_size >= LOG_BYTES
+
+    def _append(self, line: bytes, *, bounded: bool) -> None:
+        new = not self.path.exists()
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            size = os.fstat(file).st_size
+            if bounded and size >= LOG_BYTES:
+                return
+            if size and os.pread(file, 1, size - 1) != b"\n":  # a process was killed as it wrote
+                line = b"\n" + line
+            if os.write(file, line) != len(line):
+                os.ftruncate(file, size)
+                raise OSError(errno.ENOSPC, "short write")
+            os.fsync(file)
+        finally:
+            os.close(file)
+        if new:
+            sync_directory(self.path.parent)
+
+
+def _entry(line: bytes) -> AccessEntry | None:
+    try:
+        form: Any = json.loads(line)
+        if form.pop("format") != FORMAT or form["action"] not in get_args(Action):
+            return None
+        return AccessEntry(**form)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

@@ -1,13 +1,30 @@
 """Private online active learning: records arrive once, few are asked, the model is published as it learns."""
 
-from discreet.stream.asking import AskEverything, Asking, BernoulliAsking, ExponentialAsking, OneSidedAsking
-from discreet.stream.drift import DriftWatch
+from discreet.stream.ask_rules import AskEverything, Asking, BernoulliAsking, ExponentialAsking, OneSidedAsking
 from discreet.stream.learner import StreamLearner
+from discreet.stream.linear_model import StreamModel
 from discreet.stream.losses import Hinge, Logistic, Loss, MulticlassHinge, Softmax
-from discreet.stream.published import Published
+from discreet.stream.optimizer import (
+    ConstantStep,
+    GammaNoise,
+    GaussianNoise,
+    InverseStep,
+    SquareRootStep,
+    Step,
+    UpdateNoise,
+)
+from discreet.stream.schedules import (
+    BalancedSlab,
+    DriftWatch,
+    FixedSlab,
+    Immediate,
+    MiniBatch,
+    ShrinkingSlab,
+    Slab,
+    SlidingWindow,
+    Window,
+)
 from discreet.stream.settings import StreamSettings
-from discreet.stream.slabs import BalancedSlab, FixedSlab, ShrinkingSlab, Slab
-from discreet.stream.steps import ConstantStep, InverseStep, SquareRootStep, Step
 from discreet.stream.terms import (
     StreamPrice,
     charge_preparation,
@@ -16,8 +33,6 @@ from discreet.stream.terms import (
     stream_price,
     stream_terms,
 )
-from discreet.stream.update_noise import GammaNoise, GaussianNoise, UpdateNoise
-from discreet.stream.windows import Immediate, MiniBatch, SlidingWindow, Window
 
 __all__ = [
     "AskEverything",
@@ -38,7 +53,6 @@ __all__ = [
     "MiniBatch",
     "MulticlassHinge",
     "OneSidedAsking",
-    "Published",
     "ShrinkingSlab",
     "Slab",
     "SlidingWindow",
@@ -46,6 +60,7 @@ __all__ = [
     "SquareRootStep",
     "Step",
     "StreamLearner",
+    "StreamModel",
     "StreamPrice",
     "StreamSettings",
     "UpdateNoise",

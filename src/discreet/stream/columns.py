@@ -17,11 +17,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.noise.stream import Floats
 
-Floats = NDArray[np.float64]
 Record = Mapping[str, Any]
 MOST_FEATURES = 1_000_000
 _LARGEST_WORD = 10**18
@@ -51,16 +50,11 @@ class NumberColumn:
         """One feature."""
         return 1
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Its own name."""
-        return (self.name,)
-
     def fill(self, into: Floats, values: Any) -> None:
         """Write (n, 1) features of the n ``values``."""
         with np.errstate(all="ignore"):  # a warning would tell of a value
-            made = (_numbers(values) - self.center) / self.scale
-        into[:, 0] = np.where(np.isfinite(made), made, 0.0)
+            scaled = (_numbers(values) - self.center) / self.scale
+        into[:, 0] = np.where(np.isfinite(scaled), scaled, 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """A form that reads back to an equal value."""
@@ -91,21 +85,16 @@ class ChoiceColumn:
         """A feature for each declared value."""
         return len(self.values)
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """``name=value`` for each."""
-        return tuple(f"{self.name}={value}" for value in self.values)
-
     @cached_property
     def _places(self) -> dict[str | None, int]:
-        return {value: place for place, value in enumerate(self.values)}
+        return {value: index for index, value in enumerate(self.values)}
 
     def fill(self, into: Floats, values: Any) -> None:
         """Write (n, width) features of the n ``values``."""
         into[:] = 0.0
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuU" and values.ndim == 1:
-            found, which = np.unique(values, return_inverse=True)  # few different ones: each is looked up once
-            places = np.array([self._places.get(_word(value.item()), -1) for value in found], dtype=np.int64)[which]
+            different, which = np.unique(values, return_inverse=True)  # few different ones: each is looked up once
+            places = np.array([self._places.get(_word(value.item()), -1) for value in different], dtype=np.int64)[which]
         else:
             places = np.fromiter((self._places.get(_word(value), -1) for value in values), np.int64, len(values))
         known = np.flatnonzero(places >= 0)
@@ -120,7 +109,7 @@ Column = NumberColumn | ChoiceColumn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schema:
+class RecordSchema:
     """The declared columns of a record, in the order of their features. What else a record has is not looked at."""
 
     columns: tuple[Column, ...]
@@ -139,19 +128,17 @@ class Schema:
         """How many features a record has."""
         return sum(column.width for column in self.columns)
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(name for column in self.columns for name in column.features)
-
-    def one(self, record: Any) -> Floats:
-        """A record as a vector; something that is no record gives zeros."""
-        return np.asarray(self.many([record])[0])
-
     def many(self, records: Sequence[Any]) -> Floats:
-        """Records as rows."""
-        held = [record if isinstance(record, Mapping) else {} for record in records]
-        return self.table({column.name: [one.get(column.name) for one in held] for column in self.columns}, len(held))
+        """Records as rows; something that is no record gives zeros."""
+        known = [record if isinstance(record, (dict, Mapping)) else {} for record in records]
+        columns: dict[str, Any] = {}
+        for column in self.columns:
+            values: Any = [record.get(column.name) for record in known]
+            if type(column) is NumberColumn and {*map(type, values)} <= {int, float}:  # as an array: much faster
+                array = np.array(values)
+                values = array if array.dtype.kind in "iuf" else values  # else whole numbers of many digits
+            columns[column.name] = values
+        return self.table(columns, len(known))
 
     def table(self, columns: Mapping[str, Any], count: int) -> Floats:
         """The same of ``count`` records that are held by columns; a column that is not there is missing everywhere."""
@@ -170,11 +157,11 @@ class Schema:
         return [column.to_json() for column in self.columns]
 
     @classmethod
-    def from_json(cls, form: Any) -> Schema:
+    def from_json(cls, form: Any) -> RecordSchema:
         """The inverse of `to_json`; strict about its keys."""
         if not isinstance(form, list):
             raise BadInput("a stored schema", "it is not a list of columns", "Restore the file")
-        return cls(columns=tuple(_column(one) for one in form))
+        return cls(columns=tuple(_column(column) for column in form))
 
 
 def _column(form: Any) -> Column:
@@ -182,8 +169,8 @@ def _column(form: Any) -> Column:
     keys = {"number": {"name", "kind", "center", "scale"}, "choice": {"name", "kind", "values"}}.get(str(kind))
     if keys is None or set(form) != keys:
         raise BadInput("a stored schema", "a column is not in the one form we write", "Restore the file")
-    given = {key: value for key, value in form.items() if key != "kind"}
-    return NumberColumn(**given) if kind == "number" else ChoiceColumn(**given)
+    parts = {key: value for key, value in form.items() if key != "kind"}
+    return NumberColumn(**parts) if kind == "number" else ChoiceColumn(**parts)
 
 
 def _check_name(name: Any) -> None:
@@ -217,5 +204,5 @@ def _word(value: Any) -> str | None:
         return None
     if not isinstance(value, (int, float, np.integer, np.floating)):
         return None
-    whole = int(value)
-    return str(whole) if abs(whole) <= _LARGEST_WORD else None
+    number = int(value)
+    return str(number) if abs(number) <= _LARGEST_WORD else None

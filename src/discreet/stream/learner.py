@@ -25,14 +25,19 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.errors import BadInput
 from discreet.noise import SealedPhase
 from discreet.privacy.ledger import Ledger, Receipt
-from discreet.stream import batches, states
-from discreet.stream.loop import Loop
-from discreet.stream.opening import simulated_receipt
-from discreet.stream.persons import Person
-from discreet.stream.published import Label, Published
+from discreet.stream import batches, loop
+from discreet.stream.learner_state import (
+    new_state,
+    paid_receipt,
+    restore,
+    simulated_receipt,
+    stored_form,
+    stored_settings,
+)
+from discreet.stream.linear_model import Floats, Label, StreamModel
+from discreet.stream.pending_labels import Key, Person
+from discreet.stream.schedules import Slab
 from discreet.stream.settings import StreamSettings
-from discreet.stream.units import Floats
-from discreet.stream.waiting import Key
 
 Record = NDArray[np.float64] | Sequence[float] | Mapping[str, float] | None
 """A vector, a dict of the declared features (one that is missing is 0), or None: a broken record, a null."""
@@ -40,12 +45,14 @@ Labels = Sequence[Label | None] | NDArray[Any]
 """One a record; None where there is none."""
 
 
-class StreamLearner(Loop):
+class StreamLearner:
     """Private online active learning with a linear model.
 
     ``settings`` are those of `StreamSettings`: features, asking, noise; classes, slab, window, loss, step, radius,
     regularization, ball, drift, patience, person_records. Exactly one of ``receipt`` (of `charge_stream`) and
     ``ledger`` (or a sealed phase; it is charged now) pays.
+
+    ``live_state`` is what all verbs work on. It holds private records: for the owner alone.
     """
 
     def __init__(
@@ -53,14 +60,18 @@ class StreamLearner(Loop):
     ) -> None:
         self._begin(StreamSettings(**settings), receipt, ledger)
 
+    def _begin(self, settings: StreamSettings, receipt: Receipt | None, ledger: Ledger | SealedPhase | None) -> None:
+        self.settings = settings
+        self.live_state = new_state(settings, paid_receipt(settings, receipt, ledger))
+
     @classmethod
     def of(
         cls, settings: StreamSettings, *, receipt: Receipt | None = None, ledger: Ledger | SealedPhase | None = None
     ) -> Self:
         """A learner with these settings."""
-        made = cls.__new__(cls)
-        made._begin(settings, receipt, ledger)
-        return made
+        learner = cls.__new__(cls)
+        learner._begin(settings, receipt, ledger)
+        return learner
 
     @classmethod
     def simulated(
@@ -76,81 +87,60 @@ class StreamLearner(Loop):
     # -- one record
 
     def ask(self, x: Record, id: str | None = None, person: Person | None = None) -> bool:  # noqa: A002
-        """Whether the record that arrives now is asked. Audience of the answer: world.
+        """Whether the record that arrives now is asked. Audience of the answer: public.
 
         ``id``: under which its label will come; without one it is known by its number (`arrived` - 1).
         ``person``: whose it is, where persons are protected.
         """
-        if person is None and not self._capped:
-            return self._ask(x, id)
-        self._persons.check(person)
+        state = self.live_state
+        if person is None and not state.persons.capped:
+            return loop.ask(state, x, id)
+        state.persons.check(person)
         if id is not None:
-            self._waiting.check(id)
-        self._reading.vector(x)  # what is refused arrives not, and counts not
-        asked = self._ask(x if person is not None and self._persons.looks_at(person) else None, id)
-        self._last_record = x if asked else self._last_record
+            state.waiting.check(id)
+        state.reader.vector(x)  # what is refused arrives not, and counts not
+        asked = loop.ask(state, x if person is not None and state.persons.looks_at(person) else None, id)
+        state.last_record = x if asked else state.last_record
         return asked
-
-    def _ask(self, x: Record, id: str | None) -> bool:  # noqa: A002
-        if self._due:
-            self.update()
-        vector = self._reading.vector(x)
-        record = None if vector is None else self._ball.one(vector)
-        number = self._arrived
-        if id is not None:
-            self._waiting.check(id)
-        if record is None:
-            chance = self._low
-        elif self._simple:
-            chance = self._high if self._down <= record.dot(self._linear.row) <= self._up else self._low
-        else:
-            chance = self._chance(record)
-        fell = self._coins.toss(number, chance, self._low, self._high)
-        self._arrived = number + 1
-        self._arrivals_left -= 1
-        if fell:
-            self._count_asked(1)
-            self._waiting.add(number if id is None else id, number, None if record is None else record.copy())
-            self._last_record = x
-        if self._arrivals_left <= 0 or self._asks_left <= 0 or self._watch_left <= 0:
-            self._due = True
-        return fell
 
     def learn_one(self, x: Record, y: Label | None, id: str | None = None) -> None:  # noqa: A002
         """The label of a record that was asked; None: there is none. Without an id it is the one that was asked last,
         and ``x`` is that record.
         """
-        key = self._waiting.last if id is None else id
-        if key is None or key not in self._waiting.rows:
+        state = self.live_state
+        key = state.waiting.last if id is None else id
+        if key is None or key not in state.waiting.rows:
             raise BadInput(
                 "a label", "its record was not asked, or has its label already", "Learn what `ask` said yes to, once"
             )
-        if id is None and x is not self._last_record and not self._is_last(x):
+        if id is None and x is not state.last_record and not self._is_record_of(key, x):
             raise BadInput("a label", "its record is not the one that was asked last", "Give the record's id")
         self.learn_late(key, y)
 
+    def _is_record_of(self, key: Key, x: Record) -> bool:
+        waiting = self.live_state.waiting.rows[key][1]
+        if waiting is None and self.live_state.persons.capped:  # beyond the cap: whatever it is, it teaches nothing
+            return True
+        record = loop.in_steps(self.live_state, x)
+        if waiting is None or record is None:
+            return waiting is record
+        return bool((waiting == record).all())
+
     def learn_late(self, key: Key, y: Label | None) -> bool:
         """The label of an asked record by its id, or its number; None: there is none. Whether it was waited for."""
-        code = self._code(y)
-        found = self._waiting.take(key, self._arrived)
-        if found is None:
-            return False
-        if code is None:
-            return True
-        self._labelled += 1
-        record = found[1]
-        if record is not None:
-            self._teach(record, code)
-        return True
+        return loop.learn(self.live_state, key, y)
 
     def predict_one(self, x: Record) -> Label:
         """The class of a record by the published model. Not an arrival."""
-        return self.settings.classes[int(self._linear.predicted(self._scores_of(x))[0])]
+        return self.settings.classes[int(self.live_state.linear.predicted(self._scores_of(x))[0])]
 
     def predict_proba_one(self, x: Record) -> dict[Label, float]:
         """A logistic (or softmax) reading of the scores; of a hinge loss it is not calibrated."""
-        chances = batches.probabilities(self._scores_of(x) * self._linear.unit)
+        chances = _probabilities(self._scores_of(x) * self.live_state.linear.unit)
         return dict(zip(self.settings.classes, chances[0].tolist(), strict=True))
+
+    def _scores_of(self, x: Record) -> Floats:
+        return loop.scores_of(self.live_state, loop.in_steps(self.live_state, x))
 
     # -- many records
 
@@ -158,13 +148,13 @@ class StreamLearner(Loop):
         self, x: ArrayLike, ids: Sequence[str] | None = None, persons: Sequence[Person] | None = None
     ) -> NDArray[np.bool_]:
         """As `ask` of each row in order, with no label in between. A row that is not finite is a null."""
-        return batches.ask_many(self, self._reading.rows(x), None, ids, persons)
+        return batches.ask_many(self.live_state, self.live_state.reader.rows(x), None, ids, persons)
 
     def learn_many(self, x: ArrayLike, y: Labels, ids: Sequence[str] | None = None) -> int:
         """The labels of rows that were asked: by their ids, or all that `ask_many` said yes to last, in its order:
         ``learn_many(x[asked], y[asked])``. How many were waited for.
         """
-        return batches.learn_many(self, self._reading.rows(x), y, ids)
+        return batches.learn_many(self.live_state, self.live_state.reader.rows(x), y, ids)
 
     def ask_and_learn_many(
         self,
@@ -174,42 +164,103 @@ class StreamLearner(Loop):
         persons: Sequence[Person] | None = None,
     ) -> NDArray[np.bool_]:
         """As ``if ask(x): learn_one(x, y)`` for each row. Labels of rows that are not asked are not looked at."""
-        return batches.ask_many(self, self._reading.rows(x), y, ids, persons)
+        return batches.ask_many(self.live_state, self.live_state.reader.rows(x), y, ids, persons)
 
     def predict_many(self, x: ArrayLike) -> NDArray[Any]:
         """The class of each row."""
-        records, _ = self._ball.many(self._reading.rows(x))
-        return np.asarray(self.settings.classes)[self._linear.predicted(self._linear.scores(records))]
+        return np.asarray(self.settings.classes)[self.live_state.linear.predicted(self._scores_of_many(x))]
 
     def predict_proba_many(self, x: ArrayLike) -> NDArray[np.float64]:
         """A column a class."""
-        records, _ = self._ball.many(self._reading.rows(x))
-        return batches.probabilities(self._linear.scores(records) * self._linear.unit)
+        return _probabilities(self._scores_of_many(x) * self.live_state.linear.unit)
+
+    def _scores_of_many(self, x: ArrayLike) -> Floats:
+        state = self.live_state
+        return state.linear.scores(state.ball.many(state.reader.rows(x))[0])
 
     # -- the model
 
-    def model(self) -> Published:
-        """The model as it is published now. Audience: world."""
-        return Published(
+    def update(self) -> bool:
+        """Make what is due now, not when the next record arrives. Whether the model changed.
+
+        When it is called must not depend on labels: by a clock, or never.
+        """
+        return loop.update(self.live_state)
+
+    def reset(self) -> None:
+        """Throw the model away and begin anew: free, if it is decided by released things alone."""
+        loop.reset(self.live_state)
+
+    def change_slab(self, slab: Slab) -> None:
+        """Another slab from now on: free, if it is decided by released things alone."""
+        self.live_state.change_slab(slab)
+
+    def model(self) -> StreamModel:
+        """The model as it is published now. Audience: public."""
+        receipt = self.live_state.receipt
+        return StreamModel(
             version=self.version,
-            weights=self._linear.weights.copy(),
+            weights=self.live_state.linear.weights.copy(),
             classes=self.settings.classes,
             features=self.settings.features,
             loss=self.settings.loss.name,
-            claim=self._receipt.budget,
-            ledger=self._receipt.ledger_id,
-            simulation=self.simulation,
+            claim=receipt.budget,
+            ledger=receipt.ledger_id,
+            simulation=receipt.simulation,
         )
+
+    # -- what anybody may know
+
+    @property
+    def slab(self) -> Slab:
+        """The slab in use."""
+        return self.live_state.slab
+
+    @property
+    def arrived(self) -> int:
+        """How many records arrived."""
+        return self.live_state.arrived
+
+    @property
+    def asked(self) -> int:
+        """How many of them were asked."""
+        return self.live_state.asked
+
+    @property
+    def updates(self) -> int:
+        """How many updates there were since the model began: t - 1."""
+        return self.live_state.updates
+
+    @property
+    def version(self) -> int:
+        """Of the model: updates and resets so far."""
+        return self.live_state.noises + self.live_state.resets
+
+    @property
+    def simulation(self) -> bool:
+        """Drawn from a seed: proves nothing about people."""
+        return self.live_state.receipt.simulation
 
     def __repr__(self) -> str:
         """Public facts only."""
-        return f"<StreamLearner: {self._arrived} arrived, {self._asked} asked, model {self.version}>"
+        return f"<StreamLearner: {self.arrived} arrived, {self.asked} asked, model {self.version}>"
 
-    # -- stopping and going on
+    # -- what the owner may know
+
+    @property
+    def labelled(self) -> int:
+        """How many labels came. Audience: owner."""
+        return self.live_state.labelled
+
+    @property
+    def waiting(self) -> tuple[Key, ...]:
+        """Asked records whose label has not come, oldest first. Audience: owner and annotator."""
+        self.live_state.waiting.forget(self.arrived)
+        return tuple(self.live_state.waiting.rows)
 
     def state(self) -> dict[str, Any]:
         """Everything to go on with, as JSON values and numpy arrays. Exact to the bit. Private: for the owner alone."""
-        return states.state_of(self)
+        return stored_form(self.live_state)
 
     @classmethod
     def from_state(
@@ -224,33 +275,13 @@ class StreamLearner(Loop):
         A state is gone on from once: the same coins for other records, or the same noise for another sum, would show
         what they hide. `discreet.stream.journal` keeps to that.
         """
-        made = cls.of(states.settings_of(state), receipt=receipt, ledger=ledger)
-        states.restore(made, state)
-        return made
+        learner = cls.of(stored_settings(state), receipt=receipt, ledger=ledger)
+        restore(learner.live_state, state)
+        return learner
 
-    # -- inside
 
-    def _code(self, y: Label | None) -> int | None:
-        if y is None:
-            return None
-        try:
-            return self._codes[y]
-        except (KeyError, TypeError):
-            raise BadInput("a label", "it is not one of the classes", "Give a declared class, or None") from None
-
-    def _scores_of(self, x: Record) -> Floats:
-        vector = self._reading.vector(x)
-        record = None if vector is None else self._ball.one(vector)
-        rows = np.zeros((1, self.settings.size)) if record is None else record.reshape(1, -1)
-        return self._linear.scores(rows)
-
-    def _is_last(self, x: Record) -> bool:
-        assert self._waiting.last is not None
-        kept = self._waiting.rows[self._waiting.last][1]
-        if kept is None and self._persons.capped:  # beyond the cap: whatever it is, it teaches nothing
-            return True
-        vector = self._reading.vector(x)
-        record = None if vector is None else self._ball.one(vector)
-        if kept is None or record is None:
-            return kept is record
-        return bool((kept == record).all())
+def _probabilities(scores: Floats) -> Floats:
+    """A column a class: logistic of one score, softmax of several."""
+    both = np.stack([np.zeros_like(scores), scores], axis=1) if scores.ndim == 1 else scores
+    raised = np.exp(both - both.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))

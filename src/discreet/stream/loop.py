@@ -1,4 +1,4 @@
-"""The inside of a learner: counters, the window, the model, and what is drawn. `learner` is what people use.
+"""The loop of a learner: a record is asked, its label teaches, the model is updated. Each takes the learner's state.
 
 Update t, when B > 0 were asked in the window: w - eta_t (lambda w - (sum + z) / B), then the ball. B, the times of
 updates and of counts depend on arrivals and ask bits alone; sum and mistakes are private until noise hides them.
@@ -11,217 +11,178 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.noise import EndlessCoins, EndlessCounts, EndlessNoise, SealedPhase
-from discreet.privacy.ledger import Ledger, Receipt
-from discreet.stream import batches
-from discreet.stream.asking import Ends
-from discreet.stream.linear import Linear
-from discreet.stream.losses import Hinge
-from discreet.stream.moving import Mover
-from discreet.stream.opening import paid_receipt
-from discreet.stream.persons import Persons
-from discreet.stream.settings import StreamSettings
-from discreet.stream.slabs import Slab
-from discreet.stream.terms import ARRIVING, ASKED, COUNTED
-from discreet.stream.units import Ball, Floats, Reading
-from discreet.stream.waiting import Key, Sums, Waiting
-from discreet.stream.windows import ENDLESS
+from discreet.errors import BadInput
+from discreet.stream.learner_state import LearnerState
+from discreet.stream.linear_model import Floats, Label
+from discreet.stream.pending_labels import Key
 
-_NOTHING: Any = object()
+Codes = NDArray[np.int64]
+
+# -- asking
 
 
-class Loop:
-    """Everything of a stream but how records and labels come in."""
+def ask(state: LearnerState, x: Any, key: str | None) -> bool:
+    """Whether the record that arrives now is asked. ``key``: under which its label will come; None: its number."""
+    if state.due:
+        update(state)
+    vector = state.reader.vector(x)
+    record = None if vector is None else state.ball.one(vector)
+    number = state.arrived
+    if key is not None:
+        state.waiting.check(key)
+    if record is None:
+        chance = state.low_chance
+    elif state.by_score:
+        inside = state.low_score <= record.dot(state.linear.row) <= state.high_score
+        chance = state.high_chance if inside else state.low_chance
+    else:
+        chance = _chance(state, record)
+    asked = state.coins.toss(number, chance, state.low_chance, state.high_chance)
+    state.arrived = number + 1
+    state.arrivals_left -= 1
+    if asked:
+        state.count_asked(1)
+        state.waiting.add(number if key is None else key, number, None if record is None else record.copy())
+        state.last_record = x
+    if state.arrivals_left <= 0 or state.asks_left <= 0 or state.watch_left <= 0:
+        state.due = True
+    return asked
 
-    settings: StreamSettings
-    _due: bool
-    _arrivals_left: int
-    _asks_left: int
-    _watch_left: int
-    _ends: Ends | None
 
-    def _begin(self, settings: StreamSettings, receipt: Receipt | None, ledger: Ledger | SealedPhase | None) -> None:
-        self.settings = settings
-        self._receipt = paid_receipt(settings, receipt, ledger)
-        self._reading = Reading(settings.features)
-        self._ball = Ball(settings.radius, settings.size)
-        self._model_ball = Ball(settings.ball, settings.weights)
-        self._linear = Linear(self._model_ball, self._ball, settings.rows)
-        self._codes = {label: code for code, label in enumerate(settings.classes)}
-        self._numbered = settings.classes == tuple(range(len(settings.classes)))
-        self._waiting, self._persons = Waiting(settings.patience), Persons(settings.person_records)
-        self._capped = self._persons.capped
-        self._sums = Sums(settings.rows, settings.size)
-        self._coins = EndlessCoins(self._receipt, who=ARRIVING)
-        self._noise = EndlessNoise(self._receipt, size=settings.weights, sensitivity=settings.reach, who=ASKED)
-        self._mover = Mover(
-            self._model_ball,
-            step=settings.step,
-            regularization=settings.regularization,
-            lattice_step=self._noise.step,
-        )
-        self._counts = None if settings.drift is None else EndlessCounts(self._receipt, who=COUNTED)
-        self._hinge = isinstance(settings.loss, Hinge)
-        self._slab, self._last_record = settings.slab, _NOTHING
-        self._latest: list[Key] = []
-        self._simple, self._ends = settings.asking.two_valued and settings.rows == 1, None
-        self._arrived = self._asked = self._labelled = 0
-        self._updates = self._noises = self._resets = self._checks = 0
-        self._room = settings.window.room(0, 0)
-        self._begin_window()
-        self._begin_watch()
-        self._refresh(slab=True)
+def in_steps(state: LearnerState, x: Any) -> Floats | None:
+    """A record in steps of the ball; None: a null. It is written over by the next call."""
+    vector = state.reader.vector(x)
+    return None if vector is None else state.ball.one(vector)
 
-    # -- what anybody may know
 
-    @property
-    def slab(self) -> Slab:
-        """The slab in use."""
-        return self._slab
+def chances(state: LearnerState, scores: Floats) -> NDArray[np.uint64]:
+    """The chance of each record with these scores."""
+    assert state.ends is not None
+    widths = state.width_array[state.linear.predicted(scores)]
+    distances = state.linear.distances(scores)
+    return state.settings.asking.chances(distances, widths, state.settings.radius, state.ends)
 
-    @property
-    def arrived(self) -> int:
-        """How many records arrived."""
-        return self._arrived
 
-    @property
-    def asked(self) -> int:
-        """How many of them were asked."""
-        return self._asked
+def _chance(state: LearnerState, record: Floats) -> int:
+    assert state.ends is not None
+    if state.settings.rows > 1:
+        return int(chances(state, state.linear.scores(record.reshape(1, -1)))[0])
+    score = float(record.dot(state.linear.row))
+    distance = abs(score) * state.linear.per_score
+    return state.settings.asking.chance(distance, state.widths[score > 0], state.settings.radius, state.ends)
 
-    @property
-    def updates(self) -> int:
-        """How many updates there were since the model began: t - 1."""
-        return self._updates
 
-    @property
-    def version(self) -> int:
-        """Of the model: updates and resets so far."""
-        return self._noises + self._resets
+def scores_of(state: LearnerState, record: Floats | None) -> Floats:
+    """The scores of a record in steps, as one row; of a null as of zeros."""
+    return state.linear.scores(np.zeros((1, state.settings.size)) if record is None else record.reshape(1, -1))
 
-    @property
-    def simulation(self) -> bool:
-        """Drawn from a seed: proves nothing about people."""
-        return self._receipt.simulation
 
-    # -- what the owner may know
+# -- learning
 
-    @property
-    def labelled(self) -> int:
-        """How many labels came. Audience: owner."""
-        return self._labelled
 
-    @property
-    def waiting(self) -> tuple[Key, ...]:
-        """Asked records whose label has not come, oldest first. Audience: owner and annotator."""
-        self._waiting.forget(self._arrived)
-        return tuple(self._waiting.rows)
+def code_of(state: LearnerState, label: Label | None) -> int | None:
+    """The number of a label's class; None: there is no label."""
+    if label is None:
+        return None
+    try:
+        return state.codes[label]
+    except (KeyError, TypeError):
+        raise BadInput("a label", "it is not one of the classes", "Give a declared class, or None") from None
 
-    # -- what changes the model
 
-    def update(self) -> bool:
-        """Make what is due now, not when the next record arrives. Whether the model changed.
+def codes_of(state: LearnerState, y: Any, places: Codes) -> tuple[Codes, int]:
+    """The numbers of the labels at ``places``, -1 where there is none, and how many of these there are."""
+    if isinstance(y, np.ndarray) and y.dtype.kind in "iu" and state.numbered:  # they are their own numbers
+        codes = y.take(places).astype(np.int64)
+        if codes.size == 0 or (codes.min() >= 0 and codes.max() < len(state.codes)):
+            return codes, 0
+    labels = y.take(places).tolist() if isinstance(y, np.ndarray) else [y[row] for row in places.tolist()]
+    try:
+        return np.array([state.codes[label] for label in labels], dtype=np.int64), 0
+    except (KeyError, TypeError):
+        known = [code_of(state, label) for label in labels]
+        return np.array([-1 if code is None else code for code in known], dtype=np.int64), known.count(None)
 
-        When it is called must not depend on labels: by a clock, or never.
-        """
-        if not self._due:
-            return False
-        self._due = False
-        if self._watch_left <= 0 and self._drifted():
-            self.reset()
-            return True
-        if self._arrivals_left > 0 and self._asks_left > 0:
-            return False
-        asked = self._window_asked
-        self._begin_window()
-        if asked == 0:  # what came late stays for the next window
-            return False
-        noisy = self._noise.hide(self._noises, self._sums.real(self._ball.step))
-        self._step(noisy * (1.0 / self._noise.step), asked)  # a power of two
-        self._sums.clear()
+
+def learn(state: LearnerState, key: Key, label: Label | None) -> bool:
+    """The label of an asked record; None: there is none. Whether it was waited for."""
+    code = code_of(state, label)
+    pending = state.waiting.take(key, state.arrived)
+    if pending is None:
+        return False
+    if code is not None:
+        state.labelled += 1
+        if pending[1] is not None:
+            teach_one(state, pending[1], code)
+    return True
+
+
+def teach_one(state: LearnerState, record: Floats, code: int) -> None:
+    """Add what one label says to the sum of the window."""
+    if state.plain_hinge:  # the same by fewer arrays
+        sign = 2.0 * code - 1.0
+        if sign * float(record.dot(state.linear.row)) * state.linear.unit < 1.0:
+            state.sums.add(record, sign)
+        return
+    rows = record.reshape(1, -1)
+    teach(state, rows, state.linear.scores(rows), np.array([code]))
+
+
+def teach(state: LearnerState, records: Floats, scores: Floats, codes: Codes) -> None:
+    """Add what labels say to the sum of the window."""
+    if state.count_noise is not None:
+        state.mistakes += int((state.linear.predicted(scores) != codes).sum())
+    state.sums.add_many(records, state.settings.loss.coefficients(scores * state.linear.unit, codes))
+
+
+# -- updating
+
+
+def update(state: LearnerState) -> bool:
+    """Make what is due. Whether the model changed."""
+    if not state.due:
+        return False
+    state.due = False
+    if state.watch_left <= 0 and _drifted(state):
+        reset(state)
         return True
+    if state.arrivals_left > 0 and state.asks_left > 0:
+        return False
+    asked = state.window_asked
+    state.begin_window()
+    if asked == 0:  # what came late stays for the next window
+        return False
+    noisy = state.noise.hide(state.noises, state.sums.real(state.ball.step))
+    move(state, noisy * (1.0 / state.noise.step), asked)  # a power of two
+    state.sums.clear()
+    return True
 
-    def reset(self) -> None:
-        """Throw the model away and begin anew: free, if it is decided by released things alone."""
-        self._linear.set(np.zeros(self.settings.weights))
-        self._updates, self._resets = 0, self._resets + 1
-        self._sums.clear()
-        self._begin_window()
-        self._begin_watch()
-        self._refresh(slab=True)
 
-    def change_slab(self, slab: Slab) -> None:
-        """Another slab from now on: free, if it is decided by released things alone."""
-        self.settings.asking.check(slab, classes=len(self.settings.classes), radius=self.settings.radius)
-        self._slab = slab
-        self._refresh(slab=True)
+def move(state: LearnerState, noisy: Floats, asked: int) -> None:
+    """Move the model by a sum that is hidden, in steps of the noise's lattice."""
+    state.noises += 1
+    state.updates += 1
+    state.linear.set(state.model_update.apply(state.linear.flat, noisy, t=state.updates, asked=asked))
+    if state.slab.moves:
+        state.set_widths()
+    else:
+        state.set_scores()
 
-    def _step(self, noisy: Floats, asked: int) -> None:
-        """Move the model by a sum that is hidden, in steps of the noise's lattice."""
-        self._noises += 1
-        self._updates += 1
-        self._linear.set(self._mover.move(self._linear.flat, noisy, t=self._updates, asked=asked))
-        if self._slab.moves or not self._simple:
-            self._refresh(slab=self._slab.moves)
-        else:
-            self._down, self._up = -self._linear.edge(self._sides[0]), self._linear.edge(self._sides[1])
 
-    def _begin_window(self) -> None:
-        self._due, self._window_asked = False, 0
-        self._arrivals_left, self._asks_left = self._room
+def reset(state: LearnerState) -> None:
+    """Throw the model away and begin anew."""
+    state.linear.set(np.zeros(state.settings.weights))
+    state.updates, state.resets = 0, state.resets + 1
+    state.sums.clear()
+    state.begin_window()
+    state.begin_watch()
+    state.set_widths()
 
-    def _begin_watch(self) -> None:
-        self._watch_left = ENDLESS if self.settings.drift is None else self.settings.drift.window
-        self._mistakes = 0
 
-    def _count_asked(self, count: int) -> None:
-        self._asked += count
-        self._window_asked += count
-        self._asks_left -= count
-        self._watch_left -= count
-
-    def _drifted(self) -> bool:
-        assert self.settings.drift is not None
-        assert self._counts is not None
-        count = self._counts.hide(self._checks, self._mistakes)
-        self._checks += 1
-        self._begin_watch()
-        return self.settings.drift.drifted(count)
-
-    # -- chances and lessons
-
-    def _refresh(self, *, slab: bool) -> None:
-        """What follows from model and slab, computed once an update."""
-        settings = self.settings
-        if slab:
-            widths = self._slab.widths(self._updates, len(settings.classes))
-            self._widths, self._sides = np.array(widths), widths
-            if self._ends is None or settings.asking.follows_slab:
-                self._ends = settings.asking.ends(min(widths), settings.radius)
-                self._low, self._high = self._ends.low, self._ends.high
-                self._coins.check(self._low, self._high)
-        if self._simple:
-            self._down, self._up = -self._linear.edge(self._sides[0]), self._linear.edge(self._sides[1])
-
-    def _chances(self, scores: Floats) -> NDArray[np.uint64]:
-        assert self._ends is not None
-        widths = self._widths[self._linear.predicted(scores)]
-        distances = self._linear.distances(scores)
-        return self.settings.asking.chances(distances, widths, self.settings.radius, self._ends)
-
-    def _chance(self, record: Floats) -> int:
-        assert self._ends is not None
-        if self.settings.rows > 1:
-            return int(self._chances(self._linear.scores(record.reshape(1, -1)))[0])
-        score = float(record.dot(self._linear.row))
-        distance = abs(score) * self._linear.per_score
-        return self.settings.asking.chance(distance, self._sides[score > 0], self.settings.radius, self._ends)
-
-    def _teach(self, record: Floats, code: int) -> None:
-        if self._hinge and self._counts is None:  # the same by fewer arrays
-            sign = 2.0 * code - 1.0
-            if sign * float(record.dot(self._linear.row)) * self._linear.unit < 1.0:
-                self._sums.add(record, sign)
-            return
-        rows = record.reshape(1, -1)
-        batches.teach(self, rows, self._linear.scores(rows), np.array([code]))
+def _drifted(state: LearnerState) -> bool:
+    assert state.settings.drift is not None
+    assert state.count_noise is not None
+    count = state.count_noise.hide(state.checks, state.mistakes)
+    state.checks += 1
+    state.begin_watch()
+    return state.settings.drift.drifted(count)

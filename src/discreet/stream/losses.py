@@ -14,6 +14,8 @@ multiclass-hinge   classes (Crammer and Singer): e_y - e_r for the strongest riv
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +29,12 @@ _INSIDE = 1 - 2.0**-20
 """Coefficients that are not whole stay below 1 by so much that no rounding of a sum passes M."""
 
 
+@dataclass(frozen=True)
 class Loss(ABC):
-    """Coefficients of labelled records."""
+    """Coefficients of labelled records. Two losses of one class are equal."""
 
-    name: str
-    binary: bool
+    name: ClassVar[str]
+    binary: ClassVar[bool]
 
     @abstractmethod
     def coefficients(self, scores: Floats, labels: NDArray[np.int64]) -> Floats:
@@ -40,15 +43,6 @@ class Loss(ABC):
     def to_json(self) -> str:
         """Its name."""
         return self.name
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other)
-
-    def __hash__(self) -> int:
-        return hash(type(self))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
 
 class Hinge(Loss):
@@ -81,9 +75,9 @@ class Softmax(Loss):
     def coefficients(self, scores: Floats, labels: NDArray[np.int64]) -> Floats:
         """e_y - p, of length at most 1."""
         raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-        found = -raised / raised.sum(axis=1, keepdims=True)
-        found[np.arange(labels.size), labels] += 1.0
-        return _jointly(found)
+        coefficients = -raised / raised.sum(axis=1, keepdims=True)
+        coefficients[np.arange(labels.size), labels] += 1.0
+        return _jointly(coefficients)
 
 
 class MulticlassHinge(Loss):
@@ -95,14 +89,14 @@ class MulticlassHinge(Loss):
         """Up for the label, down for its strongest rival, where that is nearer than 1."""
         rows = np.arange(labels.size)
         rivals = scores.copy()
-        own = rivals[rows, labels].copy()
+        label_scores = rivals[rows, labels].copy()
         rivals[rows, labels] = -np.inf
         strongest = rivals.argmax(axis=1)
-        near = (own - rivals[rows, strongest] < 1.0).astype(np.float64)
-        found = np.zeros_like(scores)
-        found[rows, labels] += near
-        found[rows, strongest] -= near
-        return _jointly(found)
+        near = (label_scores - rivals[rows, strongest] < 1.0).astype(np.float64)
+        coefficients = np.zeros_like(scores)
+        coefficients[rows, labels] += near
+        coefficients[rows, strongest] -= near
+        return _jointly(coefficients)
 
 
 LOSSES: dict[str, type[Loss]] = {kind.name: kind for kind in (Hinge, Logistic, Softmax, MulticlassHinge)}
@@ -119,6 +113,6 @@ def _cut(values: Floats) -> Floats:
     return np.asarray(np.trunc(values * FINE) * (1.0 / FINE))
 
 
-def _jointly(found: Floats) -> Floats:
-    lengths = np.sqrt(np.einsum("ij,ij->i", found, found))
-    return _cut(found * (_INSIDE / np.maximum(lengths, 1.0))[:, None])
+def _jointly(coefficients: Floats) -> Floats:
+    lengths = np.sqrt(np.einsum("ij,ij->i", coefficients, coefficients))
+    return _cut(coefficients * (_INSIDE / np.maximum(lengths, 1.0))[:, None])

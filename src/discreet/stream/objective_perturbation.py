@@ -12,31 +12,76 @@ Guarantee: pure epsilon under zero-out, for n public slots. With |x| <= M, slope
 epsilon_2 for the last noise. Being there costs epsilon_1 forward and beta M backward. (Chaudhuri, Monteleoni and
 Sarwate 2011 have 2M for M, and twice the logarithm, for records that are replaced.) Where S is too small for epsilon it
 is raised, by public numbers alone, as theirs is.
+
+Losses are of a margin z = y <w, x>, with a bounded slope and a bounded curvature:
+
+    Huber's hinge   0 above 1 + h, a straight line below 1 - h, a parabola between: slope at most 1, curvature 1 / (2h)
+    logistic        log(1 + e^-z): slope at most 1, curvature 1/4
+
+The hinge itself has no curvature bound; Huber's is the hinge but for 2h around its corner.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet.components.principal_components import checked_radius
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import gamma_direction
-from discreet.noise.lattice import FINENESS
+from discreet.noise.additive_noise import FINENESS
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Pure
 from discreet.privacy.exact import Number, exact_decimal, exact_minus, float_below, share_of
-from discreet.privacy.ledger import Ledger, Line, Receipt, Terms, Why, committed
-from discreet.privacy.ledger.requests import request
-from discreet.stream.ball import checked_radius
-from discreet.stream.batch_models import BaselineModel, signed_rows
-from discreet.stream.smooth_losses import SmoothLoss, huber_hinge
+from discreet.privacy.ledger import ChargeReason, Ledger, Line, Receipt, Terms, committed
+from discreet.privacy.ledger.charges import request
+from discreet.stream.baselines import BaselineModel, signed_rows
+from discreet.stream.linear_model import Floats
+from discreet.stream.parts import set_fields
 
-Floats = NDArray[np.float64]
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothLoss:
+    """``slope`` (from -1 to 0) and ``bend`` (from 0 to ``curvature``) at margins. Slopes must be at most 1 in size."""
+
+    name: str
+    curvature: float
+    slope: Callable[[Any], Floats]
+    bend: Callable[[Any], Floats]
+
+
+def huber_hinge(width: float = 0.5) -> SmoothLoss:
+    """``width``: h."""
+    if not 1e-6 <= width <= 1e6:
+        raise BadInput("the width of Huber's hinge", "it is not from 1e-6 to 1e6", "Give one, such as 0.5")
+
+    def slope(z: Any) -> Floats:
+        return np.asarray(np.clip((z - 1 - width) / (2 * width), -1.0, 0.0))
+
+    def bend(z: Any) -> Floats:
+        return np.asarray(np.where(np.abs(z - 1) <= width, 1 / (2 * width), 0.0))
+
+    return SmoothLoss(name=f"huber-{width:g}", curvature=1 / (2 * width), slope=slope, bend=bend)
+
+
+def logistic() -> SmoothLoss:
+    """The loss of logistic regression."""
+    from scipy.special import expit
+
+    def slope(z: Any) -> Floats:
+        return np.asarray(-expit(-np.asarray(z)))
+
+    def bend(z: Any) -> Floats:
+        return np.asarray(expit(z) * expit(-np.asarray(z)))
+
+    return SmoothLoss(name="logistic", curvature=0.25, slope=slope, bend=bend)
+
+
 WHO = "batch"
 _UNIT = 2.0**-53
 _LONGEST = 89.5
@@ -79,15 +124,15 @@ class ObjectivePerturbation:
                 raise BadInput(f"objective perturbation of {name}={count}", "it is not a whole number from 1", "Count")
         if isinstance(regularization, bool) or not 1e-12 <= regularization <= 1e12:
             raise BadInput("the lambda of objective perturbation", "it is not from 1e-12 to 1e12", "Give another")
-        for name, value in (
-            ("features", features),
-            ("records", records),
-            ("epsilon", exact),
-            ("regularization", float(regularization)),
-            ("radius", checked_radius(radius)),
-            ("loss", loss or huber_hinge()),
-        ):
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            features=features,
+            records=records,
+            epsilon=exact,
+            regularization=float(regularization),
+            radius=checked_radius(radius),
+            loss=loss or huber_hinge(),
+        )
         if self.loss.curvature * self.radius**2 * records > _STEEPEST * self.strength:
             raise BadInput(
                 f"objective perturbation with lambda {regularization:g}",
@@ -116,7 +161,7 @@ class ObjectivePerturbation:
         """Both events, durable when this returns, before a record is looked at."""
         named = (("objective", self.objective_event), ("last noise", self.last_event))
         first, second = ledger.charge_all(
-            [request({WHO: event}, count=1, why=Why(purpose=purpose)) for purpose, event in named]
+            [request({WHO: event}, count=1, why=ChargeReason(purpose=purpose)) for purpose, event in named]
         )
         return first, second
 
@@ -154,19 +199,24 @@ class ObjectivePerturbation:
     def nearness(self) -> float:
         """gamma: what is found is nearer than this to the minimum for an ideal b; public."""
         lattice = math.sqrt(self.features) / self.beta * 2.0**-FINENESS
-        found = (3 * self.rounding + lattice) / self.strength
-        return max(found, float(self.last_event.epsilon) * self.farthest * _RANGE)
+        distance = (3 * self.rounding + lattice) / self.strength
+        return max(distance, float(self.last_event.epsilon) * self.farthest * _RANGE)
 
     # -- training
 
     def train(self, vectors: Any, labels: Any, *, receipts: tuple[Receipt, Receipt]) -> BaselineModel:
-        """The private model of (n, features) vectors and labels 1 and -1 (0: none came). Audience: world."""
+        """The private model of (n, features) vectors and labels 1 and -1 (0: none came). Audience: public."""
         signed = signed_rows(vectors, labels, records=self.records, features=self.features, radius=self.radius)
-        first, second = self._checked(receipts)
+        for receipt, event in zip(receipts, (self.objective_event, self.last_event), strict=True):
+            if type(receipt) is not Receipt or receipt.charge_of(WHO).event != event:  # the constants are of these
+                raise ReceiptRefused(
+                    "training by objective perturbation", "it was charged for something else", "Use what charge returns"
+                )
+        first, second = receipts
         reach = float(self.objective_event.epsilon) / self.beta * (1 + 1e-12)
         tilt = gamma_direction(np.zeros(self.features), sensitivity=reach, receipt=first, who=WHO)
-        found = self._minimum(signed, tilt)
-        weights = gamma_direction(found, sensitivity=2 * self.nearness, receipt=second, who=WHO)
+        minimum = self._minimum(signed, tilt)
+        weights = gamma_direction(minimum, sensitivity=2 * self.nearness, receipt=second, who=WHO)
         return BaselineModel(
             name="objective perturbation",
             weights=np.asarray(weights, dtype=np.float64),
@@ -174,15 +224,6 @@ class ObjectivePerturbation:
             claim=f"epsilon {self.epsilon}, delta 0, zero-out, of {self.records} slots",
             simulation=second.simulation,
         )
-
-    def _checked(self, receipts: tuple[Receipt, Receipt]) -> tuple[Receipt, Receipt]:
-        """Receipts of these very events: the constants are of their epsilons."""
-        for receipt, event in zip(receipts, (self.objective_event, self.last_event), strict=True):
-            if type(receipt) is not Receipt or receipt.charge_of(WHO).event != event:
-                raise ReceiptRefused(
-                    "training by objective perturbation", "it was charged for something else", "Use what charge returns"
-                )
-        return receipts
 
     def _minimum(self, signed: Floats, tilt: Floats) -> Floats:
         """Where the computed gradient is at most 2 E long: Newton's direction, and along it the lowest point. J falls
@@ -206,10 +247,10 @@ class ObjectivePerturbation:
 
     def _lowest(self, along: Floats, margins: Floats, w: Floats, way: Floats, tilt: Floats) -> float:
         """How far to go: where the slope of J along the way, which never falls, changes its sign."""
-        own, drift = self.strength * float(way @ way), self.strength * float(w @ way) + float(tilt @ way)
+        bend, drift = self.strength * float(way @ way), self.strength * float(w @ way) + float(tilt @ way)
 
         def rising(t: float) -> bool:
-            return float(along @ self.loss.slope(margins - t * along)) + drift - t * own <= 0
+            return float(along @ self.loss.slope(margins - t * along)) + drift - t * bend <= 0
 
         low, high = 0.0, 1.0
         if not rising(1 + 1e-9):

@@ -7,6 +7,12 @@ was *paid* for (`private_components`); ``origin`` says which, and goes into what
 Guarantee: a record's vector depends on that record and on these constants alone, has length at most M, and is the same
 whether the record comes alone or among others. A record that cannot be read is a null: a row that is no number, as the
 learner knows nulls; nothing is raised.
+
+Constants of a public sample (`constants_of`, `components_of`) are a function of the sample that was given. Whether that
+sample is public is the owner's word; a part of the private records is not public because it is small. Where there is no
+public sample, declare the constants, or pay (`private_components`): the moment is released before a record of the
+stream is asked or missed, and Gaussian noise has no pure loss, so every path of the ledger pays a block of (epsilon,
+delta) for it (`stream_terms(preparation=...)`, docs/proofs/apart.md).
 """
 
 from __future__ import annotations
@@ -19,13 +25,17 @@ from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from discreet import components
+from discreet.components import PaidComponents, leading
+from discreet.components.principal_components import checked_radius, into_ball
 from discreet.errors import BadInput
-from discreet.stream.ball import checked_radius, into_ball
-from discreet.stream.columns import Schema
+from discreet.privacy.ledger import Receipt
+from discreet.stream.columns import RecordSchema
+from discreet.stream.linear_model import Floats, float_array
+from discreet.stream.parts import set_fields
+from discreet.stream.terms import PREPARED
 
-Floats = NDArray[np.float64]
 Origin = Literal["declared", "public", "paid"]
 FORMAT = "discreet.preparation/1"
 _KEYS = {
@@ -50,7 +60,7 @@ class Preparation:
 
     inputs: int = 0
     radius: float = 1.0
-    schema: Schema | None = None
+    schema: RecordSchema | None = None
     center: Any = 0.0
     scale: Any = 1.0
     components: Any = None
@@ -64,14 +74,12 @@ class Preparation:
         for name in ("constants_origin", "components_origin"):
             if getattr(self, name) not in get_args(Origin):
                 raise BadInput(f"{name} of a preparation", "it is not known", f"Say {' or '.join(get_args(Origin))}")
-        object.__setattr__(self, "inputs", inputs)
-        object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "center", _constants("center", self.center, inputs))
-        object.__setattr__(self, "scale", _constants("scale", self.scale, inputs))
+        constants = {name: _constants(name, getattr(self, name), inputs) for name in ("center", "scale")}
+        set_fields(self, inputs=inputs, radius=checked_radius(self.radius), **constants)
         if not (self.scale > 0).all():
             raise BadInput("the scale of a preparation", "a number is not above 0", "Declare positive numbers")
         if self.components is not None:
-            object.__setattr__(self, "components", _components(self.components, inputs))
+            set_fields(self, components=_components(self.components, inputs))
 
     @property
     def width(self) -> int:
@@ -95,26 +103,23 @@ class Preparation:
         if self.schema is None:
             return self.rows(_vectors(records, self.inputs))
         rows = self.rows(self.schema.many(records))
-        rows[[not isinstance(record, Mapping) for record in records]] = np.nan
+        rows[[not isinstance(record, (dict, Mapping)) for record in records]] = np.nan
         return rows
 
     def rows(self, inputs: Any) -> Floats:
-        """The same of (n, inputs) numbers: what `Schema.table` gives, or pictures as rows."""
+        """The same of (n, inputs) numbers: what `RecordSchema.table` gives, or pictures as rows."""
         mapped = self.mapped(self.scaled(inputs))
         return np.where(np.isfinite(mapped).all(axis=1, keepdims=True), into_ball(mapped, self.radius), np.nan)
 
     def scaled(self, inputs: Any) -> Floats:
         """(n, inputs) numbers after the constants alone; a row with one that is not finite is no number anywhere."""
-        try:
-            found = np.array(inputs, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):  # whose message would show a value
-            found = np.empty(0)
-        if found.ndim != 2 or found.shape[1] != self.inputs:
+        rows = float_array(inputs)
+        if rows.ndim != 2 or rows.shape[1] != self.inputs:
             raise BadInput("records to prepare", f"they are not rows of {self.inputs} numbers", "Give (n, inputs)")
         with np.errstate(all="ignore"):  # a warning would tell of a record
-            found = (found - self.center) / self.scale
-            whole = np.isfinite(found).all(axis=1, keepdims=True)
-        return np.asarray(np.where(whole, found, np.nan))
+            rows = (rows - self.center) / self.scale
+            finite = np.isfinite(rows).all(axis=1, keepdims=True)
+        return np.asarray(np.where(finite, rows, np.nan))
 
     def mapped(self, scaled: Floats) -> Floats:
         """The linear map, a row at a time: a product of many rows may round otherwise than that of one."""
@@ -124,7 +129,7 @@ class Preparation:
             return np.array([self.components @ row for row in scaled]).reshape(len(scaled), self.width)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values that read back to the same preparation, to the bit. Audience: world; nothing of a record."""
+        """Plain values that read back to the same preparation, to the bit. Audience: public; nothing of a record."""
         return {
             "format": FORMAT,
             "inputs": self.inputs,
@@ -142,8 +147,8 @@ class Preparation:
         """The inverse of `to_json`; strict about its keys."""
         if not isinstance(form, dict) or set(form) != _KEYS or form["format"] != FORMAT:
             raise BadInput("a stored preparation", f"it is not a {FORMAT}", "Restore the file")
-        given = {key: value for key, value in form.items() if key not in ("format", "schema")}
-        return cls(schema=None if form["schema"] is None else Schema.from_json(form["schema"]), **given)
+        parts = {key: value for key, value in form.items() if key not in ("format", "schema")}
+        return cls(schema=None if form["schema"] is None else RecordSchema.from_json(form["schema"]), **parts)
 
     @cached_property
     def digest(self) -> str:
@@ -160,37 +165,79 @@ def _vectors(records: Any, inputs: int) -> Floats:
     if isinstance(records, np.ndarray) and records.dtype.kind in "biuf":
         return records
     rows = np.full((len(records), inputs), np.nan)
-    for place, record in enumerate(records):
-        try:
-            row = np.asarray(record, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            continue
+    for index, record in enumerate(records):
+        row = float_array(record)
         if row.shape == (inputs,):
-            rows[place] = row
+            rows[index] = row
     return rows
 
 
 def _constants(name: str, value: Any, inputs: int) -> Floats:
-    try:
-        found = np.broadcast_to(np.asarray(value, dtype=np.float64), (inputs,)).copy()
-    except (TypeError, ValueError):
-        found = np.full(inputs, np.nan)
-    if not np.isfinite(found).all():
+    constants = float_array(value)
+    constants = np.full(inputs, constants.item()) if constants.size == 1 else constants
+    if constants.shape != (inputs,) or not np.isfinite(constants).all():
         raise BadInput(
             f"the {name} of a preparation", "it is not a finite number, or one for each input", "Declare it so"
         )
-    found.flags.writeable = False
-    return found
+    constants.flags.writeable = False
+    return constants
 
 
 def _components(value: Any, inputs: int) -> Floats:
-    try:
-        found = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.ndim != 2 or found.shape[1] != inputs or not len(found) or not np.isfinite(found).all():
+    components = float_array(value)
+    if (
+        components.ndim != 2
+        or components.shape[1] != inputs
+        or not len(components)
+        or not np.isfinite(components).all()
+    ):
         raise BadInput(
             "the components of a preparation", f"they are not rows of {inputs} finite numbers", "Give (k, inputs)"
         )
-    found.flags.writeable = False
-    return found
+    components.flags.writeable = False
+    return components
+
+
+By = Literal["deviation", "range"]
+
+
+def constants_of(sample: Any, *, by: By = "deviation") -> tuple[Floats, Floats]:
+    """A center and a scale for each input, of (n, inputs) public numbers.
+
+    ``deviation``: mean and standard deviation; ``range``: the least value, and the distance to the largest. An input
+    that is the same everywhere in the sample has scale 1.
+    """
+    rows = _checked(sample, "constants")
+    if by == "deviation":
+        center, scale = rows.mean(axis=0), rows.std(axis=0)
+    elif by == "range":
+        center, scale = rows.min(axis=0), np.ptp(rows, axis=0)
+    else:
+        raise BadInput(f"constants by {by}", "there is no such way", "Choose deviation or range")
+    return center, np.where(scale > 1e-12 * np.maximum(np.abs(center), 1.0), scale, 1.0)
+
+
+def components_of(sample: Any, count: int) -> Floats:
+    """(count, inputs): the directions in which the sample, as it is, is largest; each with a sign that is fixed.
+
+    Not centered here: center the sample by `Preparation.scaled` first, for principal components in the usual sense.
+    """
+    rows = _checked(sample, "components")
+    return leading(rows.T @ rows / len(rows), count)
+
+
+def _checked(sample: Any, what: str) -> Floats:
+    rows = float_array(sample)
+    if rows.ndim != 2 or len(rows) < 2 or not np.isfinite(rows).all():
+        raise BadInput(
+            f"{what} of a public sample", "it is not rows of finite numbers, two at least", "Give (n, inputs)"
+        )
+    return rows
+
+
+def private_components(records: Any, *, count: int, norm: float, receipt: Receipt) -> PaidComponents:
+    """The ``count`` leading components of (n, inputs) private numbers, as `Preparation.scaled` gives them.
+
+    ``norm``: C. The receipt is of `charge_preparation` with a `second_moment_event`; n is public, as slots are.
+    """
+    return components.private_components(records, count=count, norm=norm, receipt=receipt, who=PREPARED)

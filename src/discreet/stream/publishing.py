@@ -1,4 +1,4 @@
-"""Published models: a file for each version, named by its number and carrying its hash. Audience: world.
+"""Published models: a file for each version, named by its number and carrying its hash. Audience: public.
 
     models/model-00000042.json     the model, its preparation, and the claim it was made under
     models/latest.json             the newest one again, replaced in one step
@@ -25,10 +25,10 @@ from typing import Any
 
 from discreet.errors import BadInput, InvalidCheckpoint, InvalidStore, MissingExtra
 from discreet.privacy.files import write_whole
-from discreet.privacy.ledger.entries import canonical
+from discreet.privacy.ledger.charges import canonical
 from discreet.storage.disk import disk_refusals
+from discreet.stream.linear_model import Label, StreamModel
 from discreet.stream.preparation import Preparation
-from discreet.stream.published import Label, Published
 
 FORMAT = "discreet.published-model/1"
 LATEST = "latest.json"
@@ -50,7 +50,7 @@ class Publisher:
         ledger: str | None = None,
     ) -> None:
         self.directory = directory
-        self._facts = {"format": FORMAT, "audience": "world", "name": name, "preparation": preparation.to_json()}
+        self._facts = {"format": FORMAT, "audience": "public", "name": name, "preparation": preparation.to_json()}
         self._every, self._keep, self._file = every, keep, file
         if file == "safetensors":
             _safetensors()
@@ -58,24 +58,20 @@ class Publisher:
             directory.mkdir(parents=True, exist_ok=True)
             for half in (*directory.glob(".model-*.part"), *directory.glob(f".{LATEST}.*.part")):
                 half.unlink(missing_ok=True)  # of a process that was killed
-        self.newest = max((int(found[1]) for found in map(_NAME.fullmatch, self._names()) if found), default=-1)
-        if ledger is not None and self.newest >= 0:
-            self._check_owner(ledger)
-        self._mend()
-
-    def _check_owner(self, ledger: str) -> None:
-        """Models of another stream stay as they are: versions of two could not be told apart."""
-        newest = self.directory / f"model-{self.newest:08d}.json"
-        if load_published(newest).model.ledger != ledger:
+        self.newest = max(self._versions(), default=-1)
+        newest = directory / f"model-{self.newest:08d}.json"
+        # models of another stream stay as they are: versions of two could not be told apart
+        if ledger is not None and self.newest >= 0 and load_published(newest).model.ledger != ledger:
             raise BadInput(
-                f"publishing models in {self.directory.name}",
+                f"publishing models in {directory.name}",
                 "there are models of another stream",
                 "Choose another [publish] directory",
             )
+        self._mend(newest)
 
-    def _mend(self) -> None:
+    def _mend(self, newest: Path) -> None:
         """A process that was killed may have written a version, and not yet that it is the newest."""
-        newest, latest = self.directory / f"model-{self.newest:08d}.json", self.directory / LATEST
+        latest = self.directory / LATEST
         if self.newest >= 0 and not (latest.exists() and latest.read_bytes() == newest.read_bytes()):
             self._point_at(newest.name)
 
@@ -85,8 +81,9 @@ class Publisher:
         scratch.write_bytes((self.directory / name).read_bytes())
         scratch.replace(self.directory / LATEST)
 
-    def _names(self) -> list[str]:
-        return [path.name for path in self.directory.iterdir()]
+    def _versions(self) -> list[int]:
+        names = [path.name for path in self.directory.iterdir()]
+        return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
 
     def check(self, version: int) -> None:
         """Refuse a journal that is older than what was published from it."""
@@ -101,7 +98,7 @@ class Publisher:
         """Whether this version is to be published now."""
         return version > self.newest and (version - max(self.newest, 0) >= self._every or self.newest < 0)
 
-    def publish(self, model: Published, fix: Callable[[int, str], None]) -> str:
+    def publish(self, model: StreamModel, fix: Callable[[int, str], None]) -> str:
         """Write a version; its hash, which ``fix`` stores before the file is written. What is there is the same."""
         name = f"model-{model.version:08d}"
         inner = model.to_json()
@@ -118,20 +115,13 @@ class Publisher:
             fix(model.version, form["sha256"])
             if content:
                 write_whole(self.directory / f"{name}.safetensors", content)
-            text = json.dumps(form, indent=1) + "\n"
-            write_whole(self.directory / f"{name}.json", text)
+            write_whole(self.directory / f"{name}.json", json.dumps(form, indent=1) + "\n")
             self._point_at(f"{name}.json")
             self.newest = model.version
-            self._tidy()
+            for version in self._versions()[: -self._keep] if self._keep else ():
+                for suffix in ("json", "safetensors"):
+                    (self.directory / f"model-{version:08d}.{suffix}").unlink(missing_ok=True)
         return str(form["sha256"])
-
-    def _tidy(self) -> None:
-        if self._keep is None:
-            return
-        there = sorted((int(found[1]), found[0]) for found in map(_NAME.fullmatch, self._names()) if found)
-        for _, name in there[: -self._keep]:
-            (self.directory / name).unlink(missing_ok=True)
-            (self.directory / name).with_suffix(".safetensors").unlink(missing_ok=True)
 
 
 def digest_of(form: dict[str, Any]) -> str:
@@ -144,7 +134,7 @@ class PublishedModel:
     """A published version with what it needs to be used: records as they are declared, in; classes out."""
 
     name: str
-    model: Published
+    model: StreamModel
     preparation: Preparation
     sha256: str
 
@@ -169,7 +159,7 @@ def load_published(path: Path | str) -> PublishedModel:
             model["weights"] = _safetensors().load(content)["weights"].tolist()
         return PublishedModel(
             name=form["name"],
-            model=Published.from_json(model),
+            model=StreamModel.from_json(model),
             preparation=Preparation.from_json(form["preparation"]),
             sha256=form["sha256"],
         )

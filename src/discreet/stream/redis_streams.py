@@ -74,16 +74,13 @@ class RedisStreams:
         """Find out how far the output is, and claim what was delivered and never acknowledged."""
         with self._talking("connecting"):
             for stream in (self.names.labels, self.names.records):
-                self._make_group(stream)
+                try:
+                    self._redis.xgroup_create(stream, self.names.group, id="0", mkstream=True)
+                except self._errors.ResponseError as error:
+                    if not str(error).startswith("BUSYGROUP"):
+                        raise
             self._claiming = dict.fromkeys((self.names.labels, self.names.records), b"0-0")
             self.last = self._last_place()
-
-    def _make_group(self, stream: str) -> None:
-        try:
-            self._redis.xgroup_create(stream, self.names.group, id="0", mkstream=True)
-        except self._errors.ResponseError as error:
-            if not str(error).startswith("BUSYGROUP"):
-                raise
 
     def _last_place(self) -> int:
         if not self._redis.exists(self.names.decisions):
@@ -93,24 +90,25 @@ class RedisStreams:
 
     def ends_with(self, decided: Decided) -> bool:
         """By the entry itself; one that was trimmed away does not say."""
-        place = f"{decided[0]}-0"
+        entry = f"{decided[0]}-0"
         with self._talking("reading"):
-            found = _flat(self._redis.xrange(self.names.decisions, place, place))
-        return not found or found[0][1] == {FIELD: decision_line(decided).encode("ascii")}
+            entries = _flat(self._redis.xrange(self.names.decisions, entry, entry))
+        return not entries or entries[0][1] == {FIELD: decision_line(decided).encode("ascii")}
 
     # -- what comes
 
-    def take(self, most: int, *, wait: float | None) -> list[Delivered]:
-        """At most ``most`` entries of each stream, labels first: claimed ones, then new ones, for which it waits."""
+    def take(self, limit: int, *, wait: float | None) -> list[Delivered]:
+        """At most ``limit`` entries of each stream, labels first: claimed ones, then new ones, for which it waits."""
         with self._talking("reading"):
             while self._claiming:
-                found = self._claim(most)
-                if found:
-                    return found
-            self._let_readers_catch_up()
+                claimed = self._claim(limit)
+                if claimed:
+                    return claimed
+            while self._behind() >= self._most:  # a group that takes decisions is too far behind: nothing is read
+                time.sleep(_PAUSE)
             streams = {self.names.labels: ">", self.names.records: ">"}
             block = None if wait == 0 else max(1, int(1000 * min(1.0 if wait is None else wait, 1.0)))
-            answer = self._redis.xreadgroup(self.names.group, self._consumer, streams, count=most, block=block)
+            answer = self._redis.xreadgroup(self.names.group, self._consumer, streams, count=limit, block=block)
         rows = answer.items() if isinstance(answer, dict) else answer or []
         by_name = {_text(name): _flat(entries) for name, entries in rows}
         return [
@@ -119,36 +117,31 @@ class RedisStreams:
             for entry, fields in by_name.get(stream, [])
         ]
 
-    def _claim(self, most: int) -> list[Delivered]:
+    def _claim(self, limit: int) -> list[Delivered]:
         """What others, or this one in an earlier life, took and did not finish: of labels and records together, as they
         were delivered together.
         """
-        found = []
+        claimed = []
         for stream, start in list(self._claiming.items()):
-            answer = self._redis.xautoclaim(stream, self.names.group, self._consumer, 0, start_id=start, count=most)
-            found += [Delivered(stream, entry, fields.get(FIELD) if fields else None) for entry, fields in answer[1]]
+            answer = self._redis.xautoclaim(stream, self.names.group, self._consumer, 0, start_id=start, count=limit)
+            claimed += [Delivered(stream, entry, fields.get(FIELD) if fields else None) for entry, fields in answer[1]]
             if answer[0] == b"0-0":
                 del self._claiming[stream]
                 self._forget_dead(stream)
             else:
                 self._claiming[stream] = answer[0]
-        return found
+        return claimed
 
     def _forget_dead(self, stream: str) -> None:
-        for one in self._redis.xinfo_consumers(stream, self.names.group):
-            if one["pending"] == 0 and _text(one["name"]) != self._consumer:
-                self._redis.xgroup_delconsumer(stream, self.names.group, one["name"])
-
-    def _let_readers_catch_up(self) -> None:
-        """Nothing is read while a group that takes decisions is too far behind."""
-        while self._behind() >= self._most:
-            time.sleep(_PAUSE)
+        for consumer in self._redis.xinfo_consumers(stream, self.names.group):
+            if consumer["pending"] == 0 and _text(consumer["name"]) != self._consumer:
+                self._redis.xgroup_delconsumer(stream, self.names.group, consumer["name"])
 
     def _behind(self) -> int:
         if not self._redis.exists(self.names.decisions):
             return 0
         groups = self._redis.xinfo_groups(self.names.decisions)
-        return max((int(one["pending"]) + int(one.get("lag") or 0) for one in groups), default=0)
+        return max((int(group["pending"]) + int(group.get("lag") or 0) for group in groups), default=0)
 
     # -- what goes
 
@@ -160,8 +153,8 @@ class RedisStreams:
         """In one transaction: decisions into the output, and acknowledge what they were made for."""
         with self._talking("writing decisions"):
             pipe = self._redis.pipeline(transaction=True)
-            for one in decisions:
-                pipe.xadd(self.names.decisions, {FIELD: decision_line(one)}, id=f"{one[0]}-0")
+            for decided in decisions:
+                pipe.xadd(self.names.decisions, {FIELD: decision_line(decided)}, id=f"{decided[0]}-0")
             for other in refused:
                 pipe.xadd(self.names.refused, {b"stream": other.stream, b"entry": other.entry})
             for stream in (self.names.labels, self.names.records):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from discreet.errors import BadInput
 from discreet.privacy.budget import Unit
-from discreet.stream.asking import Asking, asking_from_json
-from discreet.stream.drift import DriftWatch
+from discreet.stream.ask_rules import Asking, asking_from_json
+from discreet.stream.linear_model import Label
 from discreet.stream.losses import Hinge, Loss, Softmax, loss_named
-from discreet.stream.published import Label
-from discreet.stream.slabs import FixedSlab, Slab, slab_from_json
-from discreet.stream.steps import SquareRootStep, Step, step_from_json
+from discreet.stream.optimizer import SquareRootStep, Step, UpdateNoise, noise_from_json, step_from_json
+from discreet.stream.parts import positive, set_fields
+from discreet.stream.schedules import DriftWatch, FixedSlab, MiniBatch, Slab, Window, slab_from_json, window_from_json
 from discreet.stream.terms import MOST_EACH
-from discreet.stream.update_noise import UpdateNoise, noise_from_json
-from discreet.stream.windows import MiniBatch, Window, window_from_json
 
 _MOST_WEIGHTS = 1 << 20
 
@@ -82,19 +79,18 @@ class StreamSettings:
             "classes": named,
             "asking": asking,
             "noise": noise,
-            "slab": slab or FixedSlab(0.2 * _positive(radius, "the radius")),
+            "slab": slab or FixedSlab(0.2 * positive(radius, "the radius of a stream")),
             "window": window or MiniBatch(50),
             "loss": default if loss is None else loss_named(loss) if isinstance(loss, str) else loss,
             "step": step or SquareRootStep(1.0),
-            "radius": _positive(radius, "the radius"),
-            "regularization": _positive(regularization, "the regularization") if regularization else 0.0,
-            "ball": _positive(ball, "the ball"),
+            "radius": positive(radius, "the radius of a stream"),
+            "regularization": positive(regularization, "the regularization of a stream") if regularization else 0.0,
+            "ball": positive(ball, "the ball of a stream"),
             "drift": drift,
             "patience": patience,
             "person_records": person_records,
         }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        set_fields(self, **values)
         self._check()
 
     def _check(self) -> None:
@@ -198,13 +194,7 @@ def _features(features: Any) -> int | tuple[str, ...]:
 
 
 def _classes(classes: Any) -> tuple[Label, ...]:
-    found = tuple(range(classes)) if type(classes) is int else tuple(() if isinstance(classes, str) else classes)
-    if len(found) < 2 or len(set(found)) != len(found) or not all(type(one) in (str, int) for one in found):
+    names = tuple(range(classes)) if type(classes) is int else tuple(() if isinstance(classes, str) else classes)
+    if len(names) < 2 or len(set(names)) != len(names) or not all(type(name) in (str, int) for name in names):
         raise BadInput("the classes of a stream", "they are not two or more different names", "Declare them")
-    return found
-
-
-def _positive(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise BadInput(f"{what} of a stream", "it is not a positive number", "Give one above 0")
-    return float(value)
+    return names

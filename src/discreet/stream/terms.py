@@ -19,16 +19,14 @@ from typing import Literal
 from discreet.errors import BadInput
 from discreet.noise import SealedPhase, charge_once
 from discreet.privacy.budget import Budget
-from discreet.privacy.events import Block, Composed, Event
+from discreet.privacy.events import BlockEvent, Composed, Event
 from discreet.privacy.exact import Number, exact_decimal, exact_sum, float_above, rounded_up, shown_up
-from discreet.privacy.ledger import Ledger, Line, Path, Receipt, Stay, Terms, Why, committed
-from discreet.privacy.ledger.entries import Charge
-from discreet.privacy.ledger.requests import Request, request
-from discreet.privacy.ledger.terms import cost_of
-from discreet.privacy.trajectories import block_epsilon
-from discreet.stream.asking import Asking
-from discreet.stream.drift import DriftWatch
-from discreet.stream.update_noise import GaussianNoise, UpdateNoise
+from discreet.privacy.ledger import ChargeReason, Ledger, Line, Path, PathSegment, Receipt, Terms, committed
+from discreet.privacy.ledger.charges import Charge, Request, request
+from discreet.privacy.trajectories import block_epsilon, cost_of
+from discreet.stream.ask_rules import Asking
+from discreet.stream.optimizer import GaussianNoise, UpdateNoise
+from discreet.stream.schedules import DriftWatch
 
 ARRIVING, ASKED, COUNTED, PREPARED = "arriving", "asked", "counted", "prepared"
 """The groups of a stream's ledger: every record; those who were asked; the same, where mistakes are counted; those a
@@ -97,13 +95,16 @@ def stream_terms(
         raise BadInput(f"a preparation of {prepared}", "it is not arriving or held-out", "Choose one of them")
     lines = [Line(who=PREPARED, phase=PREPARATION, event=event) for event in preparation]
     charged = stream_charges(asking=asking, noise=noise, drift=drift, person_records=person_records)
-    lines += [Line(who=one.who, phase=STREAM, event=one.event, count=one.count) for one in charged]
+    lines += [Line(who=charge.who, phase=STREAM, event=charge.event, count=charge.count) for charge in charged]
     joined = bool(preparation) and prepared == "arriving"
     block = _block(preparation, exact_decimal(preparation_delta, "preparation_delta")) if joined else None
-    if person_records is None:
-        paths = _paths(joined=joined, held_out=bool(preparation) and not joined, counted=drift is not None)
-    else:
-        paths = [_of_a_person(counted=drift is not None)]
+    taught = [PathSegment(who=group, first=STREAM) for group in ([ASKED, COUNTED] if drift else [ASKED])]
+    paths = _paths(taught, joined=joined, held_out=bool(preparation) and not joined)
+    if person_records is not None:
+        # bits of a person's records come before, between and after what others of them teach: pure losses in both
+        # directions, whatever they were
+        bits = PathSegment(who=ARRIVING, first=STREAM, last=STREAM, choice="touched")
+        paths = [Path(name="person", stays=(bits, *taught))]
     return committed(budget, lines, paths=paths, apart=block, streamed=(STREAM,))
 
 
@@ -137,39 +138,24 @@ def stream_charges(
     return (*charges,) if drift is None else (*charges, Charge(who=COUNTED, event=drift.event(each), count=1))
 
 
-def _of_a_person(*, counted: bool) -> Path:
-    """Bits of a person's records come before, between and after what others of them teach: pure losses in both
-    directions, whatever they were.
-    """
-    taught = [ASKED, COUNTED] if counted else [ASKED]
-    bits = Stay(who=ARRIVING, first=STREAM, last=STREAM, choice="touched")
-    return Path(name="person", stays=(bits, *(Stay(who=group, first=STREAM) for group in taught)))
-
-
-def _paths(*, joined: bool, held_out: bool, counted: bool) -> list[Path]:
-    before = (Stay(who=PREPARED, last=PREPARATION, choice="touched"),) if joined else ()
-    taught = [ASKED, COUNTED] if counted else [ASKED]
-    asked = Path(
-        name="asked",
-        stays=(
-            *before,
-            Stay(who=ARRIVING, first=STREAM, last=STREAM, choice="asked"),
-            *(Stay(who=group, first=STREAM) for group in taught),
-        ),
-    )
-    missed = Path(name="missed", stays=(*before, Stay(who=ARRIVING, first=STREAM, choice="missed")))
-    apart = [Path(name="held-out", stays=(Stay(who=PREPARED, last=PREPARATION),))] if held_out else []
-    return [asked, missed, *apart]
+def _paths(taught: list[PathSegment], *, joined: bool, held_out: bool) -> list[Path]:
+    before = (PathSegment(who=PREPARED, last=PREPARATION, choice="touched"),) if joined else ()
+    bit = PathSegment(who=ARRIVING, first=STREAM, last=STREAM, choice="asked")
+    missed = PathSegment(who=ARRIVING, first=STREAM, choice="missed")
+    apart = [Path(name="held-out", stays=(PathSegment(who=PREPARED, last=PREPARATION),))] if held_out else []
+    return [Path(name="asked", stays=(*before, bit, *taught)), Path(name="missed", stays=(*before, missed)), *apart]
 
 
 def preparation_loss(preparation: Sequence[Event], delta: Number) -> Decimal:
     """What a preparation costs a record that arrives later, on every path: pure events, and a block of the others."""
     block = _block(preparation, exact_decimal(delta, "preparation_delta"))
     pure = [event.pure_epsilon() for event in preparation]
-    return exact_sum([*(one for one in pure if one is not None), *([] if block is None else [block.epsilon])])
+    return exact_sum(
+        [*(epsilon for epsilon in pure if epsilon is not None), *([] if block is None else [block.epsilon])]
+    )
 
 
-def _block(preparation: Sequence[Event], delta: Decimal) -> Block | None:
+def _block(preparation: Sequence[Event], delta: Decimal) -> BlockEvent | None:
     rough = tuple(event for event in preparation if event.pure_epsilon() is None)
     if not rough:
         return None
@@ -178,8 +164,8 @@ def _block(preparation: Sequence[Event], delta: Decimal) -> Block | None:
             "a preparation that is not pure", "it has no part of delta", "Give preparation_delta, such as half of delta"
         )
     event = Composed(events=rough)
-    needed = block_epsilon(Block(event=event, epsilon=0, delta=delta), by_pld=True)
-    return Block(event=event, epsilon=Decimal(repr(needed)), delta=delta)
+    needed = block_epsilon(BlockEvent(event=event, epsilon=0, delta=delta), by_pld=True)
+    return BlockEvent(event=event, epsilon=Decimal(repr(needed)), delta=delta)
 
 
 def stream_price(
@@ -237,12 +223,12 @@ def charge_stream(
     a simulation opened with its seed) the same entry's receipt again.
     """
     charges = stream_charges(asking=asking, noise=noise, drift=drift, person_records=person_records)
-    return charge_once(where, [Request(charges=charges, why=Why(phase=STREAM, purpose="stream"))])[0]
+    return charge_once(where, [Request(charges=charges, why=ChargeReason(phase=STREAM, purpose="stream"))])[0]
 
 
 def charge_preparation(where: Ledger | SealedPhase, event: Event, *, purpose: str = "preparation") -> Receipt:
     """Charge one event of a paid preparation, before the stream (a sealed phase has number `PREPARATION`)."""
-    return charge_once(where, [request({PREPARED: event}, why=Why(phase=PREPARATION, purpose=purpose))])[0]
+    return charge_once(where, [request({PREPARED: event}, why=ChargeReason(phase=PREPARATION, purpose=purpose))])[0]
 
 
 def gaussian_noise_for(
@@ -270,18 +256,18 @@ def gaussian_noise_for(
         )
         return all(cost_of(path, terms.accounted, by_pld=True) <= budget.epsilon for path in terms.trajectories())
 
-    least, most = 0.05, 1.0
-    while not keeps(most):
-        least, most = most, 4 * most
-        if most > 1e6:
+    lower, upper = 0.05, 1.0
+    while not keeps(upper):
+        lower, upper = upper, 4 * upper
+        if upper > 1e6:
             raise BadInput(
                 f"Gaussian updates under epsilon={budget.epsilon}, delta={budget.delta}",
                 "being asked, counted, missed or prepared for costs that much alone",
                 "Lower what asking costs, or raise the budget",
             )
     for _ in range(_HALVINGS):
-        if most - least <= 1e-4 * most:
+        if upper - lower <= 1e-4 * upper:
             break
-        middle = (least + most) / 2
-        least, most = (least, middle) if keeps(middle) else (middle, most)
-    return GaussianNoise(noise_multiplier=most)
+        middle = (lower + upper) / 2
+        lower, upper = (lower, middle) if keeps(middle) else (middle, upper)
+    return GaussianNoise(noise_multiplier=upper)

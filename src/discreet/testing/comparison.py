@@ -79,16 +79,16 @@ def _torch_bytes() -> Any:
 def _parts(value: Any) -> list[Any]:
     """What it takes to make an object again: its class, arguments, state, items."""
     try:
-        made = value.__reduce_ex__(2)
+        reduced = value.__reduce_ex__(2)
     except Exception:  # noqa: BLE001 - anything may go wrong in a stranger's object
         raise BadInput(
             f"comparing two results of type {type(value).__name__}",
             "there is no way to look into them",
             "Return arrays, numbers, text or dataclasses",
         ) from None
-    if isinstance(made, str):
-        return [made]
-    return [list(part) if place in (3, 4) and part is not None else part for place, part in enumerate(made)]
+    if isinstance(reduced, str):
+        return [reduced]
+    return [list(part) if position in (3, 4) and part is not None else part for position, part in enumerate(reduced)]
 
 
 def excess(left: Call, right: Call) -> str:

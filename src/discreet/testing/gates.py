@@ -77,11 +77,11 @@ class _Room:
     def released(self, pairs: Sequence[Pair], seed: int = 0, ledger: Ledger | None = None) -> dict[str, int]:
         """By value: how many kept it, or 1 where that is not told."""
         book = self.ledger(seed) if ledger is None else ledger
-        found = self.make().release(self.rows(pairs), receipt=self.paid(book))
-        texts = list(found.texts.to_pylist() if hasattr(found.texts, "to_pylist") else found.texts)
+        release = self.make().release(self.rows(pairs), receipt=self.paid(book))
+        texts = list(release.texts.to_pylist() if hasattr(release.texts, "to_pylist") else release.texts)
         assert all(isinstance(text, str) for text in texts), "what it releases is not text"
         assert len(set(texts)) == len(texts), "it releases a value twice"
-        counts = [1] * len(texts) if found.counts is None else [int(count) for count in found.counts]
+        counts = [1] * len(texts) if release.counts is None else [int(count) for count in release.counts]
         return dict(zip(texts, counts, strict=True))
 
     def crowd(self) -> list[Pair]:
@@ -123,14 +123,14 @@ def _check_little(room: _Room) -> None:
 
 def _check_units(room: _Room) -> None:
     """One unit, many rows: however often it says something, it says it once, and it says few things."""
-    given = {text for _, text in room.crowd() if text}
+    texts = {text for _, text in room.crowd() if text}
     for seed in range(5):
-        found = room.released(room.crowd(), seed)
-        assert set(found) <= given, "it releases what nobody said"
-        assert "of nobody" not in found or not room.named, "it releases what no unit said"
-        assert all(count <= room.many for count in found.values()), "it counts more units than there are"
+        counts = room.released(room.crowd(), seed)
+        assert set(counts) <= texts, "it releases what nobody said"
+        assert "of nobody" not in counts or not room.named, "it releases what no unit said"
+        assert all(count <= room.many for count in counts.values()), "it counts more units than there are"
         if room.named:
-            assert room.released(room.crowd()[::-1], seed) == found, "the order of the rows changes what is released"
+            assert room.released(room.crowd()[::-1], seed) == counts, "the order of the rows changes what is released"
     if room.named and room.k > 1:
         loud = [("u0", "loud")] * (50 * room.k)
         assert all(room.released(loud, seed) == {} for seed in range(5)), "one unit that repeats itself passes"
@@ -148,7 +148,7 @@ def _check_coins(room: _Room) -> None:
 def _check_neighbours(room: _Room) -> None:
     """With the key frozen one unit changes its own few values, each by one."""
     crowd = room.crowd()
-    crowd += [("u0", f"word {place}") for place in range(5)] * 3
+    crowd += [("u0", f"word {number}") for number in range(5)] * 3
     crowd += [(f"u{unit}", f"word {unit % 5}") for unit in range(room.many)]
     outputs: list[dict[str, int]] = []
 
@@ -156,29 +156,27 @@ def _check_neighbours(room: _Room) -> None:
         outputs.append(room.released(pairs, ledger=ledger))
 
     for gone in _units(room, crowd):
-        other = [(unit, None if place in gone else text) for place, (unit, text) in enumerate(crowd)]
-        own = {crowd[place][1] for place in gone}
+        other = [(unit, None if number in gone else text) for number, (unit, text) in enumerate(crowd)]
+        changed = {crowd[number][1] for number in gone}
         for seed in range(3):
             outputs.clear()
             check_neighbours(mechanism, crowd, neighbours=[other], terms=room.terms, seed=seed)
-            _compare(room, outputs, own)
+            _compare(room, outputs, changed)
 
 
 def _units(room: _Room, crowd: Sequence[Pair]) -> list[set[int]]:
     """Of some units the places of their rows: one that says much, one that says little, one that is alone."""
     if not room.named:  # a unit is a row
         return [{0}, {room.many}, {len(crowd) - 1}]
-    return [
-        {place for place, (unit, _) in enumerate(crowd) if unit == name} for name in ("u0", "one", f"u{room.many - 1}")
-    ]
+    return [{row for row, (unit, _) in enumerate(crowd) if unit == name} for name in ("u0", "one", f"u{room.many - 1}")]
 
 
-def _compare(room: _Room, outputs: Sequence[dict[str, int]], own: set[str | None]) -> None:
+def _compare(room: _Room, outputs: Sequence[dict[str, int]], texts: set[str | None]) -> None:
     # the kit runs three times a pair: recorded, replayed on the same rows, and on the neighbour's
     for recorded, again, neighbour in zip(outputs[::3], outputs[1::3], outputs[2::3], strict=True):
         assert recorded == again, "one key gives two outputs of the same rows"
         changed = {text for text in recorded.keys() | neighbour.keys() if recorded.get(text) != neighbour.get(text)}
-        assert changed <= own, "one unit changes a value that it did not say"
+        assert changed <= texts, "one unit changes a value that it did not say"
         assert len(changed) <= room.values, "one unit changes more values than it may bring"
         both = [text for text in changed if text in recorded and text in neighbour]
         assert all(abs(recorded[text] - neighbour[text]) <= 1 for text in both), "one unit counts more than once"

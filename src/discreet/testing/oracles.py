@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from discreet.oracles.values import fits
+from discreet.oracles.answers import fits
 from discreet.records import Answer, Question
 from discreet.roles import Oracle
 
@@ -62,15 +62,15 @@ def _check_answers(
     answers: list[Answer], questions: Sequence[Question], classes: Sequence[str], multilabel: bool
 ) -> None:
     _holds(bool(answers), f"of {len(questions)} questions it answers some")
-    _holds(all(isinstance(one, Answer) for one in answers), "what it collects are Answers")
+    _holds(all(isinstance(reply, Answer) for reply in answers), "what it collects are Answers")
     ids = {question.id for question in questions}
-    _holds(all(one.question_id in ids for one in answers), "answers are to questions that were asked")
-    most = max(Counter((one.question_id, one.annotator) for one in answers).values())
-    _holds(most == 1, "an annotator's answer is collected once")
+    _holds(all(reply.question_id in ids for reply in answers), "answers are to questions that were asked")
+    highest = max(Counter((reply.question_id, reply.annotator) for reply in answers).values())
+    _holds(highest == 1, "an annotator's answer is collected once")
     known = frozenset(classes)
-    _holds(all(fits(one.value, known, multilabel=multilabel) for one in answers), "values are of the classes")
-    _holds(all(isinstance(one.annotator, str) for one in answers), "annotators are named by text")
-    _holds(all(one.at is None or one.at.tzinfo is not None for one in answers), "times have a time zone")
+    _holds(all(fits(reply.value, known, multilabel=multilabel) for reply in answers), "values are of the classes")
+    _holds(all(isinstance(reply.annotator, str) for reply in answers), "annotators are named by text")
+    _holds(all(reply.at is None or reply.at.tzinfo is not None for reply in answers), "times have a time zone")
 
 
 def _check_twice(
@@ -93,15 +93,15 @@ def _check_parts(make_oracle: Made, asked: Callable[..., list[Answer]], question
 
 
 def _collected(oracle: Oracle, rounds: int) -> list[Answer]:
-    return [one for _ in range(rounds) for one in oracle.collect()]
+    return [reply for _ in range(rounds) for reply in oracle.collect()]
 
 
 def _places(answers: Sequence[Answer]) -> Counter[tuple[str, str]]:
-    return Counter((one.question_id, one.annotator) for one in answers)
+    return Counter((reply.question_id, reply.annotator) for reply in answers)
 
 
 def _questions(some: Sequence[Question | Answer]) -> set[str]:
-    return {one.id if isinstance(one, Question) else one.question_id for one in some}
+    return {item.id if isinstance(item, Question) else item.question_id for item in some}
 
 
 def _holds(true: bool, line: str) -> None:

@@ -59,13 +59,13 @@ def _check_numbers(pool: Any) -> None:
     assert len(x.shape) > 1, "a record of x is a bare number"
     assert np.dtype(x.dtype) in (np.float32, np.uint8), "x is neither float32 nor uint8"
     for places in asked_places(count):
-        found = np.asarray(x[places])
-        assert found.shape == (len(places), *x.shape[1:]), "rows by positions do not have the shape it says"
-        assert found.dtype == np.dtype(x.dtype), "rows do not have the type it says"
-        assert np.isfinite(found).all(), "a row holds what is not finite"
-        alone = [np.asarray(x[int(place) : int(place) + 1])[0] for place in places]
-        assert all(np.array_equal(*pair) for pair in zip(found, alone, strict=True)), "slices and positions differ"
-        assert np.array_equal(np.asarray(pool.rows(places)), found), "rows and x differ"
+        rows = np.asarray(x[places])
+        assert rows.shape == (len(places), *x.shape[1:]), "rows by positions do not have the shape it says"
+        assert rows.dtype == np.dtype(x.dtype), "rows do not have the type it says"
+        assert np.isfinite(rows).all(), "a row holds what is not finite"
+        alone = [np.asarray(x[int(index) : int(index) + 1])[0] for index in places]
+        assert all(np.array_equal(*pair) for pair in zip(rows, alone, strict=True)), "slices and positions differ"
+        assert np.array_equal(np.asarray(pool.rows(places)), rows), "rows and x differ"
     _check_slices(x, count)
 
 
@@ -86,32 +86,32 @@ def _check_texts(pool: Any) -> None:
     count = len(pool)
     assert len(pool.text) == count, "there is not a text a record"
     for places in asked_places(count):
-        found = pool.text[places]
-        assert isinstance(found, list), "texts by positions are not a list"
-        assert all(isinstance(text, str) for text in found), "a text is not text"
-        alone = [pool.text[int(place) : int(place) + 1] for place in places]
-        assert [text for one in alone for text in one] == found, "slices and positions of texts differ"
-        assert pool.x is not None or pool.rows(places) == found, "rows and text differ"
+        texts = pool.text[places]
+        assert isinstance(texts, list), "texts by positions are not a list"
+        assert all(isinstance(text, str) for text in texts), "a text is not text"
+        alone = [pool.text[int(index) : int(index) + 1] for index in places]
+        assert [text for piece in alone for text in piece] == texts, "slices and positions of texts differ"
+        assert pool.x is not None or pool.rows(places) == texts, "rows and text differ"
 
 
 def _check_broken(pool: Any) -> None:
     for places in asked_places(len(pool)):
-        found = np.asarray(pool.broken(places))
-        assert found.dtype == np.bool_, "broken does not say yes or no"
-        assert found.shape == (len(places),), "broken does not answer for every record that was asked for"
+        broken = np.asarray(pool.broken(places))
+        assert broken.dtype == np.bool_, "broken does not say yes or no"
+        assert broken.shape == (len(places),), "broken does not answer for every record that was asked for"
         # a record whose text alone is missing keeps its numbers, so zeros are asked of pools of numbers alone
         if pool.x is not None and pool.text is None:
-            assert not np.asarray(pool.x[places])[found].any(), "a broken record is not zeros"
+            assert not np.asarray(pool.x[places])[broken].any(), "a broken record is not zeros"
 
 
 def _check_public(pool: Any) -> None:
     facts = pool.public()
     assert {"kind", "size", "shape"} <= set(facts), "public lacks kind, size or shape"
     assert facts["size"] == len(pool), "public says another size"
-    said = json.dumps(facts) + repr(pool) + repr(pool.x) + repr(pool.text)
-    words = set(re.findall(r"[^\s\"'<>,:\[\]{}()]+", said))
-    own = {name for name in (*pool.ids, *(pool.persons or ())) if len(name) > 3 and not name.isdigit()}
-    assert not own & words, "public facts or a repr hold an id or a person"
+    printed = json.dumps(facts) + repr(pool) + repr(pool.x) + repr(pool.text)
+    words = set(re.findall(r"[^\s\"'<>,:\[\]{}()]+", printed))
+    names = {name for name in (*pool.ids, *(pool.persons or ())) if len(name) > 3 and not name.isdigit()}
+    assert not names & words, "public facts or a repr hold an id or a person"
 
 
 def _check_manifest(pool: Any) -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from discreet.privacy.ledger import Ledger
 from discreet.roles import Scorer
-from discreet.selectors.responding import ThresholdSelector
+from discreet.selectors.threshold_selector import ThresholdSelector
 from discreet.testing.neighbours import check_neighbours
 from discreet.testing.selectors import run
 
@@ -60,16 +60,16 @@ class _Values:
 
     def ordinary(self, count: int, seed: int = 0) -> Floats:
         """As models give them."""
-        luck = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         shape = (self.draws, count) if self.drawn else (count,)
         if not self.model:
-            return luck.normal(size=(*shape, self.width))
-        return luck.random((*shape, self.width)) if self.several else luck.dirichlet(np.ones(self.width), size=shape)
+            return rng.normal(size=(*shape, self.width))
+        return rng.random((*shape, self.width)) if self.several else rng.dirichlet(np.ones(self.width), size=shape)
 
     def extreme(self) -> Floats:
         """A record each: all of one number, certain of one class, and things that are no prediction."""
         rows = [np.full(self.width, number) for number in (0.0, 1.0, 1 / self.width, 0.5, -1.0, 1e300, -1e300, 5e-324)]
-        rows += [np.eye(self.width)[place] for place in range(self.width)]
+        rows += [np.eye(self.width)[column] for column in range(self.width)]
         rows += [self._with(np.nan), self._with(np.inf), self._with(-np.inf), np.full(self.width, np.nan)]
         return self._all(np.array(rows))
 
@@ -109,42 +109,47 @@ def _check_facts(scorer: Scorer) -> None:
 
 def _check_range(make: Made, values: _Values) -> None:
     bottom, top = make().range
-    for given in (values.ordinary(50), values.extreme(), values.ordinary(1), values.ordinary(0)):
-        for form in _forms(given):
-            found = _scored(make(), form)
-            assert found.shape == (given.shape[-2],), "it does not give one number a record"
-            assert np.isfinite(found).all(), "a score is no number"
-            assert ((found >= bottom) & (found <= top)).all(), "a score is outside the declared range"
+    for inputs in (values.ordinary(50), values.extreme(), values.ordinary(1), values.ordinary(0)):
+        for form in _forms(inputs):
+            scores = _scored(make(), form)
+            assert scores.shape == (inputs.shape[-2],), "it does not give one number a record"
+            assert np.isfinite(scores).all(), "a score is no number"
+            assert ((scores >= bottom) & (scores <= top)).all(), "a score is outside the declared range"
 
 
-def _forms(given: Floats) -> list[Any]:
+def _forms(inputs: Floats) -> list[Any]:
     """The same values as other types; an empty list would have no classes."""
     with np.errstate(over="ignore"):
-        return [given, given.astype(np.float32), *([given.tolist()] if given.shape[-2] else [])]
+        return [inputs, inputs.astype(np.float32), *([inputs.tolist()] if inputs.shape[-2] else [])]
 
 
 def _check_null(make: Made, values: _Values) -> None:
-    found = _scored(make(), values.nulls())
-    assert (found == make().range[0]).all(), "a null does not score the bottom"
+    scores = _scored(make(), values.nulls())
+    assert (scores == make().range[0]).all(), "a null does not score the bottom"
 
 
 def _check_own(make: Made, values: _Values) -> None:
     """Other records in the same places change nothing at all; other places, nothing but rounding."""
-    given = values.ordinary(20)
-    kept, found = given.copy(), _scored(make(), given)
-    assert np.array_equal(given, kept), "it writes into what it is given"
-    assert np.array_equal(_scored(make(), given), found), "the same values score otherwise the second time"
-    others = [values.ordinary(20, seed=1), np.zeros_like(given), np.full_like(given, np.nan), np.ones_like(given) * 1e6]
+    inputs = values.ordinary(20)
+    before, scores = inputs.copy(), _scored(make(), inputs)
+    assert np.array_equal(inputs, before), "it writes into what it is given"
+    assert np.array_equal(_scored(make(), inputs), scores), "the same values score otherwise the second time"
+    others = [
+        values.ordinary(20, seed=1),
+        np.zeros_like(inputs),
+        np.full_like(inputs, np.nan),
+        np.ones_like(inputs) * 1e6,
+    ]
     for other in others:
-        for place in (0, 7, 19):
+        for row in (0, 7, 19):
             mixed = other.copy()
-            mixed[..., place, :] = given[..., place, :]
-            assert _scored(make(), mixed)[place] == found[place], "a record's score depends on the other records"
+            mixed[..., row, :] = inputs[..., row, :]
+            assert _scored(make(), mixed)[row] == scores[row], "a record's score depends on the other records"
     order = np.random.default_rng(2).permutation(20)
-    _close(_scored(make(), given[..., order, :]), found[order], "the order of the records changes their scores")
-    for place in range(0, 20, 5):
-        alone = _scored(make(), given[..., place : place + 1, :])
-        _close(alone, found[place : place + 1], "a record alone scores otherwise than among others")
+    _close(_scored(make(), inputs[..., order, :]), scores[order], "the order of the records changes their scores")
+    for row in range(0, 20, 5):
+        alone = _scored(make(), inputs[..., row : row + 1, :])
+        _close(alone, scores[row : row + 1], "a record alone scores otherwise than among others")
 
 
 def _check_direction(make: Made, values: _Values) -> None:
@@ -160,19 +165,19 @@ def _check_errors(make: Made, values: _Values) -> None:
         try:
             make().score(odd)
         except Exception as refused:  # noqa: BLE001 - whatever it is, it must not quote
-            said = "".join(traceback.format_exception_only(refused)) + _behind(refused)
-            assert str(_TELLTALE) not in said, "an error repeats a value"
+            message = "".join(traceback.format_exception_only(refused)) + _behind(refused)
+            assert str(_TELLTALE) not in message, "an error repeats a value"
 
 
 def _check_pool(make: Made, values: _Values) -> None:
     """Scored, and asked by coins above a declared threshold: a record, or its null, changes its own coin at most."""
     bottom, top = make().range
     selector = ThresholdSelector(asked=2, threshold=bottom + (top - bottom) / 4, range=(bottom, top))
-    names = [f"r{place}" for place in range(12)]
+    names = [f"r{number}" for number in range(12)]
 
     def mechanism(records: Any, ledger: Ledger) -> Any:
-        given = np.moveaxis(records, 0, -2)
-        return run(selector, names, _scored(make(), given), 6, ledger=ledger).ids
+        inputs = np.moveaxis(records, 0, -2)
+        return run(selector, names, _scored(make(), inputs), 6, ledger=ledger).ids
 
     pool = np.moveaxis(values.ordinary(12, seed=3), -2, 0)
     check_neighbours(mechanism, pool, null=np.full(pool.shape[1:], np.nan), most=4)
@@ -180,9 +185,9 @@ def _check_pool(make: Made, values: _Values) -> None:
 
 def _scored(scorer: Scorer, values: Any) -> Floats:
     with np.errstate(all="ignore"):
-        found = scorer.score(values)
-    assert isinstance(found, np.ndarray), "it does not give an array"
-    return np.asarray(found, dtype=np.float64)
+        scores = scorer.score(values)
+    assert isinstance(scores, np.ndarray), "it does not give an array"
+    return np.asarray(scores, dtype=np.float64)
 
 
 def _close(left: Floats, right: Floats, line: str) -> None:

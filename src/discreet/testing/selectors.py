@@ -26,7 +26,7 @@ from discreet.noise import Seeded
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.records import Selection
 from discreet.roles import Selector
-from discreet.selectors.receipts import charge_selection
+from discreet.selectors.selection_inputs import charge_selection
 from discreet.testing.neighbours import AMPLE, check_neighbours
 
 _IDS = [f"record {number}" for number in range(40)]
@@ -56,12 +56,12 @@ def run(selector: Selector, ids: Any, scores: Any, k: int, *, seed: int = 0, led
 
 def _check_sizes(make: Callable[[], Selector], reads: Reads) -> None:
     for count, k in ((40, 10), (40, 0), (40, 40), (40, 1000), (1, 1), (0, 5)):
-        found = run(make(), _IDS[:count], reads(_SCORES[:count]), k)
-        assert isinstance(found, Selection), "it does not return a Selection"
-        assert len(found) <= min(_most(make(), k), count), "it asks more than it was told to"
-        assert len(set(found.ids)) == len(found), "it asks somebody twice"
-        assert set(found.ids) <= set(_IDS[:count]), "it asks somebody who is not in the pool"
-        assert found.mechanism == make().name, "its selection does not say how it was made"
+        selection = run(make(), _IDS[:count], reads(_SCORES[:count]), k)
+        assert isinstance(selection, Selection), "it does not return a Selection"
+        assert len(selection) <= min(_most(make(), k), count), "it asks more than it was told to"
+        assert len(set(selection.ids)) == len(selection), "it asks somebody twice"
+        assert set(selection.ids) <= set(_IDS[:count]), "it asks somebody who is not in the pool"
+        assert selection.mechanism == make().name, "its selection does not say how it was made"
     assert len(run(make(), _IDS, reads(_SCORES), 1000)) == 40, "asked for everybody, it leaves some out"
 
 
@@ -80,22 +80,22 @@ def _check_refusals(make: Callable[[], Selector], reads: Reads) -> None:
         (["a", "b", "c"], -1, "a negative k"),
         (["a", "b", "c"], 1.5, "a k that is not whole"),
     ):
-        said = ""
+        message = ""
         try:
             run(make(), ids, reads([0.1, 0.2, 0.3]), k)  # type: ignore[arg-type]
         except BadInput as refused:
-            said = str(refused)
-        assert said, f"it takes {why}"
-        assert not any(number in said for number in ("0.1", "0.2", "0.3")), "an error repeats a score"
+            message = str(refused)
+        assert message, f"it takes {why}"
+        assert not any(number in message for number in ("0.1", "0.2", "0.3")), "an error repeats a score"
 
 
 def _check_order(make: Callable[[], Selector], reads: Reads) -> None:
     """Whoever is shown first is no likelier to score high: over many runs the highest comes first in its share."""
     selector = make()
     firsts = Counter(
-        _IDS.index(found.ids[0]) >= np.median([_IDS.index(one) for one in found.ids])
+        _IDS.index(selection.ids[0]) >= np.median([_IDS.index(name) for name in selection.ids])
         for seed in range(200)
-        if (found := run(selector, _IDS, reads(_SCORES), 20, seed=seed)).ids
+        if (selection := run(selector, _IDS, reads(_SCORES), 20, seed=seed)).ids
     )
     repeated = [run(make(), _IDS, reads(_SCORES), 20, seed=3).ids for _ in range(2)]
     assert repeated[0] == repeated[1] or not selector.price(20, 40), "one seed gives two selections"
@@ -119,11 +119,11 @@ def _check_neighbours(make: Callable[[], Selector], reads: Reads) -> None:
     """Record and replay: with the outputs frozen, nothing it says may change with one record's score."""
 
     def mechanism(scores: Any, ledger: Ledger) -> Any:
-        found = run(make(), _IDS[: len(scores)], reads(scores), 10, ledger=ledger)
+        selection = run(make(), _IDS[: len(scores)], reads(scores), 10, ledger=ledger)
         if not _hides_asked(make()):
-            return found.ids, found.threshold, found.dropped
-        asked.append(set(found.ids))
-        return found.threshold, found.dropped
+            return selection.ids, selection.threshold, selection.dropped
+        asked.append(set(selection.ids))
+        return selection.threshold, selection.dropped
 
     asked: list[set[str]] = []
     check_neighbours(mechanism, _SCORES, null=0.0, most=8)

@@ -40,10 +40,10 @@ def check_sink(open_sink: Callable[[], Sink], *, outlives_process: bool = True) 
     _refused(partial(sink.append, 4, [b"late\n"]), "a closed sink takes nothing")
     again = open_sink()
     _holds(again.read() == [b"one\n", b"two\n", b"three\n", wide], "lines outlive the sink that took them")
-    many = [b"line %d\n" % number for number in range(300)]
-    for number, line in enumerate(many):
+    lines = [b"line %d\n" % number for number in range(300)]
+    for number, line in enumerate(lines):
         again.append(4 + number, [line])
-    _holds(again.read()[4:] == many, "hundreds of lines are kept, the oldest too")
+    _holds(again.read()[4:] == lines, "hundreds of lines are kept, the oldest too")
     again.close()
     if outlives_process and hasattr(os, "fork"):
         _dies_after_append(open_sink, 304)
@@ -51,34 +51,34 @@ def check_sink(open_sink: Callable[[], Sink], *, outlives_process: bool = True) 
     _two_writers(open_sink(), open_sink, second_first=True)
 
 
-def _dies_after_append(open_sink: Callable[[], Sink], kept: int) -> None:
+def _dies_after_append(open_sink: Callable[[], Sink], count: int) -> None:
     child = os.fork()
     if child == 0:
         try:
-            open_sink().append(kept, [b"last words\n"])
+            open_sink().append(count, [b"last words\n"])
         finally:
             os._exit(0)
     os.waitpid(child, 0)
     sink = open_sink()
     _holds(
-        sink.read()[kept:] == [b"last words\n"], "a line is durable when append returns, not when the sink is closed"
+        sink.read()[count:] == [b"last words\n"], "a line is durable when append returns, not when the sink is closed"
     )
     sink.close()
 
 
 def _two_writers(first: Sink, open_sink: Callable[[], Sink], *, second_first: bool) -> None:
     """A second writer is refused when it opens or when it appends, or it wins and the first is; never do both win."""
-    kept = len(first.read())
+    count = len(first.read())
     try:
         second = open_sink()
     except DiscreetError:
-        first.append(kept, [b"four\n"])
+        first.append(count, [b"four\n"])
         first.close()
         return
     won = 0
     for writer in (second, first) if second_first else (first, second):
         try:
-            writer.append(kept, [b"four\n"])
+            writer.append(count, [b"four\n"])
             won += 1
         except DiscreetError:
             continue
@@ -91,8 +91,8 @@ def check_ledger_in(open_sink: Callable[[], Sink]) -> None:
     """A ledger created in the sink, charged, closed and opened again is the same ledger."""
     terms = adaptive(Budget(epsilon=1, delta="1e-6"))
     with Ledger.create(open_sink(), terms) as ledger:
-        for place in range(5):
-            ledger.charge(event=Laplace(epsilon="0.1"), who="pool", why=f"count {place}")
+        for number in range(5):
+            ledger.charge(event=Laplace(epsilon="0.1"), who="pool", why=f"count {number}")
         head, total = ledger.head, ledger.total("everyone")
     with Ledger.open(open_sink()) as again:
         _holds(again.head == head and again.total("everyone") == total, "a ledger opened again stands where it stood")

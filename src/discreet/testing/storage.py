@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign, NotNow
 from discreet.records import HANDED_OUT, PERSON, Answer, Question, Shown
+from discreet.testing.processes import Open, check_alone, check_durable, check_turns, enrolled, holds, refused
 from discreet.testing.sinks import check_ledger_in, check_sink
-from discreet.testing.storage_processes import Open, check_alone, check_durable, check_turns, enrolled, holds, refused
 
 if TYPE_CHECKING:
     from discreet.storage import CampaignStore
@@ -52,14 +52,17 @@ def _campaigns(open_storage: Open) -> None:
         holds(storage.campaigns() == ["a", "b"], "campaigns outlive the store that made them, sorted by name")
         holds(again.config == config and not again.simulation, "a configuration is kept as it was given")
         holds(again.id == first.id and again.created == first.created, "a campaign keeps its id and date")
-        own = again.directory.is_dir() and all(path.suffix == ".key" for path in again.directory.iterdir())
-        holds(own, "a campaign has a directory of its own, with nothing but keys")
+        only_keys = again.directory.is_dir() and all(path.suffix == ".key" for path in again.directory.iterdir())
+        holds(only_keys, "a campaign has a directory of its own, with nothing but keys")
         holds(storage.load("a").simulation, "a simulation stays one")
 
 
 def _pool(store: CampaignStore) -> None:
     ids = [f"{(number * 7919) % 5003}" for number in range(5003)]  # in no order that a database would choose
-    holds(store.add_records(((one, one.encode()) for one in ids[:-1]), {"kind": "npz"}) == 0, "cohorts count from 0")
+    holds(
+        store.add_records(((cohort, cohort.encode()) for cohort in ids[:-1]), {"kind": "npz"}) == 0,
+        "cohorts count from 0",
+    )
     refused(partial(store.add_records, [(ids[-1], b""), (ids[0], b"")]), BadInput, "an id is enrolled once")
     refused(partial(store.add_records, _breaking(ids[-1])), RuntimeError, "errors of the rows are not hidden")
     holds(len(store.ids()) == len(ids) - 1, "a cohort is enrolled whole or not at all")
@@ -67,12 +70,12 @@ def _pool(store: CampaignStore) -> None:
     holds(store.ids() == ids and store.ids(1) == ids[-1:], "ids keep the order of enrolment")
     codes = dict(store.macs())
     holds(list(codes) == ids and codes[ids[5]] == ids[5].encode(), "every record keeps its code, in the same order")
-    sizes = [(one.number, one.size, dict(one.facts)) for one in store.pool_cohorts()]
+    sizes = [(cohort.number, cohort.size, dict(cohort.facts)) for cohort in store.pool_cohorts()]
     holds(sizes == [(0, len(ids) - 1, {"kind": "npz"}), (1, 1, {})], "cohorts keep their sizes and facts")
 
 
-def _breaking(one: str) -> Iterator[tuple[str, bytes]]:
-    yield one, b""
+def _breaking(name: str) -> Iterator[tuple[str, bytes]]:
+    yield name, b""
     raise RuntimeError("a reader failed")
 
 
@@ -87,12 +90,12 @@ def _steps(store: CampaignStore) -> None:
 def _questions(store: CampaignStore) -> None:
     first, second = enrolled(store, 2, 10)
     high = frozenset({"r12", "r15"})
-    parts = {one.record: "high" if one.record in high else "low" for one in second}
+    parts = {question.record: "high" if question.record in high else "low" for question in second}
     store.publish(1, second[::-1], above=high, cohorts=parts, facts={"k": 10})
     store.publish(0, first)
     holds(store.questions() == first + second, "questions come by phase, in the order of their places")
     holds(store.questions(1) == second, "a phase's questions can be had alone")
-    lows = [one.record for one in second if one.record not in high]
+    lows = [question.record for question in second if question.record not in high]
     holds(store.cohort_members() == {"low": lows, "high": ["r12", "r15"]}, "records are in the cohorts they entered")
     holds(store.above(1) == high and store.above(0) is None, "it is kept who was asked from above")
     again = store.publish(1, second, above=high, cohorts=parts, facts={"k": 10})
@@ -112,61 +115,63 @@ def _questions(store: CampaignStore) -> None:
 def _answers(store: CampaignStore) -> None:
     (asked,) = enrolled(store, 1, 4)
     store.publish(0, asked)
-    one, two = asked[0].id, asked[1].id
+    first, second = asked[0].id, asked[1].id
     early, late = datetime(2026, 1, 31, 9, 30, tzinfo=UTC), datetime(2026, 1, 31, 10, 0, 0, 5, tzinfo=UTC)
 
-    def tell(*said: tuple[str, Any, str], at: datetime = early) -> tuple[int, int, int]:
-        told = store.tell([Answer(question_id=q, value=value, annotator=who) for q, value, who in said], at=at)
-        return told.new, told.repeated, told.corrected
+    def tell(*cells: tuple[str, Any, str], at: datetime = early) -> tuple[int, int, int]:
+        counts = store.tell([Answer(question_id=q, value=value, annotator=who) for q, value, who in cells], at=at)
+        return counts.new, counts.repeated, counts.corrected
 
-    said = (two, ("a", "b"), "ann"), (one, None, "ann"), (one, "a", "bea"), (one, (), "cyd")
-    holds(tell(*said) == (4, 0, 0), "new answers are stored")
-    holds(tell(*said, at=late) == (0, 4, 0), "answers told again are not stored again")
-    holds(tell((one, "b", "bea"), (one, "c", "ann"), at=late) == (0, 0, 2), "another answer is a correction")
-    refused(partial(tell, (two, "z", "ann"), ("q9", "z", "ann")), BadInput, "an unknown question is refused")
+    replies = (second, ("a", "b"), "ann"), (first, None, "ann"), (first, "a", "bea"), (first, (), "cyd")
+    holds(tell(*replies) == (4, 0, 0), "new answers are stored")
+    holds(tell(*replies, at=late) == (0, 4, 0), "answers told again are not stored again")
+    holds(tell((first, "b", "bea"), (first, "c", "ann"), at=late) == (0, 0, 2), "another answer is a correction")
+    refused(partial(tell, (second, "z", "ann"), ("q9", "z", "ann")), BadInput, "an unknown question is refused")
     current = [(answer.question_id, answer.value, answer.annotator) for answer in store.answers()]
     holds(
-        current == [(one, "c", "ann"), (one, "b", "bea"), (one, (), "cyd"), (two, ("a", "b"), "ann")],
+        current == [(first, "c", "ann"), (first, "b", "bea"), (first, (), "cyd"), (second, ("a", "b"), "ann")],
         "the last answer of each annotator is current, in the order of the questions; refused ones leave nothing",
     )
-    holds(store.voices() == {one: {"ann", "bea", "cyd"}, two: {"ann"}}, "who answered is told without what they said")
-    past = [(answer.value, answer.annotator, at) for answer, at in store.history(one)]
+    holds(
+        store.voices() == {first: {"ann", "bea", "cyd"}, second: {"ann"}}, "who answered is told without what they said"
+    )
+    past = [(answer.value, answer.annotator, at) for answer, at in store.history(first)]
     firsts = [(None, "ann", early), ("a", "bea", early), ((), "cyd", early)]
     holds(past == [*firsts, ("b", "bea", late), ("c", "ann", late)], "every change is kept, in the order it was told")
-    holds(tell((one, "a", "bea")) == (0, 0, 1), "going back to a former answer is a correction too")
-    given = Answer(question_id=two, value="x", annotator="dan", at=early)
-    store.tell([given], at=late)
-    holds(store.history(two)[-1] == (given, late), "when it was given and when it was told are kept apart")
+    holds(tell((first, "a", "bea")) == (0, 0, 1), "going back to a former answer is a correction too")
+    late_answer = Answer(question_id=second, value="x", annotator="dan", at=early)
+    store.tell([late_answer], at=late)
+    holds(store.history(second)[-1] == (late_answer, late), "when it was given and when it was told are kept apart")
 
 
 def _exposures(store: CampaignStore) -> None:
     (asked,) = enrolled(store, 1, 4)
     store.publish(0, asked)
-    first, second, third, last = (one.id for one in asked)
+    first, second, third, last = (item.id for item in asked)
     early = datetime(2026, 1, 31, tzinfo=UTC)
     shown = [Shown(question_id=first, audience="ann"), Shown(question_id=first, audience="f.csv", kind=HANDED_OUT)]
     holds(store.show(shown, at=early) == 2, "what is new is stored")
     holds(store.show(shown) == 0, "what was shown is not stored again")
-    seen = [(one.record, one.kind, one.audience, one.at) for one in store.exposures()]
+    seen = [(item.record, item.kind, item.audience, item.at) for item in store.exposures()]
     wanted = [("r0", PERSON, "ann", early), ("r0", HANDED_OUT, "f.csv", early)]
     holds(seen == wanted, "who was shown which record is read with the first time")
     unknown = [Shown(question_id=second, audience="ann"), Shown(question_id="none", audience="ann")]
     refused(partial(store.show, unknown), BadInput, "questions that are not published are shown to nobody")
-    capped = [Shown(question_id=one, audience="ann") for one in (second, third)]
-    refused(partial(store.show, capped, most=2), NotNow, "nobody is shown more than is allowed")
+    capped = [Shown(question_id=item, audience="ann") for item in (second, third)]
+    refused(partial(store.show, capped, cap=2), NotNow, "nobody is shown more than is allowed")
     holds(len(store.exposures()) == 2, "what is refused is not stored, in no part")
     day, ids = timedelta(days=1), [first, second, third, last]
-    mine = store.assign("bo", ids, places=1, n=2, most=None, hold=day)
-    holds(mine == [first, second], "a place is free again where somebody was shown it long ago and did not answer")
-    holds(store.assign("cy", ids, places=1, n=2, most=None, hold=day) == [third, last], "others take other places")
-    holds(store.assign("bo", ids, places=1, n=None, most=None, hold=day) == mine, "what was shown comes again")
+    assigned = store.assign("bo", ids, places=1, n=2, cap=None, hold=day)
+    holds(assigned == [first, second], "a place is free again where somebody was shown it long ago and did not answer")
+    holds(store.assign("cy", ids, places=1, n=2, cap=None, hold=day) == [third, last], "others take other places")
+    holds(store.assign("bo", ids, places=1, n=None, cap=None, hold=day) == assigned, "what was shown comes again")
     store.tell([Answer(question_id=first, value="x", annotator="bo")])
-    holds(store.assign("bo", ids, places=2, n=None, most=3, hold=day) == [second, third], "up to what is allowed")
-    refused(partial(store.assign, "ann", [second], places=2, n=1, most=1, hold=day), NotNow, "and no further")
+    holds(store.assign("bo", ids, places=2, n=None, cap=3, hold=day) == [second, third], "up to what is allowed")
+    refused(partial(store.assign, "ann", [second], places=2, n=1, cap=1, hold=day), NotNow, "and no further")
     holds(len(store.exposures("bo")) == 3, "an audience has its own list")
     for strange in ("a\0b", "\ud800"):
-        found = store.question(strange), store.assigned("bo", strange)
-        holds(found == (None, None), "an id that cannot be stored is not there")
+        looked_up = store.question(strange), store.assigned("bo", strange)
+        holds(looked_up == (None, None), "an id that cannot be stored is not there")
         refused(partial(store.was_shown, first, strange), BadInput, "a name that cannot be stored is refused")
 
 
@@ -196,26 +201,26 @@ def _unchanged(store: CampaignStore, content: bytes) -> bool:
 
 def _withdrawals(store: CampaignStore) -> None:
     (asked,) = enrolled(store, 1, 4)
-    store.publish(0, asked, above={"r0", "r1"}, cohorts={one.record: "all" for one in asked})
-    store.tell([Answer(question_id=one.id, value="x", annotator="ann") for one in asked])
+    store.publish(0, asked, above={"r0", "r1"}, cohorts={item.record: "all" for item in asked})
+    store.tell([Answer(question_id=item.id, value="x", annotator="ann") for item in asked])
     store.show([Shown(question_id=asked[1].id, audience="ann")])
     holds(store.mark_withdrawn(["r1", "r2", "nobody"]) == 2, "records are marked once, unknown ids are passed over")
     holds(store.mark_withdrawn(["r1"]) == 0, "marking again changes nothing")
     holds(store.ids()[1] == "r1" and len(store.answers()) == 4, "what is marked is still there")
     for _ in range(2):
         store.erase({"r1": ("code-1", b"whose")})
-        gone = [(one.place, one.id, one.person, one.erased, one.done) for one in store.withdrawn()]
+        gone = [(item.place, item.id, item.person, item.erased, item.done) for item in store.withdrawn()]
         holds(gone == [(1, "code-1", b"whose", True, False), (2, "r2", b"", False, False)], "marked ones are erased")
     holds(store.ids()[:3] == ["r0", "code-1", "r2"], "an erased record keeps its place, under its code")
     holds("code-1" not in dict(store.macs()) and not store.macs_of(["code-1"]), "its own code is gone")
-    questions = [(one.id, one.place, one.record) for one in store.questions()]
-    wanted = [(one.id, one.place, "code-1" if one.record == "r1" else one.record) for one in asked]
+    questions = [(item.id, item.place, item.record) for item in store.questions()]
+    wanted = [(item.id, item.place, "code-1" if item.record == "r1" else item.record) for item in asked]
     holds(questions == wanted, "its question keeps its id and place")
     holds(store.cohort_members() == {"all": [record for _, _, record in wanted]}, "it keeps its place in its cohort")
     holds(store.above(0) == frozenset({"r0"}), "what it was asked for is gone")
-    holds(all(one.question_id != asked[1].id for one in store.answers()), "its answers are gone")
+    holds(all(item.question_id != asked[1].id for item in store.answers()), "its answers are gone")
     holds(store.history(asked[1].id) == [], "and their history")
-    holds([one.record for one in store.exposures("ann")] == ["code-1"], "who was shown it is remembered, by its code")
+    holds([item.record for item in store.exposures("ann")] == ["code-1"], "who was shown it is remembered, by its code")
     store.scrub()
     store.finish_withdrawals()
-    holds([one.done for one in store.withdrawn()] == [True, False], "only erased ones are done")
+    holds([item.done for item in store.withdrawn()] == [True, False], "only erased ones are done")

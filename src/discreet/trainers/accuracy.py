@@ -1,4 +1,4 @@
-"""An accuracy and its interval, from counts of right and wrong: what an evaluation tells the world.
+"""An accuracy and its interval, from counts of right and wrong: what an evaluation tells the public.
 
 Guarantee: arithmetic alone. That the counts are public, or were paid for, is for whoever made them
 (`discreet.trainers.evaluation`, `discreet.trainers.text_classifier`).
@@ -22,7 +22,7 @@ _NORMAL = 2.241402727604947
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Accuracy with a 95% interval, and by class or label. Audience: world."""
+    """Accuracy with a 95% interval, and by class or label. Audience: public."""
 
     kind: Literal["public", "paid"]
     accuracy: float
@@ -37,7 +37,7 @@ class Evaluation:
         return {
             "format": FORMAT,
             "simulation": self.simulation,
-            "audience": "world",
+            "audience": "public",
             "kind": self.kind,
             "accuracy": self.accuracy,
             "interval": [self.low, self.high],
@@ -74,6 +74,19 @@ def evaluation_of(
         epsilon=epsilon,
         simulation=simulation,
     )
+
+
+def count_cells(parts: NDArray[Any], right: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """Cells (part, wrong | right) of answers: the part of each, and whether it was right."""
+    cells = np.zeros((count, 2), dtype=np.int64)
+    np.add.at(cells, (parts, right.astype(int)), 1)
+    return cells
+
+
+def public_accuracy(probabilities: NDArray[Any], truth: NDArray[Any], classes: int) -> Evaluation:
+    """On public records of the class numbers ``truth``: nothing is charged, nothing hidden."""
+    cells = count_cells(truth, probabilities.argmax(axis=1) == truth, classes)
+    return evaluation_of("public", cells, noise=0.0, each=1, epsilon=Decimal(0), simulation=False)
 
 
 def _wilson(share: float, size: float) -> tuple[float, float]:

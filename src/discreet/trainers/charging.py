@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from discreet.noise import SealedPhase, charge_once
-from discreet.privacy.ledger import Ledger, Receipt, Why
-from discreet.privacy.ledger.requests import request
+from discreet.privacy.ledger import ChargeReason, Ledger, Receipt
+from discreet.privacy.ledger.charges import request
 from discreet.privacy.training_phase import TrainingPhase
 
 TRAINING = "training"
@@ -15,7 +15,11 @@ def charge_training(where: Ledger | SealedPhase, phase: TrainingPhase) -> list[R
     return charge_once(
         where,
         [
-            request(stage.events, count=stage.steps, why=Why(phase=phase.number, purpose=f"{TRAINING} stage {number}"))
+            request(
+                stage.events,
+                count=stage.steps,
+                why=ChargeReason(phase=phase.number, purpose=f"{TRAINING} stage {number}"),
+            )
             for number, stage in enumerate(phase.stages)
         ],
     )

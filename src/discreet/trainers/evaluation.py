@@ -24,9 +24,9 @@ from discreet.privacy.events import DiscreteLaplace
 from discreet.privacy.exact import Number
 from discreet.privacy.ledger import Receipt
 from discreet.roles import Predictor
-from discreet.trainers.accuracy import Evaluation, evaluation_of
+from discreet.trainers.accuracy import Evaluation, count_cells, evaluation_of
+from discreet.trainers.dp_sgd.checks import hushed, in_full
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, slots_of
-from discreet.trainers.dp_sgd.guards import hushed, in_full
 from discreet.trainers.tensors import row_of
 
 
@@ -42,10 +42,10 @@ def evaluation_event(*, epsilon: Number, labels: int = 1, records_per_person: in
 
 def evaluate_public(predictor: Predictor, x: Any, y: Any, *, classes: int) -> Evaluation:
     """On public records: nothing is charged, nothing hidden."""
-    records = _of_classes(CohortRecords(x=x, y=y), classes)
+    records = CohortRecords(x=x, y=y).of_classes(classes)
     with in_full("the predictor", "Give records as it takes them"):
-        found = predictor.predict_proba(records.rows(np.arange(len(records))))
-    counts = _histogram(found, records, np.arange(len(records)), classes, by_class=True)
+        predicted = predictor.predict_proba(records.rows(np.arange(len(records))))
+    counts = _histogram(predicted, records, np.arange(len(records)), classes, by_class=True)
     each = records.y.shape[1] if records.y.ndim == 2 else 1
     return evaluation_of("public", counts, noise=0.0, each=each, epsilon=Decimal(0), simulation=False)
 
@@ -70,7 +70,7 @@ def evaluate_paid(
     if receipt.unit == "person" and records.persons is None:
         raise BadInput("a paid evaluation", "the ledger protects persons, and nothing says whose records these are",
                        "Give the cohort persons")  # fmt: skip
-    records = _of_classes(records, classes)
+    records = records.of_classes(classes)
     event = receipt.charge_of(who).event
     labels = records.y.shape[1] if records.y.ndim == 2 else 1
     if not isinstance(event, DiscreteLaplace) or event.sensitivity != labels * records_per_person:
@@ -87,12 +87,17 @@ def evaluate_paid(
         rows = np.sort(slots[filled])
     elif records_per_person != 1:
         raise BadInput("records_per_person", "nothing says whose records they are", "Give the cohort persons")
-    found = _predicted(predictor, records, rows)
-    counts = _histogram(found, records, rows, classes, by_class=by_class)
+    predicted = _predicted(predictor, records, rows)
+    counts = _histogram(predicted, records, rows, classes, by_class=by_class)
     noisy = discrete_laplace(counts, receipt=receipt, who=who)
-    scale = event.sensitivity / float(event.epsilon)
-    each = event.sensitivity
-    return evaluation_of("paid", noisy, noise=scale, each=each, epsilon=event.epsilon, simulation=receipt.simulation)
+    return evaluation_of(
+        "paid",
+        noisy,
+        noise=event.sensitivity / float(event.epsilon),
+        each=event.sensitivity,
+        epsilon=event.epsilon,
+        simulation=receipt.simulation,
+    )
 
 
 def _predicted(predictor: Predictor, records: CohortRecords, rows: NDArray[Any]) -> Any:
@@ -102,33 +107,29 @@ def _predicted(predictor: Predictor, records: CohortRecords, rows: NDArray[Any])
     read, readable = records.readable_rows(rows)
     try:
         with hushed("the predictor"):
-            found = np.asarray(predictor.predict_proba(read), dtype=np.float64)
+            predicted = np.asarray(predictor.predict_proba(read), dtype=np.float64)
     except BadInput:
-        each = [_alone(predictor, row_of(read, place)) for place in range(len(rows))]
+        each = [_alone(predictor, row_of(read, index)) for index in range(len(rows))]
         width = next((len(row) for row in each if row is not None), None)
         if width is None:
             raise
-        found = np.array([row if row is not None and len(row) == width else np.full(width, np.nan) for row in each])
-    if found.shape[:1] == readable.shape:
-        found[~readable] = np.nan
-    return found
+        predicted = np.array([row if row is not None and len(row) == width else np.full(width, np.nan) for row in each])
+    if predicted.shape[:1] == readable.shape:
+        predicted[~readable] = np.nan
+    return predicted
 
 
 def _alone(predictor: Predictor, row: Any) -> NDArray[Any] | None:
     try:
         with hushed("the predictor"):
-            said: NDArray[Any] = np.asarray(predictor.predict_proba(row), dtype=np.float64)[0]
-            return said
+            predicted: NDArray[Any] = np.asarray(predictor.predict_proba(row), dtype=np.float64)[0]
     except (BadInput, IndexError):
         return None
-
-
-def _of_classes(records: CohortRecords, classes: int) -> CohortRecords:
-    return records.of_classes() if classes > 1 else records
+    return predicted
 
 
 def _histogram(
-    found: Any, records: CohortRecords, rows: NDArray[Any], classes: int, *, by_class: bool
+    predicted: Any, records: CohortRecords, rows: NDArray[Any], classes: int, *, by_class: bool
 ) -> NDArray[np.int64]:
     """Cells (part, wrong | right): a part is a true class, a label, or everything."""
     usable = records.labelled(classes)[rows]
@@ -136,18 +137,18 @@ def _histogram(
         with np.errstate(invalid="ignore"):
             numbers = np.nan_to_num(records.y[rows].astype(np.float64), nan=-1.0, posinf=-1.0, neginf=-1.0)
         usable &= (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)
-    found = np.asarray(found)
+    predicted = np.asarray(predicted)
     wanted = (len(rows), records.y.shape[1] if records.y.ndim == 2 else classes)
-    if found.shape != wanted:
-        raise BadInput("an evaluation", f"the predictor gives {found.shape}, not {wanted}", "Check classes and labels")
-    usable &= ~np.isnan(found).any(axis=1)
-    found = found[usable]
+    if predicted.shape != wanted:
+        raise BadInput(
+            "an evaluation", f"the predictor gives {predicted.shape}, not {wanted}", "Check classes and labels"
+        )
+    usable &= ~np.isnan(predicted).any(axis=1)
+    predicted = predicted[usable]
     truth = records.y[rows[usable]]
     if truth.ndim == 2:
-        known, right = ~np.isnan(truth.astype(np.float64)), (found > 0.5) == (truth > 0.5)
+        known, right = ~np.isnan(truth.astype(np.float64)), (predicted > 0.5) == (truth > 0.5)
         wrong_right = [(known & ~right).sum(axis=0), (known & right).sum(axis=0)]
         return np.stack(wrong_right, axis=1).astype(np.int64)
-    cells = np.zeros((classes if by_class else 1, 2), dtype=np.int64)
-    part = truth.astype(np.int64) if by_class else np.zeros(len(truth), dtype=np.int64)
-    np.add.at(cells, (part, (found.argmax(axis=1) == truth).astype(int)), 1)
-    return cells
+    parts = truth.astype(np.int64) if by_class else np.zeros(len(truth), dtype=np.int64)
+    return count_cells(parts, predicted.argmax(axis=1) == truth, classes if by_class else 1)

@@ -43,7 +43,7 @@ Compute = Callable[[Run, Any], torch.Tensor]  # what is made of it for a piece
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class ExecutionStrategy:
     """How pieces are computed: rows of one, the layout, and a compiled module with its probe, if there is one."""
 
     rows: int
@@ -56,60 +56,68 @@ class Scoring:
 
     def __init__(self, *, device: torch.device, rows: int | None = None, compiling: bool = False) -> None:
         self._device, self._rows, self._compiling = device, rows, compiling
-        self._ways: dict[Any, Way] = {}
+        self._strategies: dict[Any, ExecutionStrategy] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the ways: a copy finds its own, for a compiled module cannot be copied."""
-        return {**self.__dict__, "_ways": {}}
+        return {**self.__dict__, "_strategies": {}}
 
     def collect(
         self, module: nn.Module, probe: Probe, x: Any, compute: Compute, *, axis: int = 0, compilable: bool = True
     ) -> NDArray[np.float32]:
         """``compute(run, piece)`` of all pieces, joined along ``axis``; ``run`` is ``probe`` of the module."""
         size = len(next(iter(x.values())) if isinstance(x, Mapping) else x)
-        found: NDArray[np.float32] | None = None
+        collected: NDArray[np.float32] | None = None
         keep_freed_memory()
         with torch.no_grad():
             few = size < FEWEST_ROWS  # another layout would cost more than it gains
-            way = Way(rows=self._rows or FEWEST_ROWS) if few else self.way(module, probe, x, compilable=compilable)
-            plain, quick = _runs(module, probe, way)
-            for start in range(0, max(size, 1), way.rows):
-                stop = min(start + way.rows, size)
-                copied = way.layout != "blocked"  # which never writes into its input
-                piece = arranged(_piece(x, start, stop, self._device, copied=copied), way.layout)
-                values = compute(quick if stop - start == way.rows else plain, piece).float().cpu().numpy()
+            strategy = (
+                ExecutionStrategy(rows=self._rows or FEWEST_ROWS)
+                if few
+                else self.strategy(module, probe, x, compilable=compilable)
+            )
+            plain, quick = _runs_of(module, probe, strategy)
+            for start in range(0, max(size, 1), strategy.rows):
+                stop = min(start + strategy.rows, size)
+                copied = strategy.layout != "blocked"  # which never writes into its input
+                piece = arranged(_piece(x, start, stop, self._device, copied=copied), strategy.layout)
+                values = compute(quick if stop - start == strategy.rows else plain, piece).float().cpu().numpy()
                 if values.shape[axis : axis + 1] != (stop - start,):
                     raise BadInput("scoring a pool", "the model does not give a row a record", "Give it a batch axis")
-                if found is None:
-                    found = np.empty((*values.shape[:axis], size, *values.shape[axis + 1 :]), np.float32)
-                found[(slice(None),) * axis + (slice(start, stop),)] = values
-        assert found is not None
-        return found
+                if collected is None:
+                    collected = np.empty((*values.shape[:axis], size, *values.shape[axis + 1 :]), np.float32)
+                collected[(slice(None),) * axis + (slice(start, stop),)] = values
+        assert collected is not None
+        return collected
 
-    def way(self, module: nn.Module, probe: Probe, x: Any, *, compilable: bool = True) -> Way:
+    def strategy(self, module: nn.Module, probe: Probe, x: Any, *, compilable: bool = True) -> ExecutionStrategy:
         """How records of this shape are computed, found on made-up ones when it is asked for the first time."""
         piece = _piece(x, 0, 1, self._device)
         key = (probe, compilable, tuple((tuple(part.shape[1:]), part.dtype) for part in tree_leaves(piece)))
-        if key not in self._ways:
+        if key not in self._strategies:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                self._ways[key] = self._found(module, probe, piece, compiling=self._compiling and compilable)
-        return self._ways[key]
+                self._strategies[key] = self._fastest(module, probe, piece, compiling=self._compiling and compilable)
+        return self._strategies[key]
 
-    def _found(self, module: nn.Module, probe: Probe, piece: Any, *, compiling: bool) -> Way:
+    def _fastest(self, module: nn.Module, probe: Probe, piece: Any, *, compiling: bool) -> ExecutionStrategy:
         tried = _made_up(piece, _TRIED)
         expected, largest = _watched(module, probe, tried)
         rows = self._rows or (UNKNOWN_ROWS if largest is None else rows_for(largest))
         if expected is None:
-            return Way(rows=rows)
+            return ExecutionStrategy(rows=rows)
         layout: Layout = "plain"
-        for one in self._layouts(module, tried, compiling=compiling):
-            layout = one if _agrees(module, probe, tried, expected, one) else layout
+        for tried_layout in self._layouts(module, tried, compiling=compiling):
+            layout = tried_layout if _agrees(module, probe, tried, expected, tried_layout) else layout
         compiled = _compiled(module, probe, arranged(_made_up(piece, rows), layout), layout) if compiling else None
-        return Way(rows=rows, layout=layout, compiled=compiled)
+        return ExecutionStrategy(rows=rows, layout=layout, compiled=compiled)
 
     def _layouts(self, module: nn.Module, tried: Any, *, compiling: bool) -> list[Layout]:
         """The ones worth trying, the fastest last."""
-        maps = isinstance(tried, torch.Tensor) and tried.ndim == 4 and any(one.ndim == 4 for one in module.parameters())
+        maps = (
+            isinstance(tried, torch.Tensor)
+            and tried.ndim == 4
+            and any(parameter.ndim == 4 for parameter in module.parameters())
+        )
         if self._device.type != "cpu" or not maps:
             return []
         blocked = _offers_blocked(module) and torch._C._has_mkldnn and not compiling
@@ -141,7 +149,7 @@ def rows_for(largest: int) -> int:
 
 def sharing_copy(module: nn.Module) -> nn.Module:
     """Other modules, the same tensors."""
-    return copy.deepcopy(module, {id(one): one for one in _tensors(module)})
+    return copy.deepcopy(module, {id(tensor): tensor for tensor in _tensors(module)})
 
 
 def laid_out(module: nn.Module, layout: Layout) -> nn.Module:
@@ -165,25 +173,25 @@ def arranged(piece: Any, layout: Layout) -> Any:
     return piece.to(memory_format=torch.channels_last) if layout == "channels_last" else piece
 
 
-def _runs(module: nn.Module, probe: Probe, way: Way) -> tuple[Run, Run]:
+def _runs_of(module: nn.Module, probe: Probe, strategy: ExecutionStrategy) -> tuple[Run, Run]:
     """For a piece of any size, and for a full one."""
-    chosen = laid_out(module, way.layout)
+    chosen = laid_out(module, strategy.layout)
 
     def plain(piece: Any) -> torch.Tensor:
         return probe(chosen, piece)
 
-    if way.compiled is None:
+    if strategy.compiled is None:
         return plain, plain
-    kept, run = way.compiled
-    for mine, theirs in zip(_tensors(kept, tied=True), _tensors(module, tied=True), strict=True):
-        mine.copy_(theirs)  # weights may have moved since
+    compiled, run = strategy.compiled
+    for copy_of, tensor in zip(_tensors(compiled, tied=True), _tensors(module, tied=True), strict=True):
+        copy_of.copy_(tensor)  # weights may have moved since
     return plain, run
 
 
 def _tensors(module: nn.Module, *, tied: bool = False) -> list[torch.Tensor]:
     """All tensors; ``tied``: as often as they are used, for a layout may make copies of them."""
     named = [module.named_parameters, module.named_buffers]
-    return [one for each in named for _, one in each(remove_duplicate=not tied)]
+    return [tensor for each in named for _, tensor in each(remove_duplicate=not tied)]
 
 
 def _piece(x: Any, start: int, stop: int, device: torch.device, *, copied: bool = True) -> Any:
@@ -193,7 +201,11 @@ def _piece(x: Any, start: int, stop: int, device: torch.device, *, copied: bool 
     rows = x[start:stop]
     if not isinstance(rows, torch.Tensor):
         array = np.asarray(rows)
-        if array.dtype != np.float32 or not array.flags.writeable or any(one < 0 or one % 4 for one in array.strides):
+        if (
+            array.dtype != np.float32
+            or not array.flags.writeable
+            or any(stride < 0 or stride % 4 for stride in array.strides)
+        ):
             return tensor_of(array, device)
         rows = torch.from_numpy(array)  # torch copies with all threads, but not from everywhere
     dtype = torch.float32 if rows.is_floating_point() else rows.dtype
@@ -230,11 +242,11 @@ def _watched(module: nn.Module, probe: Probe, tried: Any) -> tuple[torch.Tensor 
 
 
 def _agrees(module: nn.Module, probe: Probe, tried: Any, expected: torch.Tensor, layout: Layout) -> bool:
-    given = arranged(copy.deepcopy(tried), layout)
+    rows = arranged(copy.deepcopy(tried), layout)
     try:
-        found = probe(laid_out(module, layout).eval(), given)
-        unwritten = layout != "blocked" or torch.equal(given, tried)
-        return unwritten and torch.allclose(found, expected, rtol=1e-3, atol=1e-5, equal_nan=True)
+        outputs = probe(laid_out(module, layout).eval(), rows)
+        unwritten = layout != "blocked" or torch.equal(rows, tried)
+        return unwritten and torch.allclose(outputs, expected, rtol=1e-3, atol=1e-5, equal_nan=True)
     except Exception:  # noqa: BLE001 - view() on maps is one of many ways to need the plain order
         return False
 
@@ -242,10 +254,10 @@ def _agrees(module: nn.Module, probe: Probe, tried: Any, expected: torch.Tensor,
 def _compiled(module: nn.Module, probe: Probe, tried: Any, layout: Layout) -> tuple[nn.Module, Run] | None:
     """A copy with tensors of its own, and its compiled probe for full pieces; None, and a line in the log, if not."""
     try:
-        kept = laid_out(copy.deepcopy(module).eval(), layout)
-        run = torch.compile(lambda piece: probe(kept, piece), dynamic=False)
+        copied = laid_out(copy.deepcopy(module).eval(), layout)
+        run = torch.compile(lambda piece: probe(copied, piece), dynamic=False)
         run(tried)
     except Exception as problem:  # noqa: BLE001 - no compiler, or a module it does not take
         _LOG.warning("%s cannot be compiled (%s); it runs as it is", type(module).__name__, type(problem).__name__)
         return None
-    return kept, run
+    return copied, run

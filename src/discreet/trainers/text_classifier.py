@@ -1,6 +1,6 @@
 """A classifier of texts that needs nothing but scikit-learn: hashed words and letters, and logistic regression.
 
-For texts that were released, and labels that are public or of released texts: it adds no noise, and promises nothing.
+For texts that were released, and labels that are public or of released texts: it adds no noise, and guarantees nothing.
 Features are a public hash: there is no vocabulary that was read off anybody's texts.
 
 Training goes over the texts in the order of Algorithm 1 of Feyisetan et al. (2019): *least confident first*, by the
@@ -13,7 +13,6 @@ probability ``dropout``, the others are scaled up.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -23,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.pools.archives import arrays_in
-from discreet.roles import Floats
+from discreet.pools.array_files import array_bytes, arrays_in
+from discreet.trainers.accuracy import count_cells
 
 Order = Literal["least-confident", "shuffled"]
 FORMAT = "discreet.text-classifier/1"
@@ -51,9 +50,9 @@ class TextSettings:
 
     def __post_init__(self) -> None:
         numbers = {"features": (self.features, 2, 2**24), "epochs": (self.epochs, 1, 10_000)}
-        for name, (value, least, most) in numbers.items():
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise BadInput(f"{name}={value}", f"it is no whole number from {least} to {most}", "Correct it")
+        for name, (value, least, largest) in numbers.items():
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
+                raise BadInput(f"{name}={value}", f"it is no whole number from {least} to {largest}", "Correct it")
         if not 0 < self.regularization < 1 or not 0 <= self.dropout < 1:
             raise BadInput("a text classifier", "regularization or dropout is not below 1", "Give less")
         if self.order not in ("least-confident", "shuffled"):
@@ -88,7 +87,7 @@ class TextClassifier:
 
     def predict_proba(self, x: Any) -> NDArray[np.float64]:
         """(n, C)."""
-        return self._pieces(x, lambda rows, _: self._probabilities(rows))
+        return self._pieces(x, self._probabilities)
 
     def sample_proba(self, x: Any, draws: int, *, seed: int | None = None) -> NDArray[np.float64]:
         """(J, n, C): by dropout, from a public seed."""
@@ -97,24 +96,21 @@ class TextClassifier:
 
     def embed(self, x: Any) -> NDArray[np.float64]:
         """(n, d): what each class's weights say; of two classes one number."""
-        return self._pieces(x, lambda rows, _: self._said(rows))
+        return self._pieces(x, self._said)
 
     def _drawn(self, x: Any, chance: np.random.Generator) -> NDArray[np.float64]:
         keep = 1 - self.settings.dropout
 
-        def dropped(rows: Any, generator: Any) -> NDArray[np.float64]:
+        def dropped(rows: Any) -> NDArray[np.float64]:
             thinned = rows.copy()
-            thinned.data = thinned.data * (generator.random(thinned.data.size) < keep) / keep
+            thinned.data = thinned.data * (chance.random(thinned.data.size) < keep) / keep
             return self._probabilities(thinned)
 
-        return self._pieces(x, dropped, chance)
+        return self._pieces(x, dropped)
 
-    def _pieces(
-        self, x: Any, function: Callable[[Any, Any], NDArray[np.float64]], chance: Any = None
-    ) -> NDArray[np.float64]:
+    def _pieces(self, x: Any, function: Callable[[Any], NDArray[np.float64]]) -> NDArray[np.float64]:
         rows = self._rows(x)
-        made = [function(rows[start : start + _PIECE], chance) for start in range(0, rows.shape[0], _PIECE)]
-        return np.concatenate(made) if made else function(rows, chance)
+        return np.concatenate([function(rows[at : at + _PIECE]) for at in range(0, max(rows.shape[0], 1), _PIECE)])
 
     def _rows(self, x: Any) -> Any:
         return x if hasattr(x, "tocsr") else features_of([str(text) for text in x], self.settings)
@@ -123,8 +119,8 @@ class TextClassifier:
         return np.asarray((rows @ self.weights.T).todense()) + self.offsets
 
     def _probabilities(self, rows: Any) -> NDArray[np.float64]:
-        said = np.clip(self._said(rows), -500, 500)
-        each = 1 / (1 + np.exp(-said))
+        scores = np.clip(self._said(rows), -500, 500)
+        each = 1 / (1 + np.exp(-scores))
         if len(self.classes) == 2:
             return np.hstack([1 - each, each])
         return np.asarray(each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300))
@@ -132,17 +128,15 @@ class TextClassifier:
     def to_bytes(self) -> bytes:
         """A stored form without code in it: arrays, and settings as JSON."""
         held = self.weights.tocsr()
-        told = {"format": FORMAT, "classes": list(self.classes), "settings": asdict(self.settings)}
-        place = io.BytesIO()
-        np.savez_compressed(
-            place,
-            about=np.array(json.dumps(told, sort_keys=True)),
+        about = {"format": FORMAT, "classes": list(self.classes), "settings": asdict(self.settings)}
+        return array_bytes(
+            np.savez_compressed,
+            about=np.array(json.dumps(about, sort_keys=True)),
             values=held.data,
             places=held.indices,
             ends=held.indptr,
             offsets=self.offsets,
         )
-        return place.getvalue()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> TextClassifier:
@@ -150,14 +144,14 @@ class TextClassifier:
         from scipy import sparse
 
         try:
-            with arrays_in(io.BytesIO(content)) as held:
-                told = json.loads(str(held["about"]))
-                if told["format"] != FORMAT:
+            with arrays_in(content) as held:
+                about = json.loads(str(held["about"]))
+                if about["format"] != FORMAT:
                     raise ValueError(FORMAT)
-                settings = TextSettings(**told["settings"])
+                settings = TextSettings(**about["settings"])
                 shape = (len(held["offsets"]), 2 * settings.features)
                 weights = sparse.csr_matrix((held["values"], held["places"], held["ends"]), shape=shape)
-                return cls(classes=tuple(told["classes"]), settings=settings, weights=weights, offsets=held["offsets"])
+                return cls(classes=tuple(about["classes"]), settings=settings, weights=weights, offsets=held["offsets"])
         except Exception:  # noqa: BLE001 - whatever is wrong, it is not such a model
             raise InvalidCheckpoint("loading a model of texts", "it is not in its form", "Restore its file") from None
 
@@ -187,14 +181,14 @@ def train_texts(
     if rows.shape[0] != len(labels) or not len(labels) or not set(labels) <= set(names):
         raise BadInput("training on texts", "there is not a declared class for each, or none at all", "Label them")
     numbers = np.array([names.index(label) for label in labels])
-    made = SGDClassifier(
+    regression = SGDClassifier(
         loss="log_loss", alpha=chosen.regularization, average=True, shuffle=False, random_state=chosen.seed
     )
     trusted = None if weights is None else np.asarray(weights, dtype=np.float64)
     model = start
     for epoch in range(chosen.epochs):
         order = _order(model, rows, chosen, epoch)
-        made.partial_fit(
+        regression.partial_fit(
             rows[order],
             numbers[order],
             classes=np.arange(len(names)),
@@ -203,8 +197,8 @@ def train_texts(
         model = TextClassifier(
             classes=names,
             settings=chosen,
-            weights=sparse.csr_matrix(made.coef_.astype(np.float32)),
-            offsets=np.asarray(made.intercept_, dtype=np.float64),
+            weights=sparse.csr_matrix(regression.coef_.astype(np.float32)),
+            offsets=np.asarray(regression.intercept_, dtype=np.float64),
         )
     assert model is not None
     return model
@@ -221,8 +215,5 @@ def _order(model: TextClassifier | None, rows: Any, settings: TextSettings, epoc
 
 def public_cells(model: Any, texts: Any, labels: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
     """Of public labelled texts: (class, wrong | right), for `discreet.trainers.accuracy.evaluation_of`."""
-    found: Floats = model.predict_proba(texts)
     truth = np.array([list(classes).index(label) for label in labels])
-    cells = np.zeros((len(classes), 2), dtype=np.int64)
-    np.add.at(cells, (truth, (found.argmax(axis=1) == truth).astype(int)), 1)
-    return cells
+    return count_cells(truth, model.predict_proba(texts).argmax(axis=1) == truth, len(classes))

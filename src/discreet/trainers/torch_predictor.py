@@ -19,13 +19,12 @@ from torch import nn
 from torch.nn import functional
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.models.split import has_seam, head_draws
+from discreet.models.layers import has_seam, head_draws
 from discreet.privacy.files import write_whole
 from discreet.trainers.scoring import Run, Scoring
 
 Task = Literal["multiclass", "multilabel"]
-FORMAT, EARLIER = "discreet.predictor/1", "discreet.model/1"
-"""The earlier name is that of exports, too (`discreet.exports`), which are other files; it is read, not written."""
+FORMAT = "discreet.predictor/1"
 VECTOR = 16  # torch's softmax of fewer numbers than a vector unit holds is six times slower than of so many
 
 
@@ -69,8 +68,8 @@ class TorchPredictor:
 
     def predict(self, x: Any) -> NDArray[Any]:
         """The likeliest class, (n,); or every label's yes or no, (n, L)."""
-        found = self.predict_proba(x)
-        return found.argmax(axis=1) if self.task == "multiclass" else found > 0.5
+        chances = self.predict_proba(x)
+        return chances.argmax(axis=1) if self.task == "multiclass" else chances > 0.5
 
     def sample_proba(self, x: Any, draws: int, *, seed: int = 0) -> NDArray[np.float32]:
         """(J, n, C): dropout stays on. Where only the head has dropout the rest is computed once.
@@ -79,7 +78,7 @@ class TorchPredictor:
         """
         if type(draws) is not int or draws < 1:
             raise BadInput(f"{draws} draws", "it must be a whole number from 1", "Try 20")
-        module = copy.deepcopy(self.module)
+        module: Any = copy.deepcopy(self.module)
         dropouts = [layer for layer in module.modules() if isinstance(layer, nn.modules.dropout._DropoutNd)]
         if not any(layer.p for layer in dropouts):
             raise BadInput(
@@ -88,17 +87,15 @@ class TorchPredictor:
         for layer in dropouts:
             layer.train()
         seam = has_seam(module) and not _drops_outside_its_head(module)
-        compute = self._head_draws if seam else self._whole_draws
+
+        def drawn(run: Run, part: Any) -> torch.Tensor:
+            if seam:
+                return self._probabilities(head_draws(module.head, run(part), draws))
+            return torch.stack([self._probabilities(run(part)) for _ in range(draws)])
+
         with torch.random.fork_rng(devices=[self._device] if self._device.type == "cuda" else []):
             torch.manual_seed(seed)
-            return self._scoring.collect(
-                module,
-                _features if seam else _outputs,
-                x,
-                lambda run, part: compute(module, run, part, draws),
-                axis=1,
-                compilable=seam,
-            )
+            return self._scoring.collect(module, _features if seam else _outputs, x, drawn, axis=1, compilable=seam)
 
     def embed(self, x: Any) -> NDArray[np.float32]:
         """(n, d): the model's ``features``, or what enters its last linear layer."""
@@ -112,27 +109,29 @@ class TorchPredictor:
         """As safetensors: what `save` stores."""
         from safetensors.torch import save
 
-        return save({name: one.detach().cpu().contiguous().clone() for name, one in self.module.state_dict().items()})
+        return save(
+            {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.module.state_dict().items()}
+        )
 
     def save(self, directory: Path | str) -> Path:
         """Store the weights and what they are, in a directory of their own."""
-        place, content = Path(directory), self.weights()
-        place.mkdir(parents=True, exist_ok=True)
-        write_whole(place / "weights.safetensors", content)
+        folder, content = Path(directory), self.weights()
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "weights.safetensors", content)
         form = {"format": FORMAT, "task": self.task, "sha256": hashlib.sha256(content).hexdigest()}
-        write_whole(place / "model.json", json.dumps(form, indent=1) + "\n")
-        return place
+        write_whole(folder / "model.json", json.dumps(form, indent=1) + "\n")
+        return folder
 
     @classmethod
     def load(cls, directory: Path | str, module: nn.Module, *, device: str = "auto") -> Self:
         """What `save` stored, in ``module`` (of the same kind; it is copied)."""
         from safetensors.torch import load
 
-        place = Path(directory)
+        folder = Path(directory)
         try:
-            form = json.loads((place / "model.json").read_text(encoding="utf-8"))
-            content = (place / "weights.safetensors").read_bytes()
-            if form["format"] not in (FORMAT, EARLIER) or form["sha256"] != hashlib.sha256(content).hexdigest():
+            form = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+            content = (folder / "weights.safetensors").read_bytes()
+            if form["format"] != FORMAT or form["sha256"] != hashlib.sha256(content).hexdigest():
                 raise ValueError
             filled = copy.deepcopy(module)
             filled.load_state_dict(load(content))
@@ -160,12 +159,6 @@ class TorchPredictor:
             return outputs.softmax(dim=-1)
         filled = functional.pad(outputs, (0, VECTOR - classes), value=-torch.inf)
         return filled.softmax(dim=-1)[..., :classes]
-
-    def _head_draws(self, module: Any, run: Run, part: Any, draws: int) -> torch.Tensor:
-        return self._probabilities(head_draws(module.head, run(part), draws))
-
-    def _whole_draws(self, _: Any, run: Run, part: Any, draws: int) -> torch.Tensor:
-        return torch.stack([self._probabilities(run(part)) for _ in range(draws)])
 
 
 # What is asked of a module. Functions of the file, so that a way that was found is found again.

@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import BadInput, InfeasiblePlan
+from discreet.planning.calibration import least_noise
 from discreet.planning.request import plan_request
-from discreet.planning.search import least_noise
 from discreet.privacy.accounting.filters import best_order
-from discreet.privacy.accounting.rdp import ORDERS, epsilon_at, rdp_curve, rdp_epsilon
-from discreet.privacy.accounting.sampled_gaussian import Array, sampled_gaussian_rdp
+from discreet.privacy.accounting.rdp import ORDERS, Array, epsilon_at, rdp_curve, rdp_epsilon, sampled_gaussian_rdp
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import DiscreteLaplace, Event, PoissonSampledGaussian, Repeated
 from discreet.privacy.exact import float_below, rounded_up, shown_up
@@ -64,7 +63,7 @@ class PricedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningPrice:
-    """A priced search. Audience: world.
+    """A priced search. Audience: public.
 
     ``epsilon``      what the whole search promises, at the budget's delta
     ``one_run``      what one of its runs would cost if it alone were done and released (the dearest shape)
@@ -114,7 +113,7 @@ class TuningPrice:
         return {
             "format": FORMAT,
             "simulation": False,
-            "audience": "world",
+            "audience": "public",
             "budget": self.budget.to_json(),
             "units": self.units,
             "settings": self.settings,
@@ -225,14 +224,14 @@ class _Equalised:
     """
 
     def __init__(self, bare: Sequence[Bare], delta: float) -> None:
-        self._logs = [] if len(bare) == 1 else [self._table(one, delta) for one in bare]
+        self._logs = [] if len(bare) == 1 else [self._table(shape, delta) for shape in bare]
 
     @staticmethod
-    def _table(one: Bare, delta: float) -> Array:
-        rate, steps = np.array([one[1]]), one[2]
-        found = [epsilon_at(steps * sampled_gaussian_rdp(rate, s, _COARSE)[0], delta, _COARSE) for s in _TABLE]
+    def _table(shape: Bare, delta: float) -> Array:
+        rate, steps = np.array([shape[1]]), shape[2]
+        epsilons = [epsilon_at(steps * sampled_gaussian_rdp(rate, s, _COARSE)[0], delta, _COARSE) for s in _TABLE]
         # strictly falling, so that it can be read backwards
-        return np.asarray(np.log(np.maximum(found, 1e-12)) - 1e-9 * np.arange(_TABLE.size))
+        return np.asarray(np.log(np.maximum(epsilons, 1e-12)) - 1e-9 * np.arange(_TABLE.size))
 
     def __call__(self, sigma: float) -> list[float]:
         """A noise multiplier for each shape."""
@@ -243,17 +242,17 @@ class _Equalised:
         return [sigma, *others]
 
 
-def _alone(one: Bare, budget: Budget) -> float:
+def _alone(shape: Bare, budget: Budget) -> float:
     """The noise of a single run with the whole budget, by the same accountant."""
     delta = float_below(budget.delta)
 
     def cost(sigma: float) -> float:
-        return epsilon_at(one[2] * sampled_gaussian_rdp(np.array([one[1]]), sigma, ORDERS)[0], delta)
+        return epsilon_at(shape[2] * sampled_gaussian_rdp(np.array([shape[1]]), sigma, ORDERS)[0], delta)
 
-    found = least_noise(
+    multiplier = least_noise(
         cost, float_below(budget.epsilon), start=2.0, tolerance=1e-6, least=LEAST_SIGMA, most=MOST_SIGMA
     )
-    return math.inf if found is None else found
+    return math.inf if multiplier is None else multiplier
 
 
 def _score(budget: Budget, law: RunLaw, order: float) -> DiscreteLaplace:

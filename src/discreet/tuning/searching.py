@@ -8,16 +8,21 @@ estimator's epsilon and delta (docs/proofs/private-tuning.md). One entry of the 
 before the number of runs is drawn, and claims the same whatever that number is.
 
 Not released: how many runs there were, their settings, scores and models. How long `tune` took tells about the first,
-so that is for the owner's eyes; the world sees what `Found` holds.
+so that is for the owner's eyes; the public sees what `SearchResult` holds.
+
+Settings are a public list, written before data is touched. A grid ``{"learning_rate": [0.1, 0.5], "clip": [0.5, 1.0]}``
+is every combination; a list of dicts is itself. Names are fields of `discreet.trainers.dp_sgd.Settings`, or ``batch``,
+``epochs``, ``model``, ``model_options`` of `DPClassifier`.
 
 With a ``ledger`` file on the estimator the draws are sealed: after a crash the same call repeats the same runs.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +30,35 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
-from discreet.classifier import PHASE, DPClassifier, _items, _numbers
+from discreet.classifier import (
+    PHASE,
+    DPClassifier,
+    check_parameters,
+    labels_in,
+    open_ledger,
+    private_data,
+    records_of,
+    trainer_for,
+)
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
 from discreet.privacy.budget import Budget
 from discreet.privacy.exact import Number
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.privacy.tuned import runs_of
-from discreet.tuning.candidates import Setting, settings_of, with_setting
 from discreet.tuning.pricing import PricedRun, RunShape, TuningPrice, price_search
 
 TRAINED, HELD_OUT, PURPOSE = "initial", "held-out", "private search"
+OF_THE_CLASSIFIER = ("batch", "epochs", "model", "model_options")
+MOST_SETTINGS = 10_000
+Setting = dict[str, Any]
 Pair = tuple[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SearchResult:
     """What a search releases. ``score`` is the best of several: paid for, and higher than it would be on new records.
 
-    ``classifier`` is fitted; its `certificate` is the search's. Audience: world.
+    ``classifier`` is fitted; its `certificate` is the search's. Audience: public.
     """
 
     classifier: DPClassifier
@@ -64,7 +80,7 @@ def tune(
     eta: Number = 1,
     law: str = "negative-binomial",
     persons: Any = None,
-) -> Found:
+) -> SearchResult:
     """Train a random number of times, ``runs`` on average, each with a random one of ``candidates``; keep the best.
 
     The estimator's epsilon and delta are for the whole search. Scores are accuracies on ``public`` records (free), or
@@ -95,15 +111,12 @@ class _Search:
         self.estimator, self.settings = estimator, settings_of(candidates)
         self.variants = [with_setting(estimator, setting) for setting in self.settings]
         for variant in self.variants:
-            variant._check_parameters(persons)
-        rows, labels = estimator._validated(x, y)
-        self.classes = estimator._classes(labels)
-        self.records = estimator._records(rows, _numbers(labels, self.classes), persons)
+            check_parameters(variant, persons)
+        self.data = private_data(estimator, x, y, persons)
         self.public = public is not None
         pair = public if public is not None else held_out
         assert pair is not None  # checked
         self.scored = self._scored(*pair)
-        self.columns = rows.shape[1]
 
     def _scored(self, x: Any, y: Any) -> Any:
         try:
@@ -112,56 +125,58 @@ class _Search:
             raise BadInput(
                 "the records to score on", "they do not have the columns of X", "Give the same ones"
             ) from None
-        labels = _items(y)
+        labels = labels_in(y)
         if len(labels) != len(rows) or not labels:
             raise BadInput("the records to score on", "there are none, or not as many labels", "Give one label a row")
-        return self.estimator._records(rows, _numbers(labels, self.classes), None)
+        return records_of(self.estimator, rows, labels, self.data.classes)
 
     def priced(self, law: Any) -> TuningPrice:
         """The price, from public numbers."""
         promised: dict[str, Any] = {name: getattr(self.estimator, name) for name in ("epsilon", "delta", "unit")}
         budget = Budget(**promised)
-        units = self.records.units + (0 if self.public else self.scored.units)
+        units = self.data.records.units + (0 if self.public else self.scored.units)
         budget.warn_if_loose(units)
         return price_search(
             budget=budget,
-            units=self.records.units,
+            units=self.data.records.units,
             settings=len(self.settings),
             shapes=[_shape(variant) for variant in self.variants],
             law=law,
             held_out=not self.public,
         )
 
-    def done(self, price: TuningPrice) -> Found:
+    def done(self, price: TuningPrice) -> SearchResult:
         """Charge, run, keep the best."""
-        cohorts = {TRAINED: self.records}
+        cohorts = {TRAINED: self.data.records}
         phases = [_phase(price.run_of(_shape(variant)), price) for variant in self.variants]
-        trainers = [variant._trainer(self.records, self.classes) for variant in self.variants]
+        trainers = [trainer_for(variant, self.data) for variant in self.variants]
         for trainer, phase in zip(trainers, phases, strict=True):
             trainer.check(phase=phase, cohorts=cohorts)
-        sink = self.estimator._sink()
-        with self.estimator._ledger_in(sink, _terms(price)) as ledger, ExitStack() as sealed:
+        sink, opened = open_ledger(self.estimator, _terms(price))
+        with opened as ledger, ExitStack() as sealed:
             runs = self._charged(ledger, price, sealed)
             best: tuple[float, int, Any] | None = None
             for number, choice in enumerate(runs.choices):
                 run = price.run_of(_shape(self.variants[choice]))
-                with runs.ledger(number, _events(run, price), unit=price.budget.unit) as own:
-                    made, score = self._one(trainers[choice], phases[choice], cohorts, own, price)
+                with runs.ledger(number, _events(run, price), unit=price.budget.unit) as run_ledger:
+                    predictor, score = self._run(trainers[choice], phases[choice], cohorts, run_ledger, price)
                 if best is None or score > best[0]:  # the first of equals: docs/proofs/private-tuning.md
-                    best = (score, choice, made)
+                    best = (score, choice, predictor)
             assert best is not None  # there is at least one run
             simulation, account = ledger.simulation, sink.read()
-        score, choice, made = best
+        score, choice, predictor = best
         chosen = self.variants[choice]
-        chosen.classes_, chosen.predictor_, chosen.n_iter_ = self.classes, made, phases[choice].steps
-        chosen.n_features_in_, chosen.simulation_, chosen.account_ = self.columns, simulation, account
-        return Found(classifier=chosen, setting=self.settings[choice], score=score, price=price, simulation=simulation)
+        chosen.classes_, chosen.predictor_, chosen.n_iter_ = self.data.classes, predictor, phases[choice].steps
+        chosen.n_features_in_, chosen.simulation_, chosen.account_ = self.data.columns, simulation, account
+        return SearchResult(
+            classifier=chosen, setting=self.settings[choice], score=score, price=price, simulation=simulation
+        )
 
     def _charged(self, ledger: Any, price: TuningPrice, sealed: ExitStack) -> Any:
         """One entry for all runs, then their number and settings."""
         from discreet.noise import SealedPhase, charge_once, same_inputs, tuned_runs
-        from discreet.privacy.ledger import Why
-        from discreet.privacy.ledger.requests import request
+        from discreet.privacy.ledger import ChargeReason
+        from discreet.privacy.ledger.charges import request
 
         where = ledger
         if self.estimator.ledger is not None and not ledger.simulation:
@@ -171,7 +186,7 @@ class _Search:
         if price.scoring is not None:
             events[HELD_OUT] = price.scoring
         try:
-            [receipt] = charge_once(where, [request(events, why=Why(phase=PHASE, purpose=PURPOSE))])
+            [receipt] = charge_once(where, [request(events, why=ChargeReason(phase=PHASE, purpose=PURPOSE))])
         except BudgetExceeded:
             raise LedgerUnavailable(
                 "searching with this ledger", "it paid for something else", "Give every search a ledger of its own"
@@ -179,17 +194,19 @@ class _Search:
         same_inputs(receipt, repr([_named(variant) for variant in self.variants]))
         return tuned_runs(receipt, settings=len(self.settings))
 
-    def _one(self, trainer: Any, phase: TrainingPhase, cohorts: Any, own: Any, price: TuningPrice) -> tuple[Any, float]:
+    def _run(
+        self, trainer: Any, phase: TrainingPhase, cohorts: Any, run_ledger: Any, price: TuningPrice
+    ) -> tuple[Any, float]:
         """One run: train, score."""
         from discreet.trainers.dp_sgd import charge_training
         from discreet.trainers.evaluation import evaluate_paid, evaluate_public
 
-        made = trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(own, phase))
-        count = len(self.classes)
+        predictor = trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(run_ledger, phase))
+        count = len(self.data.classes)
         if price.score is None:
-            return made, evaluate_public(made, self.scored.x, self.scored.y, classes=count).accuracy
-        receipt = own.charge(event=price.score, who=HELD_OUT, why="score")
-        return made, evaluate_paid(made, self.scored, classes=count, receipt=receipt).accuracy
+            return predictor, evaluate_public(predictor, self.scored.x, self.scored.y, classes=count).accuracy
+        receipt = run_ledger.charge(event=price.score, who=HELD_OUT, why="score")
+        return predictor, evaluate_paid(predictor, self.scored, classes=count, receipt=receipt).accuracy
 
 
 def _check(estimator: Any, public: Any, held_out: Any) -> None:
@@ -240,8 +257,61 @@ def _events(run: PricedRun, price: TuningPrice) -> dict[str, Any]:
 def _terms(price: TuningPrice) -> Any:
     """A filter at the order the search is priced at: no loss distribution of a search is known."""
     from discreet.privacy.ledger import Path as RecordPath
-    from discreet.privacy.ledger import Stay, adaptive
+    from discreet.privacy.ledger import PathSegment, adaptive
 
     groups = [TRAINED] if price.score is None else [TRAINED, HELD_OUT]
-    paths = [RecordPath(name=who, stays=(Stay(who=who),)) for who in groups]
+    paths = [RecordPath(name=who, stays=(PathSegment(who=who),)) for who in groups]
     return adaptive(price.budget, orders=(price.order,), paths=paths)
+
+
+# -- the settings of a search
+
+
+def settings_of(candidates: Any) -> tuple[Setting, ...]:
+    """Every setting, in order."""
+    if isinstance(candidates, Mapping):
+        lists = {name: _values(name, values) for name, values in candidates.items()}
+        settings = [dict(zip(lists, row, strict=True)) for row in itertools.product(*lists.values())]
+    elif isinstance(candidates, Sequence) and not isinstance(candidates, str):
+        if not all(isinstance(setting, Mapping) for setting in candidates):
+            raise _refusal()
+        settings = [dict(setting) for setting in candidates]
+    else:
+        raise _refusal()
+    if not 1 <= len(settings) <= MOST_SETTINGS:
+        raise BadInput(
+            f"a search over {len(settings)} settings", f"it needs 1 to {MOST_SETTINGS}", "Give a shorter list"
+        )
+    return tuple(settings)
+
+
+def _values(name: str, values: Any) -> list[Any]:
+    if isinstance(values, (str, Mapping)) or not isinstance(values, Sequence) or not values:
+        raise BadInput(f"the settings of {name}", "they are not a list", "Give a list of values to try")
+    return list(values)
+
+
+def _refusal() -> BadInput:
+    return BadInput(
+        "the settings of a search", "they are neither a grid nor a list of dicts", 'Try {"learning_rate": [0.1, 0.5]}'
+    )
+
+
+def with_setting(estimator: DPClassifier, setting: Setting) -> DPClassifier:
+    """A copy of ``estimator`` that has this setting."""
+    from discreet.trainers.dp_sgd import Settings
+
+    names = {field.name for field in fields(Settings)}
+    for name in setting:
+        if name not in names and name not in OF_THE_CLASSIFIER:
+            raise BadInput(
+                f"searching over {name}",
+                "it is not a setting that a search may change",
+                f"Choose of {', '.join((*OF_THE_CLASSIFIER, *sorted(names)))}",
+            )
+    changed: DPClassifier = clone(estimator)
+    changed.set_params(**{name: value for name, value in setting.items() if name in OF_THE_CLASSIFIER})
+    of_training = {name: value for name, value in setting.items() if name in names}
+    if of_training:
+        changed.set_params(settings=replace(changed.settings or Settings(), **of_training))
+    return changed

@@ -5,11 +5,10 @@ a click never asks a query or trains, unless it is the owner's and says so; noth
 or an error. Assumption: whoever can read this process's memory, its store or its network holds the data; use TLS.
 
     discreet serve -> serving.py, connections.py    what is refused; deadlines and caps of connections
-                        app.create_app(Hosting)     the factory; middleware in guards.py
+                        app.create_app(Hosting)     the factory, the guard around it, and errors as words
                         access.py                   who is asking: a session and its CSRF token, or a bearer token
-                        login.py                    in and out
-                        label_pages.py, queue.py    one annotator's questions, as pages and as a value
-                        owner.py, owner_papers.py   the owner's pages; what they show is owner_board.py
+                        pages.py, queue.py          in and out; one annotator's questions, as pages and as a value
+                        owner.py                    the owner's pages and papers; what they show is owner_board.py
                         owner_work.py               asking and training from a page, confirmed, one at a time
                         interface.py                the JSON interface; the owner's: owner_interface.py
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from discreet.web.attempts import address_key
+from discreet.web.access import address_key
 
 Awaited = Literal["head", "body", "response", "idle"]
 """What comes next on a connection. ``response``: the application's; everything else is up to the other side."""
@@ -59,7 +59,7 @@ class OpenConnections:
         address = address_key(host)
         capped = address not in self._exempt and self._counts[address] >= self.limits.per_address
         if capped or len(self._open) >= self.limits.total:
-            waiting = (one for one in self._waiting if not capped or self._open[one] == address)
+            waiting = (waiting_one for waiting_one in self._waiting if not capped or self._open[waiting_one] == address)
             oldest = next(waiting, None)
             if oldest is None:
                 return False

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from discreet.campaign import Campaign
-from discreet.campaign.replanning import replannings
+from discreet.campaign.recipe import replannings
 from discreet.storage import User
 
 if TYPE_CHECKING:
@@ -80,14 +80,14 @@ class Hosting:
 
     def by_login(self, name: str, token: str) -> tuple[Hosted, User] | None:
         """Whose name and token these are. Every campaign is asked, so that all failures take the same time."""
-        found = [(one, user) for one in self.campaigns if (user := one.store.users.known(name, token))]
-        return found[0] if found else None
+        known = [(hosted, user) for hosted in self.campaigns if (user := hosted.store.users.known(name, token))]
+        return known[0] if known else None
 
     def by_token(self, token: str) -> tuple[Hosted, User] | None:
         """Whose token this is."""
-        return next(((one, user) for one in self.campaigns if (user := one.store.users.by_token(token))), None)
+        return next(((hosted, user) for hosted in self.campaigns if (user := hosted.store.users.by_token(token))), None)
 
     def by_session(self, secret: str) -> tuple[Hosted, User] | None:
         """Whose session this is. One that was begun without a token counts only where that is allowed now."""
-        asked = ((one, one.store.users.of_session(secret, loopback=self.anonymous)) for one in self.campaigns)
-        return next(((one, user) for one, user in asked if user is not None), None)
+        asked = ((hosted, hosted.store.users.of_session(secret, loopback=self.anonymous)) for hosted in self.campaigns)
+        return next(((hosted, user) for hosted, user in asked if user is not None), None)

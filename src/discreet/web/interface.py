@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from discreet.records import Value
 from discreet.web.access import Visitor, bearer
-from discreet.web.queue import Queue, Sheet
+from discreet.web.queue import QuestionsLeft, Queue, Sheet
 
 MOST = 1000
 """Of an id, and of labels in one answer."""
@@ -50,13 +50,13 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Given(Form):
+class AnswerForm(Form):
     """An answer: a class, or for several labels a list of those that hold, which may be empty."""
 
     value: Label | Annotated[list[Label], Field(max_length=MOST)]
 
 
-class Back(Form):
+class UndoForm(Form):
     """From which question to go back; none: from the end."""
 
     question: Label | None = None
@@ -84,14 +84,7 @@ class ShownQuestion(BaseModel):
     said: str | list[str] | None = None
 
 
-class Far(BaseModel):
-    """How many questions this annotator answered, and how many they can be shown yet, at most: whatever others do."""
-
-    answered: int
-    left: int
-
-
-class Standing(BaseModel):
+class LabellingState(BaseModel):
     """The question to answer now, if there is one, and what there is to choose from.
 
     ``reason``: why none comes after an answer, which was stored, where it is not that all are answered.
@@ -104,43 +97,42 @@ class Standing(BaseModel):
     classes: list[str]
     question: ShownQuestion | None
     reason: str | None = None
-    progress: Far
+    progress: QuestionsLeft
 
 
 @router.post("/next", summary="The question to answer now")
-def upcoming(found: Known) -> Standing:
+def upcoming(caller: Known) -> LabellingState:
     """The one that waits for an answer, or a new one, which is recorded as shown first. It never asks a query."""
-    return _standing(found, Queue(visitor=found).upcoming())
+    return _standing(caller, Queue(visitor=caller).upcoming())
 
 
 @router.post("/questions/{question}/answer", summary="Answer, or correct an answer")
-def answer(question: QuestionId, given: Given, found: Known) -> Standing:
+def answer(question: QuestionId, form: AnswerForm, caller: Known) -> LabellingState:
     """Store an answer to a question of one's own; the next one comes back."""
-    value: Value = tuple(given.value) if isinstance(given.value, list) else given.value
-    queue = Queue(visitor=found)
+    value: Value = tuple(form.value) if isinstance(form.value, list) else form.value
+    queue = Queue(visitor=caller)
     queue.answer(question, value)
-    return _standing(found, *queue.following())
+    return _standing(caller, *queue.following())
 
 
 @router.post("/questions/{question}/skip", summary="Say nothing about a record")
-def skip(question: QuestionId, found: Known) -> Standing:
+def skip(question: QuestionId, caller: Known) -> LabellingState:
     """A skip is an answer, too; the next question comes back."""
-    queue = Queue(visitor=found)
+    queue = Queue(visitor=caller)
     queue.answer(question, None)
-    return _standing(found, *queue.following())
+    return _standing(caller, *queue.following())
 
 
-@router.post("/undo", summary="Back to an answer")
-def undo(back: Back, found: Known) -> Standing:
+@router.post("/undo", summary="UndoForm to an answer")
+def undo(back: UndoForm, caller: Known) -> LabellingState:
     """The question that was answered before another one. Its answer stands until another one is given."""
-    return _standing(found, Queue(visitor=found).before(back.question))
+    return _standing(caller, Queue(visitor=caller).before(back.question))
 
 
 @router.get("/progress", summary="How far one is")
-def progress(found: Known) -> Far:
+def progress(caller: Known) -> QuestionsLeft:
     """Of this annotator alone."""
-    far = Queue(visitor=found).progress()
-    return Far(answered=far.answered, left=far.left)
+    return Queue(visitor=caller).progress()
 
 
 @router.get(
@@ -149,27 +141,26 @@ def progress(found: Known) -> Far:
     response_class=Response,
     responses={200: {"content": {"image/png": {}}, "description": "PNG, encoded from the record's pixels."}},
 )
-def picture(question: QuestionId, found: Known) -> Response:
+def picture(question: QuestionId, caller: Known) -> Response:
     """Of one's own question."""
-    return Response(Queue(visitor=found).picture(question), media_type="image/png")
+    return Response(Queue(visitor=caller).picture(question), media_type="image/png")
 
 
 @router.get("/openapi.json", summary="This description", response_class=JSONResponse)
-def description(request: Request, found: Known) -> JSONResponse:
+def description(request: Request, caller: Known) -> JSONResponse:
     """OpenAPI."""
     return JSONResponse(request.app.openapi())
 
 
-def _standing(found: Visitor, sheet: Sheet | None, reason: str = "") -> Standing:
-    campaign = found.campaign
-    far = Queue(visitor=found).progress()
-    return Standing(
+def _standing(caller: Visitor, sheet: Sheet | None, reason: str = "") -> LabellingState:
+    campaign = caller.campaign
+    return LabellingState(
         simulation=campaign.simulation,
         multilabel=campaign.recipe.multilabel,
         classes=list(campaign.recipe.classes),
         question=None if sheet is None else _question(sheet),
         reason=reason or None,
-        progress=Far(answered=far.answered, left=far.left),
+        progress=Queue(visitor=caller).progress(),
     )
 
 

@@ -2,26 +2,43 @@
 
 Guarantee: every route takes `owner` or `posted_by_owner`. A page that is looked at charges nothing; what costs anything
 is a form of its own, which says the price first and is taken once (`owner_work`). Audience: owner.
+
+Papers
+------
+Papers of a campaign: report, certificate, what a verification finds, and who was shown what, to read and to keep.
+
+What is offered first is the public's; what is the owner's says so in its name and on its page. A certificate takes
+seconds to compute, and is kept for the state of the ledger that it is of. Audience: owner, and as each paper says.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from markupsafe import Markup as Safe
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
+from discreet.campaign import Campaign
+from discreet.campaign.state import ledger_of, public_ledger, today
+from discreet.config import CampaignFile
 from discreet.errors import BadInput, NotNow
-from discreet.report.markup import rounded
-from discreet.report.report_figures import meter_figure
-from discreet.report.svg import draw_meter
+from discreet.privacy.certificate import Verdict
+from discreet.privacy.certificate.statement import dump_certificate
+from discreet.privacy.certificate.verification import verify_certificate
+from discreet.report.campaign_report import Report, claim_in_words, rounded
+from discreet.report.exposure_table import exposure_csv, exposure_form
+from discreet.report.markup import draw_meter
+from discreet.report.page import STYLE, to_html
+from discreet.report.report_data import report_of
 from discreet.web.access import Posted, Visitor, address_of, note, note_refusals, owner, posted_by_owner
-from discreet.web.owner_board import Board, board_of, forecast_now, open_in
-from discreet.web.owner_figures import draw_days
+from discreet.web.owner_board import Board, board_of, draw_days, forecast_now, open_in
 from discreet.web.owner_work import VERBS, Confirmation, Verb, Work, Worker, Works, price_of, works_of
 from discreet.web.pages import page
 
@@ -50,35 +67,35 @@ router = APIRouter(prefix=HOME, include_in_schema=False, lifespan=_ending)
 
 
 @router.get("")
-def board(request: Request, found: Owner) -> Response:
+def board(request: Request, caller: Owner) -> Response:
     """The dashboard."""
-    campaign, worker = found.campaign, works_of(request).of(found.hosted)
-    shown = board_of(campaign, changed=found.hosted.changed_in_queues())
+    campaign, worker = caller.campaign, works_of(request).of(caller.hosted)
+    shown = board_of(campaign, changed=caller.hosted.changed_in_queues())
     values = _now_values(shown.status.phase, shown.status.step, shown.open_now, worker)
-    return page("owner/board.html", found, board=shown, **_pictures(shown), **values, **_frame(found))
+    return page("owner/board.html", caller, board=shown, **_pictures(shown), **values, **_frame(caller))
 
 
 @router.get("/now")
-def now(request: Request, found: Owner) -> Response:
+def now(request: Request, caller: Owner) -> Response:
     """The card on top alone, for a page that is open; the whole page again when something else has changed."""
-    campaign, worker = found.campaign, works_of(request).of(found.hosted)
+    campaign, worker = caller.campaign, works_of(request).of(caller.hosted)
     at = campaign.standing
     values = _now_values(at.phase, at.step, open_in(campaign, at), worker)
     if request.query_params.get("seen") != values["seen"]:
         return Response(status_code=204, headers={"HX-Refresh": "true"})
-    return page("owner/now.html", found, **values, **_frame(found))
+    return page("owner/now.html", caller, **values, **_frame(caller))
 
 
 @router.get("/ask")
-def confirm_ask(request: Request, found: Owner) -> Response:
+def confirm_ask(request: Request, caller: Owner) -> Response:
     """What asking would charge."""
-    return _confirm(request, found, "ask")
+    return _confirm(request, caller, "ask")
 
 
 @router.get("/train")
-def confirm_train(request: Request, found: Owner) -> Response:
+def confirm_train(request: Request, caller: Owner) -> Response:
     """What training would charge."""
-    return _confirm(request, found, "train")
+    return _confirm(request, caller, "train")
 
 
 @router.post("/ask")
@@ -103,21 +120,21 @@ def stop(request: Request, form: Sent) -> Response:
     return RedirectResponse(HOME, status_code=303)
 
 
-def _confirm(request: Request, found: Visitor, verb: Verb) -> Response:
-    price = price_of(found.hosted.store)  # before what is shown: what changes meanwhile is refused
-    campaign, works = found.hosted.campaign(at_once=True), works_of(request)
+def _confirm(request: Request, caller: Visitor, verb: Verb) -> Response:
+    price = price_of(caller.hosted.store)  # before what is shown: what changes meanwhile is refused
+    campaign, works = caller.hosted.campaign(at_once=True), works_of(request)
     at = campaign.standing
     if verb not in VERBS[at.step]:
         raise NotNow(f"{verb} in {campaign.name}", _WHY_NOT[at.step], "Look where it stands now")
     left = open_in(campaign, at) if at.step == "answer" else 0
     if left:
-        campaign.check_partial()
+        campaign.labelling.check_partial()
     shown = Confirmation(
-        campaign=found.hosted.store.id, by=found.user.name, verb=verb, at=at, price=price, partial=left > 0
+        campaign=caller.hosted.store.id, by=caller.user.name, verb=verb, at=at, price=price, partial=left > 0
     )
     return page(
         "owner/confirm.html",
-        found,
+        caller,
         verb=verb,
         at=at,
         left=left,
@@ -125,7 +142,7 @@ def _confirm(request: Request, found: Visitor, verb: Verb) -> Response:
         forecast=forecast_now(campaign),
         rounded=rounded,
         token=works.show(shown),
-        **_frame(found),
+        **_frame(caller),
     )
 
 
@@ -138,19 +155,19 @@ _WHY_NOT = {
 
 
 def _begin(request: Request, form: Posted, verb: Verb) -> Response:
-    works, found = works_of(request), form.visitor
-    token, mine = form.fields.get("token", ""), {"campaign": found.hosted.store.id, "by": found.user.name}
+    works, caller = works_of(request), form.visitor
+    token, theirs = form.fields.get("token", ""), {"campaign": caller.hosted.store.id, "by": caller.user.name}
     if works.was_taken(token):  # a second click, or the same form again
         return RedirectResponse(HOME, status_code=303)
-    agreed = works.take(token, verb=verb, **mine)
+    agreed = works.take(token, verb=verb, **theirs)
     if agreed is None:
-        raise NotNow(f"{verb} in {found.campaign.name}", "its confirmation is not known here", "Confirm it again")
+        raise NotNow(f"{verb} in {caller.campaign.name}", "its confirmation is not known here", "Confirm it again")
     if agreed.partial and form.fields.get("partial") != "yes":
         raise BadInput("training", "some questions are open, and nobody said to go on without them", "Confirm it again")
-    works.of(found.hosted).start(
+    works.of(caller.hosted).start(
         verb,
         at=agreed.at,
-        by=found.user.name,
+        by=caller.user.name,
         address=address_of(request),
         partial=agreed.partial,
         price=agreed.price,
@@ -179,7 +196,7 @@ def _mark(work: Work | None) -> str:
 
 def _pictures(shown: Board) -> dict[str, Any]:
     # both are escaped by construction (discreet.report.markup)
-    meters = [(one, Safe(draw_meter(meter_figure(one)))) for one in shown.meters]
+    meters = [(meter, Safe(draw_meter(meter))) for meter in shown.meters]
     return {
         "meters": meters,
         "days": Safe(draw_days(shown.days)),
@@ -188,5 +205,140 @@ def _pictures(shown: Board) -> dict[str, Any]:
     }
 
 
-def _frame(found: Visitor) -> dict[str, Any]:
-    return {"campaign": found.campaign.name, "simulation": found.campaign.simulation}
+def _frame(caller: Visitor) -> dict[str, Any]:
+    return {"campaign": caller.campaign.name, "simulation": caller.campaign.simulation}
+
+
+# -- papers
+
+
+Audience = Literal["public", "owner"]
+LINKS = {"stylesheet": "/owner/report.css", "icon": "/static/icon.svg"}
+_certificates: dict[str, tuple[tuple[str, str, str], dict[str, Any]]] = {}
+_certifying = threading.Lock()
+
+
+@router.get("/papers")
+def papers(caller: Owner) -> Response:
+    """What there is."""
+    exposures = exposure_form(caller.campaign.exposures(), simulation=caller.campaign.simulation)
+    return page(
+        "owner/papers.html",
+        caller,
+        shown=exposures["shown"],
+        rows=len(exposures["exposures"]),
+        campaign=caller.campaign.name,
+        simulation=caller.campaign.simulation,
+    )
+
+
+@router.get("/report/{audience}")
+def report(audience: Audience, request: Request, caller: Owner) -> Response:
+    """To read."""
+    note(request, caller, "read-report")
+    return Response(to_html(_report(caller.campaign, audience), links=LINKS), media_type="text/html")
+
+
+@router.get("/report/{audience}/file")
+def report_file(audience: Audience, request: Request, caller: Owner) -> Response:
+    """To keep: one file with all that it needs."""
+    note(request, caller, "read-report")
+    name = "report.html" if audience == "public" else "report-for-the-owner.html"
+    return kept(to_html(_report(caller.campaign, audience)), name, "text/html")
+
+
+@router.get("/report.css")
+def style(_: Owner) -> Response:
+    """The style of a report, as a file: pages of this server carry none."""
+    return Response(STYLE, media_type="text/css")
+
+
+@router.get("/certificate")
+def certificate(caller: Owner) -> Response:
+    """What is guaranteed, in words."""
+    campaign = caller.campaign
+    form = certificate_of(campaign)
+    with ledger_of(campaign.store) as ledger:
+        claim = claim_in_words(ledger.terms.budget, form)
+    return page(
+        "owner/certificate.html",
+        caller,
+        form=form,
+        claim=claim,
+        campaign=campaign.name,
+        simulation=campaign.simulation,
+    )
+
+
+@router.get("/verification")
+def verification(caller: Owner) -> Response:
+    """Whether it holds, when everything is computed again."""
+    campaign = caller.campaign
+    return page(
+        "owner/verification.html",
+        caller,
+        verdicts=verdicts_of(campaign, certificate_of(campaign)),
+        campaign=campaign.name,
+        simulation=campaign.simulation,
+    )
+
+
+@router.get("/certificate/file")
+def certificate_file(request: Request, caller: Owner) -> Response:
+    """For anybody, to check with `discreet verify`."""
+    note(request, caller, "read-certificate")
+    return kept(dump_certificate(certificate_of(caller.campaign)), "certificate.json", "application/json")
+
+
+@router.get("/exposures.{kind}")
+def exposures(kind: Literal["csv", "json"], request: Request, caller: Owner) -> Response:
+    """Who was shown which record, for an auditor."""
+    note(request, caller, "read-exposures")
+    form = exposure_form(caller.campaign.exposures(), simulation=caller.campaign.simulation, file=f"exposures.{kind}")
+    if kind == "csv":
+        return kept(exposure_csv(form), "exposures.csv", "text/csv")
+    return kept(json.dumps(form, indent=1) + "\n", "exposures.json", "application/json")
+
+
+def certificate_of(campaign: Campaign) -> dict[str, Any]:
+    """The certificate of the ledger as far as it is public; computed once for a state of it and a day."""
+    with _certifying:
+        ledger, releases = public_ledger(campaign.store)
+        key = (ledger.head, "" if releases is None else releases.time, today().isoformat())
+        known = _certificates.get(ledger.id)
+        if known is None or known[0] != key:
+            known = _certificates[ledger.id] = (key, campaign.certificate())
+        return known[1]
+
+
+def verdicts_of(campaign: Campaign, form: dict[str, Any]) -> list[tuple[str, Verdict]]:
+    """Everything computed again: the certificate from its events and against the ledger, and the store by itself."""
+    lines = [bytes(line) for line in campaign.store.sink().read()]
+    verdicts = [
+        (
+            "The certificate, against the ledger",
+            verify_certificate(dump_certificate(form).encode(), lines=lines, most_seconds=math.inf),
+        )
+    ]
+    config: CampaignFile | None = getattr(campaign.recipe, "config", None)
+    if config is not None:
+        from discreet.recipes.verification import verify_campaign
+
+        verdicts.append(("The campaign in its store", verify_campaign(config)))
+    return verdicts
+
+
+def verdict_form(verdict: Verdict) -> dict[str, Any]:
+    """For programs."""
+    checks = [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in verdict.checks]
+    return {"ok": verdict.ok, "checks": checks}
+
+
+def _report(campaign: Campaign, audience: Audience) -> Report:
+    return report_of(campaign, audience, certificate=certificate_of(campaign))
+
+
+def kept(content: str, name: str, kind: str) -> Response:
+    """A file to keep. Its name is one of ours."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=kind, headers=headers)

@@ -3,8 +3,8 @@
 `ask` and `train` begin work and return; `progress` tells how far it is. Each names the phase it means and the ``price``
 that `status` showed with what the next step costs: if the ledger or the plan has changed since, nothing is begun, and
 the refusal (409) has the new price. So a request that is sent twice begins nothing twice. Everything takes an owner's
-token. Audience: owner; what `certificate` and the world's `report` return is the
-world's.
+token. Audience: owner; what `certificate` and the public `report` return is the
+public's.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import JSONResponse, Response
 
 from discreet.campaign import Campaign
-from discreet.campaign.standing import Standing
+from discreet.campaign.state import CampaignState
 from discreet.errors import NotNow
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.report.exposure_table import exposure_csv, exposure_form
-from discreet.report.gathering import report_of
+from discreet.report.report_data import report_of
 from discreet.web.access import Visitor, address_of, bearer_owner, note, note_refusals
 from discreet.web.interface import REFUSALS, Form, Refusal
+from discreet.web.owner import certificate_of, verdict_form, verdicts_of
 from discreet.web.owner_board import board_of, forecast_now
-from discreet.web.owner_papers import certificate_of, verdict_form, verdicts_of
 from discreet.web.owner_work import Verb, Worker, price_mark, price_of, works_of
 
 router = APIRouter(prefix="/api/v1/owner", responses=REFUSALS)
@@ -87,7 +87,7 @@ class Trouble(BaseModel):
     remedy: str
 
 
-class Progress(BaseModel):
+class WorkProgress(BaseModel):
     """Work of this server in the campaign. ``what``, ``done``, ``whole``: of what is being done now; public numbers.
 
     ``elsewhere``: another process works in it, as far as the system tells.
@@ -110,76 +110,76 @@ class Progress(BaseModel):
 
 
 @router.get("/status", summary="Where the campaign stands")
-def status(found: Owner) -> dict[str, Any]:
+def status(caller: Owner) -> dict[str, Any]:
     """As `discreet status --audience owner --json`, with the budget of every path, what the next step costs, people,
     answers per day and agreement. ``price``: what `ask` and `train` are sent, to agree to that cost.
     """
-    price = price_of(found.hosted.store)  # before what is shown: what changes meanwhile is refused
-    campaign = found.hosted.campaign(at_once=True)
+    price = price_of(caller.hosted.store)  # before what is shown: what changes meanwhile is refused
+    campaign = caller.hosted.campaign(at_once=True)
     mark = price_mark(campaign.store, campaign.standing, price)
-    return board_of(campaign, changed=found.hosted.changed_in_queues()).to_json() | {"price": mark}
+    return board_of(campaign, changed=caller.hosted.changed_in_queues()).to_json() | {"price": mark}
 
 
 @router.post(
     "/ask",
     status_code=202,
     summary="Begin to ask the next query",
-    response_model=Progress,
+    response_model=WorkProgress,
     responses=BEGUN,
 )
-def ask(wanted: Ask, request: Request, found: Owner) -> Progress | JSONResponse:
+def ask(wanted: Ask, request: Request, caller: Owner) -> WorkProgress | JSONResponse:
     """Charged before anybody is drawn; then its questions appear in the queues of annotators."""
-    with note_refusals(request, found, "ask"):
-        return _begin(request, found, "ask", wanted)
+    with note_refusals(request, caller, "ask"):
+        return _begin(request, caller, "ask", wanted)
 
 
 @router.post(
     "/train",
     status_code=202,
     summary="Begin to train, or go on",
-    response_model=Progress,
+    response_model=WorkProgress,
     responses=BEGUN,
 )
-def train(wanted: Train, request: Request, found: Owner) -> Progress | JSONResponse:
+def train(wanted: Train, request: Request, caller: Owner) -> WorkProgress | JSONResponse:
     """Charged before anything is drawn. What was stopped or cut off goes on with the same labels and draws."""
-    with note_refusals(request, found, "train"):
-        return _begin(request, found, "train", wanted, partial=wanted.partial)
+    with note_refusals(request, caller, "train"):
+        return _begin(request, caller, "train", wanted, partial=wanted.partial)
 
 
 @router.post("/stop", summary="Stop what is being done")
-def stop(request: Request, found: Owner) -> Progress:
+def stop(request: Request, caller: Owner) -> WorkProgress:
     """Where it can be gone on with. What was charged stays charged."""
-    worker = works_of(request).of(found.hosted)
+    worker = works_of(request).of(caller.hosted)
     worker.stop()
-    note(request, found, "stop")
-    return _progress(worker, found)
+    note(request, caller, "stop")
+    return _progress(worker, caller)
 
 
 @router.get("/progress", summary="How far the work is")
-def progress(request: Request, found: Owner) -> Progress:
+def progress(request: Request, caller: Owner) -> WorkProgress:
     """Of what this server is doing, or did last."""
-    return _progress(works_of(request).of(found.hosted), found)
+    return _progress(works_of(request).of(caller.hosted), caller)
 
 
 @router.get(
     "/certificate",
-    summary="What the campaign promises",
+    summary="What the campaign guarantees",
     response_class=Response,
     responses={200: {"content": {"application/json": {}}, "description": "The one text of the certificate."}},
 )
-def certificate(request: Request, found: Owner) -> Response:
-    """For anybody to check: `discreet verify`. Audience: world."""
-    note(request, found, "read-certificate")
-    return Response(dump_certificate(certificate_of(found.campaign)), media_type="application/json")
+def certificate(request: Request, caller: Owner) -> Response:
+    """For anybody to check: `discreet verify`. Audience: public."""
+    note(request, caller, "read-certificate")
+    return Response(dump_certificate(certificate_of(caller.campaign)), media_type="application/json")
 
 
 @router.get("/verification", summary="Whether it holds")
-def verification(found: Owner) -> dict[str, Any]:
+def verification(caller: Owner) -> dict[str, Any]:
     """Everything computed again, from the events and from the store."""
-    verdicts = verdicts_of(found.campaign, certificate_of(found.campaign))
+    verdicts = verdicts_of(caller.campaign, certificate_of(caller.campaign))
     return {
         "format": "discreet.verification/1",
-        "simulation": found.campaign.simulation,
+        "simulation": caller.campaign.simulation,
         "audience": "owner",
         "ok": all(verdict.ok for _, verdict in verdicts),
         "verdicts": [{"what": name} | verdict_form(verdict) for name, verdict in verdicts],
@@ -188,18 +188,18 @@ def verification(found: Owner) -> dict[str, Any]:
 
 @router.get("/report", summary="A report")
 def report(
-    request: Request, found: Owner, audience: Annotated[Literal["world", "owner"], Query()] = "world"
+    request: Request, caller: Owner, audience: Annotated[Literal["public", "owner"], Query()] = "public"
 ) -> dict[str, Any]:
-    """As `discreet report --json`: the world's, unless the owner's is asked for."""
-    note(request, found, "read-report")
-    return report_of(found.campaign, audience, certificate=certificate_of(found.campaign)).to_json()
+    """As `discreet report --json`: the public's, unless the owner's is asked for."""
+    note(request, caller, "read-report")
+    return report_of(caller.campaign, audience, certificate=certificate_of(caller.campaign)).to_json()
 
 
 @router.get("/exposures", summary="Who was shown which record")
-def exposures(request: Request, found: Owner) -> dict[str, Any]:
+def exposures(request: Request, caller: Owner) -> dict[str, Any]:
     """As `discreet exposure --json`."""
-    note(request, found, "read-exposures")
-    return exposure_form(found.campaign.exposures(), simulation=found.campaign.simulation)
+    note(request, caller, "read-exposures")
+    return exposure_form(caller.campaign.exposures(), simulation=caller.campaign.simulation)
 
 
 @router.get(
@@ -208,55 +208,55 @@ def exposures(request: Request, found: Owner) -> dict[str, Any]:
     response_class=Response,
     responses={200: {"content": {"text/csv": {}}, "description": "A row an exposure, oldest first."}},
 )
-def exposure_rows(request: Request, found: Owner) -> Response:
+def exposure_rows(request: Request, caller: Owner) -> Response:
     """As `discreet exposure --out` writes it."""
-    note(request, found, "read-exposures")
-    form = exposure_form(found.campaign.exposures(), simulation=found.campaign.simulation)
+    note(request, caller, "read-exposures")
+    form = exposure_form(caller.campaign.exposures(), simulation=caller.campaign.simulation)
     return Response(exposure_csv(form), media_type="text/csv")
 
 
 def _begin(
-    request: Request, found: Visitor, verb: Verb, wanted: Ask | Train, *, partial: bool = False
-) -> Progress | JSONResponse:
-    store, worker = found.hosted.store, works_of(request).of(found.hosted)
+    request: Request, caller: Visitor, verb: Verb, wanted: Ask | Train, *, partial: bool = False
+) -> WorkProgress | JSONResponse:
+    store, worker = caller.hosted.store, works_of(request).of(caller.hosted)
     price = price_of(store)
-    campaign = found.hosted.campaign(at_once=True)
+    campaign = caller.hosted.campaign(at_once=True)
     now, phase = campaign.standing, wanted.phase
     if phase != now.phase:
         raise NotNow(f"{verb} in phase {phase}", f"the campaign stands at phase {now.phase}", "Ask for its status")
     mark = price_mark(store, now, price)
     if not secrets.compare_digest(mark, wanted.price):
         worker.check_idle(verb, now)
-        note(request, found, verb, "refused", phase=phase)
+        note(request, caller, verb, "refused", phase=phase)
         return _another_price(campaign, verb, mark)
     worker.start(
         verb,
-        at=Standing(phase=phase, step=now.step),
-        by=found.user.name,
+        at=CampaignState(phase=phase, step=now.step),
+        by=caller.user.name,
         address=address_of(request),
         partial=partial,
         price=price,
     )
-    return _progress(worker, found)
+    return _progress(worker, caller)
 
 
 def _another_price(campaign: Campaign, verb: Verb, mark: str) -> JSONResponse:
     """What was agreed to is not what it would cost; nothing is begun."""
     forecast = forecast_now(campaign)
-    said = NotBegun(
+    refusal = NotBegun(
         error=f"{verb} was not begun: it was re-planned or charged since its price was shown; agree to the new one",
         price=mark,
         next=None if forecast is None else forecast.to_json(),
     )
-    return JSONResponse(said.model_dump(), status_code=409)
+    return JSONResponse(refusal.model_dump(), status_code=409)
 
 
-def _progress(worker: Worker, found: Visitor) -> Progress:
-    work, simulation = worker.work, found.campaign.simulation
+def _progress(worker: Worker, caller: Visitor) -> WorkProgress:
+    work, simulation = worker.work, caller.campaign.simulation
     if work is None:
-        return Progress(simulation=simulation, state="idle", elsewhere=worker.elsewhere)
+        return WorkProgress(simulation=simulation, state="idle", elsewhere=worker.elsewhere)
     error = None if work.error is None else Trouble(asked=work.error[0], fact=work.error[1], remedy=work.error[2])
-    return Progress(
+    return WorkProgress(
         simulation=simulation,
         state=work.state,
         elsewhere=worker.elsewhere,

@@ -19,18 +19,17 @@ import secrets
 import threading
 from collections import OrderedDict, deque
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Literal
+from datetime import datetime
+from typing import Literal, cast
 
 from fastapi import Request
 
-from discreet.campaign import Campaign
-from discreet.campaign.replanning import replannings
-from discreet.campaign.sealed_steps import ledger_of
-from discreet.campaign.standing import Standing
+from discreet.campaign.recipe import replannings
+from discreet.campaign.state import CampaignState, ledger_of
 from discreet.errors import DiscreetError, NotNow
 from discreet.storage import CampaignStore
-from discreet.storage.access_log import Outcome
+from discreet.storage.tables import now
+from discreet.storage.users import Outcome
 from discreet.web.hosting import Hosted
 
 Verb = Literal["ask", "train"]
@@ -104,7 +103,7 @@ class Worker:
         self,
         verb: Verb,
         *,
-        at: Standing,
+        at: CampaignState,
         by: str,
         address: str,
         partial: bool = False,
@@ -118,13 +117,12 @@ class Worker:
             self.check_idle(verb, at)
             campaign = self._hosted.campaign()
             if partial:
-                campaign.check_partial()
-            now = campaign.standing
-            if now != at or verb not in VERBS[now.step]:
+                campaign.labelling.check_partial()
+            if campaign.standing != at or verb not in VERBS[at.step]:
                 raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
             _check_price(self._hosted.store, verb, at, price)
             self._stop.clear()
-            work = Work(verb=verb, phase=at.phase, by=by, address=address, began=_now())
+            work = Work(verb=verb, phase=at.phase, by=by, address=address, began=now())
             self._note(work, "begun")  # or nothing is begun
             self._work = work
             self._thread = threading.Thread(
@@ -133,7 +131,7 @@ class Worker:
             self._thread.start()
             return self._work
 
-    def check_idle(self, verb: Verb, at: Standing) -> None:
+    def check_idle(self, verb: Verb, at: CampaignState) -> None:
         """`NotNow` while something is done."""
         if self._running():
             raise NotNow(
@@ -150,21 +148,25 @@ class Worker:
 
     def join(self, seconds: float) -> None:
         """Wait for the work to end."""
-        thread = self._thread
-        if thread is not None:
-            thread.join(seconds)
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     def _running(self) -> bool:
         work, thread = self._work, self._thread
         return work is not None and work.running and thread is not None and thread.is_alive()
 
-    def _run(self, verb: Verb, at: Standing, partial: bool, price: Price | None) -> None:
+    def _run(self, verb: Verb, at: CampaignState, partial: bool, price: Price | None) -> None:
         try:
             campaign = self._hosted.opened()
             campaign.watch = self._watch
             self._watch("beginning", 0, 0)
             _check_price(campaign.store, verb, at, price)  # of the plan that is loaded now; the verb refuses another
-            _do(campaign, verb, at, partial=partial)
+            if campaign.standing != at:
+                raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
+            if verb == "ask":
+                campaign.due(1)
+            else:
+                campaign.train(partial=partial)
             ended: Ended = "done"
             error = None
         except Stopped:
@@ -180,7 +182,7 @@ class Worker:
             self._note(self._work, ended)
         except DiscreetError as problem:
             log.error("the access log has no end of %s of phase %s: %s", verb, at.phase, problem.fact)
-        self._change(state=ended, error=error, ended=_now())
+        self._change(state=ended, error=error, ended=now())
 
     def _note(self, work: Work, outcome: Outcome) -> None:
         self._hosted.store.access_log.write(work.verb, outcome, actor=work.by, address=work.address, phase=work.phase)
@@ -196,28 +198,19 @@ class Worker:
             self._work = replace(self._work, **facts)  # type: ignore[arg-type]
 
 
-def _do(campaign: Campaign, verb: Verb, at: Standing, *, partial: bool) -> None:
-    if campaign.standing != at:
-        raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
-    if verb == "ask":
-        campaign.due(1)
-    else:
-        campaign.train(partial=partial)
-
-
 def price_of(store: CampaignStore) -> Price:
     """What the price of the next step hangs on: the head of the ledger, and how often the plan was changed."""
     with ledger_of(store) as ledger:
         return ledger.head, len(replannings(store.transitions()))
 
 
-def price_mark(store: CampaignStore, at: Standing, price: Price) -> str:
+def price_mark(store: CampaignStore, at: CampaignState, price: Price) -> str:
     """What a program sends back to say which price it was shown: a hash, which tells nothing."""
-    told = json.dumps([store.id, at.phase, at.step, *price])
-    return hashlib.sha256(f"discreet price {told}".encode()).hexdigest()
+    stated = json.dumps([store.id, at.phase, at.step, *price])
+    return hashlib.sha256(f"discreet price {stated}".encode()).hexdigest()
 
 
-def _check_price(store: CampaignStore, verb: Verb, at: Standing, agreed: Price | None) -> None:
+def _check_price(store: CampaignStore, verb: Verb, at: CampaignState, agreed: Price | None) -> None:
     if agreed is not None and price_of(store) != agreed:
         raise NotNow(
             _asked(verb, at.phase), "it was re-planned or charged since its price was shown", "Confirm it again"
@@ -228,10 +221,6 @@ def _asked(verb: Verb, phase: int) -> str:
     return f"asking the query of phase {phase}" if verb == "ask" else f"training phase {phase}"
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Confirmation:
     """What somebody was shown, and would agree to."""
@@ -239,7 +228,7 @@ class Confirmation:
     campaign: str
     by: str
     verb: Verb
-    at: Standing
+    at: CampaignState
     price: Price
     partial: bool
 
@@ -270,8 +259,12 @@ class Works:
     def take(self, token: str, *, campaign: str, by: str, verb: Verb) -> Confirmation | None:
         """What a token stands for, if it is theirs and was not taken before."""
         with self._guard:
-            found = self._shown.get(token)
-            if found is None or (found.campaign, found.by, found.verb) != (campaign, by, verb):
+            confirmation = self._shown.get(token)
+            if confirmation is None or (confirmation.campaign, confirmation.by, confirmation.verb) != (
+                campaign,
+                by,
+                verb,
+            ):
                 return None
             self._taken.append(token)
             return self._shown.pop(token)
@@ -284,10 +277,10 @@ class Works:
     def leave(self) -> None:
         """The server ends: let work stop where it can be gone on with."""
         workers = list(self._workers.values())
-        for one in workers:
-            one.stop()
-        for one in workers:
-            one.join(_LEAVING)
+        for worker in workers:
+            worker.stop()
+        for worker in workers:
+            worker.join(_LEAVING)
 
 
 def works_of(request: Request) -> Works:
@@ -296,8 +289,7 @@ def works_of(request: Request) -> Works:
     with _making:
         if getattr(state, "works", None) is None:
             state.works = Works()
-        found: Works = state.works
-    return found
+        return cast("Works", state.works)
 
 
 _making = threading.Lock()

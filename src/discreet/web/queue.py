@@ -6,17 +6,35 @@ said is never read here. Nothing here asks a query, trains, or costs anything.
 
 Undo goes back to the last answer, and from there further; the answer stands until another one is given, and the former
 one stays in the history. Audience: the annotator.
+
+What is shown of a record
+-------------------------
+What an annotator sees of a record: a picture, a text, or a table of named numbers.
+
+Guarantee: what is shown is made of numbers and texts that were read from the pool, of that record alone. A picture is
+encoded anew from its pixels, so nothing of a file (its name, its format, what a camera wrote into it) leaves, and there
+is one content type. No address that comes from outside names a file.
+
+Numbers are shown as they were before `center` and `scale`. A picture of bytes is shown as it is; where records are
+other numbers, black and white are the ends of that record's own range, unless it lies within [0, 1].
 """
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
 from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from discreet.campaign import Campaign
 from discreet.errors import BadInput, NotNow, PoolChanged
+from discreet.pools import Pool
 from discreet.records import Answer, Question, Value
 from discreet.web.access import Visitor
-from discreet.web.showing import View, is_picture, picture_of, view_of
 
 ENOUGH = "You were shown as many records as one person may see here. Thank you."
 CHANGED = "Records of your next questions were changed since they were enrolled. Tell the owner."
@@ -30,7 +48,7 @@ class NoSuchQuestion(BadInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class QuestionsLeft:
     """How many questions this annotator answered, and how many they can be shown yet, at most: whatever others do."""
 
     answered: int
@@ -61,8 +79,8 @@ class Queue:
     def upcoming(self) -> Sheet | None:
         """The question that is shown now: the one that waits for an answer, or a new one. None: there is none."""
         campaign = self.visitor.campaign
-        found = campaign.next_for(self.annotator)
-        return None if found is None else self._sheet(campaign, found)
+        question = campaign.next_for(self.annotator)
+        return None if question is None else self._sheet(campaign, question)
 
     def following(self) -> tuple[Sheet | None, str]:
         """The same after an answer, which is stored whatever comes now: no question then, and why."""
@@ -77,9 +95,9 @@ class Queue:
         """A question that was assigned before, with what was said to it."""
         campaign = self.visitor.campaign
         question = self._mine(campaign, question_id)
-        said = {one.question_id: one for one in campaign.store.answers_of(self.annotator)}
+        answers = {answer.question_id: answer for answer in campaign.store.answers_of(self.annotator)}
         campaign.check_record(question)
-        return self._sheet(campaign, question, said.get(question_id))
+        return self._sheet(campaign, question, answers.get(question_id))
 
     def answer(self, question_id: str, value: Value) -> None:
         """Store an answer, or None for a skip. Given again, another one is a correction."""
@@ -91,19 +109,19 @@ class Queue:
         """What was answered last before ``question_id``; None: nothing."""
         campaign = self.visitor.campaign
         gone = campaign.withdrawn_questions()
-        said = [one for one in campaign.store.answers_of(self.annotator) if one.question_id not in gone]
-        places = [place for place, one in enumerate(said) if one.question_id == question_id]
-        earlier = said[: places[0]] if places else said
+        answers = [answer for answer in campaign.store.answers_of(self.annotator) if answer.question_id not in gone]
+        places = [position for position, answer in enumerate(answers) if answer.question_id == question_id]
+        earlier = answers[: places[0]] if places else answers
         if not earlier:
             return None
         question = self._mine(campaign, earlier[-1].question_id)
         campaign.check_record(question)
         return self._sheet(campaign, question, earlier[-1])
 
-    def progress(self) -> Progress:
+    def progress(self) -> QuestionsLeft:
         """How far this annotator is."""
-        answered, left = self.visitor.campaign.left_for(self.annotator)
-        return Progress(answered=answered, left=left)
+        answered, left = self.visitor.campaign.labelling.left_for(self.annotator)
+        return QuestionsLeft(answered=answered, left=left)
 
     def picture(self, question_id: str) -> bytes:
         """The picture of a question, as PNG."""
@@ -120,8 +138,119 @@ class Queue:
             raise NoSuchQuestion
         return question
 
-    def _sheet(self, campaign: Campaign, question: Question, said: Answer | None = None) -> Sheet:
+    def _sheet(self, campaign: Campaign, question: Question, answer: Answer | None = None) -> Sheet:
         with self.visitor.hosted.reading:
             view = view_of(campaign.pool, question.record)
-        value = None if said is None else said.value
-        return Sheet(question_id=question.id, view=view, again=said is not None, said=value)
+        value = None if answer is None else answer.value
+        return Sheet(question_id=question.id, view=view, again=answer is not None, said=value)
+
+
+# -- what is shown of a record
+
+
+Kind = Literal["picture", "text", "table", "broken"]
+_SMALL = 160
+_DIGITS = 6
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class View:
+    """Of one record. Audience: its annotator.
+
+    kind     what there is to see; ``broken``: the record cannot be read
+    text     of ``text``
+    rows     of ``table``: names and numbers as text
+    small    of ``picture``: it has so few pixels that they are shown as squares
+    address  of ``picture``: a small one itself, as an address that holds it; a large one is fetched (`picture_of`)
+    """
+
+    kind: Kind
+    text: str = ""
+    rows: tuple[tuple[str, str], ...] = ()
+    small: bool = False
+    address: str = ""
+
+
+def view_of(pool: Pool, record: str) -> View:
+    """What there is to see of ``record``; a picture itself is `picture_of`."""
+    places = pool.places([record])
+    if bool(pool.broken(places)[0]):
+        return View(kind="broken")
+    if pool.x is None:
+        return View(kind="text", text=str(pool.text[places][0]))  # type: ignore[index]
+    text = "" if pool.text is None else str(pool.text[places][0])
+    if is_picture(pool):
+        height, width = _sides(tuple(pool.x.shape[1:]))
+        small = max(height, width) <= _SMALL
+        return View(kind="picture", text=text, small=small, address=_address(pool, record) if small else "")
+    return View(kind="table", text=text, rows=_named(pool, _unscaled(pool, places)))
+
+
+def is_picture(pool: Pool) -> bool:
+    """Whether records have the shape of pictures."""
+    return pool.x is not None and _sides(tuple(int(size) for size in pool.x.shape[1:])) != (0, 0)
+
+
+def picture_of(pool: Pool, record: str) -> bytes:
+    """A record as PNG."""
+    assert pool.x is not None
+    places = pool.places([record])
+    pixels = _bytes(_unscaled(pool, places), as_they_are=pool.declared.kind == "images" or pool.x.dtype == np.uint8)
+    if pixels.ndim == 3:
+        pixels = pixels[0] if pixels.shape[0] == 1 else np.moveaxis(pixels, 0, -1)
+    return png(pixels)
+
+
+def _address(pool: Pool, record: str) -> str:
+    """The picture in the page itself: a second request would take as long as the rest of it."""
+    return f"data:image/png;base64,{base64.b64encode(picture_of(pool, record)).decode()}"
+
+
+def png(pixels: NDArray[np.uint8]) -> bytes:
+    """(height, width) in grey or (height, width, 3) in colours, as a PNG file without any text in it."""
+    height, width = pixels.shape[:2]
+    colour = 2 if pixels.ndim == 3 else 0
+    lines = np.ascontiguousarray(pixels).reshape(height, -1)
+    raw = np.concatenate([np.zeros((height, 1), dtype=np.uint8), lines], axis=1).tobytes()  # filter 0 before each line
+    head = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(raw, 6)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _sides(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Height and width of (h, w), (1, h, w) or (3, h, w); zeros: it is no picture."""
+    if len(shape) == 3 and shape[0] in (1, 3):
+        shape = shape[1:]
+    return (shape[0], shape[1]) if len(shape) == 2 else (0, 0)
+
+
+def _unscaled(pool: Pool, places: Any) -> NDArray[Any]:
+    values: NDArray[Any] = np.asarray(pool.x[places])[0]  # type: ignore[index]
+    center, scale = (np.asarray(numbers, dtype=np.float64) for numbers in (pool.declared.center, pool.declared.scale))
+    if values.dtype == np.uint8 and not center.any() and (scale == 1).all():
+        return values
+    shape = (-1, *(1 for _ in values.shape[1:])) if center.ndim or scale.ndim else ()
+    return np.asarray(values, dtype=np.float64) * scale.reshape(shape) + center.reshape(shape)
+
+
+def _bytes(values: NDArray[Any], *, as_they_are: bool) -> NDArray[np.uint8]:
+    if as_they_are or values.dtype == np.uint8:
+        exact: NDArray[np.uint8] = np.clip(np.rint(values), 0, 255).astype(np.uint8)
+        return exact
+    low, high = float(values.min(initial=0)), float(values.max(initial=0))
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    spread = (high - low) or 1.0
+    pixels: NDArray[np.uint8] = np.rint((values - low) * (255 / spread)).astype(np.uint8)
+    return pixels
+
+
+def _named(pool: Pool, values: NDArray[Any]) -> tuple[tuple[str, str], ...]:
+    flat, names = values.reshape(-1), pool.declared.columns
+    if names is None or len(names) != len(flat):
+        names = tuple(f"{position + 1}" for position in range(len(flat)))
+    return tuple((name, f"{float(value):.{_DIGITS}g}") for name, value in zip(names, flat, strict=True))

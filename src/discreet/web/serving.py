@@ -13,14 +13,13 @@ import resource
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.campaign import Campaign
-from discreet.config import AnyCampaign, read_campaign
+from discreet.config import read_campaign
 from discreet.errors import BadInput
 from discreet.recipes.opening import load
 from discreet.web.app import create_app
@@ -85,8 +84,8 @@ class Listening:
 
     def names(self) -> frozenset[str]:
         """What the Host header may say."""
-        own = LOOPBACK_NAMES if is_loopback(self.host) else ()
-        return frozenset(name.lower() for name in (*own, *self.public_names))
+        loopback = LOOPBACK_NAMES if is_loopback(self.host) else ()
+        return frozenset(name.lower() for name in (*loopback, *self.public_names))
 
 
 def is_loopback(host: str) -> bool:
@@ -99,9 +98,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _are_addresses(given: str) -> bool:
+def _are_addresses(text: str) -> bool:
     try:
-        return all(ipaddress.ip_address(one.strip()) for one in given.split(","))
+        return all(ipaddress.ip_address(part.strip()) for part in text.split(","))
     except ValueError:
         return False
 
@@ -119,15 +118,11 @@ def hosting_of(files: Sequence[Path], listening: Listening) -> Hosting:
                 "oracle.name", f"it is {config.oracle.name}, so its questions go elsewhere", "Write name = 'web'"
             )
     return Hosting(
-        campaigns=[Hosted(_loading(config)) for config in configs],
+        campaigns=[Hosted(partial(load, config)) for config in configs],
         names=listening.names(),
         secure=listening.secure,
         anonymous=listening.anonymous,
     )
-
-
-def _loading(config: AnyCampaign) -> Callable[[], Campaign]:
-    return partial(load, config)
 
 
 def listen(listening: Listening) -> socket.socket:
@@ -146,7 +141,13 @@ def listen(listening: Listening) -> socket.socket:
 
 def serve(server: uvicorn.Server, bound: socket.socket, *, quiet: bool = False) -> None:
     """Until somebody stops it."""
-    _log_to_stderr(logging.WARNING if quiet else logging.INFO)
+    levels = {"discreet.web": logging.WARNING if quiet else logging.INFO, "uvicorn.error": logging.WARNING}
+    for name, level in levels.items():
+        log = logging.getLogger(name)
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        log.handlers, log.propagate = [handler], False
+        log.setLevel(level)
     server.run(sockets=[bound])
 
 
@@ -159,7 +160,7 @@ def server_of(hosting: Hosting, listening: Listening) -> uvicorn.Server:
     proxies = (listening.trusted_proxy or "").split(",")
     protocol: Any = partial(
         Connection,
-        connections=OpenConnections(limits, exempt=[one.strip() for one in proxies if one.strip()]),
+        connections=OpenConnections(limits, exempt=[proxy.strip() for proxy in proxies if proxy.strip()]),
         tls=_tls(listening),
     )
     config = uvicorn.Config(
@@ -202,12 +203,3 @@ def _tls(listening: Listening) -> ssl.SSLContext | None:
             "Give two PEM files that belong together",
         ) from None
     return context
-
-
-def _log_to_stderr(level: int) -> None:
-    for name in ("discreet.web", "uvicorn.error"):
-        log = logging.getLogger(name)
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        log.handlers, log.propagate = [handler], False
-        log.setLevel(level if name == "discreet.web" else logging.WARNING)

@@ -14,13 +14,13 @@ from discreet.errors import BadInput, InvalidCertificate, TooMuchWork
 from discreet.noise import Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import certify, verify, write_certificate
-from discreet.privacy.certificate.signing import make_keys, signed
+from discreet.privacy.certificate.signatures import make_keys, signed
 from discreet.privacy.certificate.statement import digest_of, dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate, verify_ledger
 from discreet.privacy.event_forms import to_json
 from discreet.privacy.events import Laplace, PmfFamily, PoissonSampledGaussian, Pure, Repeated
-from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Why, adaptive, committed, terms_of
-from discreet.privacy.ledger.entries import sealed
+from discreet.privacy.ledger import ChargeReason, FileSink, Ledger, Line, MemorySink, adaptive, committed, terms_of
+from discreet.privacy.ledger.charges import sealed
 
 pytestmark = pytest.mark.thorough
 
@@ -34,7 +34,7 @@ def campaign(tmp_path_factory):
     place = tmp_path_factory.mktemp("campaign") / "a.ledger"
     with Ledger.create(FileSink(place), terms_of(made)) as ledger:
         for line in ledger.terms.lines[:3]:
-            why = Why(phase=line.phase, purpose="run")
+            why = ChargeReason(phase=line.phase, purpose="run")
             ledger.charge(event=line.event, count=line.count, who=line.who, why=why)
         form = certify(ledger)
     return made, place, form
@@ -208,7 +208,7 @@ def test_a_truncated_or_other_ledger_is_found_against_the_head(campaign):
     assert failed(verify_certificate(text_of(form), lines=lines[:-1])) == ["head"]
     with Ledger.open(MemorySink(list(lines))) as ledger:
         line = ledger.terms.lines[3]
-        ledger.charge(event=line.event, who=line.who, why=Why(phase=line.phase, purpose="later"))
+        ledger.charge(event=line.event, who=line.who, why=ChargeReason(phase=line.phase, purpose="later"))
         grown = ledger._sink.read()
     assert verify_certificate(text_of(form), lines=grown).ok
     other = Ledger.create(MemorySink(), terms_of(campaign[0]))
@@ -223,7 +223,7 @@ def test_a_rewritten_history_is_found_against_the_head(campaign):
     lines = place.read_bytes().splitlines(keepends=True)
     with Ledger.open(MemorySink(lines[:-1])) as ledger:
         line = ledger.terms.lines[2]
-        ledger.charge(event=line.event, count=1, who=line.who, why=Why(phase=line.phase, purpose="run"))
+        ledger.charge(event=line.event, count=1, who=line.who, why=ChargeReason(phase=line.phase, purpose="run"))
         rewritten = ledger._sink.read()
     assert verify_ledger(b"".join(rewritten)).ok
     assert failed(verify_certificate(text_of(form), lines=rewritten)) == ["head"]

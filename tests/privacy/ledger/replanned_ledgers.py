@@ -3,10 +3,10 @@
 from decimal import Decimal
 
 from discreet import plan
-from discreet.planning.continuing import Rest, continued_plan
-from discreet.privacy.ledger import Ledger, MemorySink, Why, terms_of
-from discreet.privacy.ledger.amendments import filter_order
-from discreet.privacy.ledger.continued import Continued, continued_budget
+from discreet.planning.replanning import Rest, continued_plan
+from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
+from discreet.privacy.ledger.admission import filter_order
+from discreet.privacy.ledger.terms import Continued, continued_budget
 
 SHAPE = {"epsilon": 8, "delta": "1e-5", "initial": 400, "queries": (100, 100), "batch": 100, "epochs": 4}
 PLAN = plan(**SHAPE, selection_epsilon=2, threshold_epsilon="0.05", accountant="rdp", pool_size=4000)
@@ -22,7 +22,9 @@ def begun(made=PLAN, done=1):
 
 def charge(ledger, lines):
     for line in lines:
-        ledger.charge(event=line.event, count=line.count, who=line.who, why=Why(phase=line.phase, purpose="a charge"))
+        ledger.charge(
+            event=line.event, count=line.count, who=line.who, why=ChargeReason(phase=line.phase, purpose="a charge")
+        )
 
 
 def rest_of(ledger, done, queries, *, because="outside", epsilon=None, made=PLAN):

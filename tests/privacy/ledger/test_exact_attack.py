@@ -12,8 +12,8 @@ import pytest
 
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import PmfFamily, ThresholdResponse
-from discreet.privacy.ledger import Line, Path, Stay, committed
-from discreet.privacy.ledger.terms import cost_of
+from discreet.privacy.ledger import Line, Path, PathSegment, committed
+from discreet.privacy.trajectories import cost_of
 
 pytestmark = pytest.mark.thorough
 
@@ -55,10 +55,10 @@ class Campaign:
             for part, choice, mechanisms in (("h", "asked", self.high), ("l", "asked-below", self.low)):
                 if part == "l" and not self.below:
                     continue
-                stay = Stay(who="pool", first=1, last=j, choice=choice)
-                paths.append(Path(name=f"{part}{j}", stays=(stay, Stay(who=f"{part}{j}", first=j))))
+                stay = PathSegment(who="pool", first=1, last=j, choice=choice)
+                paths.append(Path(name=f"{part}{j}", stays=(stay, PathSegment(who=f"{part}{j}", first=j))))
                 lines.append(Line(who=f"{part}{j}", phase=j, event=family(mechanisms[j])))
-        stays = (Stay(who="pool", first=1, choice="missed"), Stay(who="n", first=self.queries))
+        stays = (PathSegment(who="pool", first=1, choice="missed"), PathSegment(who="n", first=self.queries))
         paths.append(Path(name="never", stays=stays))
         lines.append(Line(who="n", phase=self.queries, event=family(self.never)))
         return committed(Budget(epsilon=50, delta=repr(self.delta)), lines, paths=paths)

@@ -34,19 +34,19 @@ from discreet.privacy.events import (
     ThresholdResponse,
 )
 from discreet.privacy.ledger import (
+    ChargeReason,
     FileSink,
     Ledger,
     Line,
     MemorySink,
     Path,
+    PathSegment,
     Receipt,
     Request,
-    Stay,
-    Why,
     adaptive,
     committed,
 )
-from discreet.privacy.ledger.entries import Charge, sealed, unsealed
+from discreet.privacy.ledger.charges import Charge, sealed, unsealed
 from discreet.privacy.ledger.high_water_mark import HighWaterMark
 from discreet.privacy.ledger.paths import covers
 from discreet.privacy.ledger.receipts import issue
@@ -93,7 +93,7 @@ def test_a_price_spends_nothing_and_is_what_a_charge_then_costs():
 
 def test_several_charges_at_once_are_all_or_none():
     ledger = new()
-    requests = [Request(charges=(Charge(who="pool", event=TENTH),), why=Why(purpose="count"))] * 11
+    requests = [Request(charges=(Charge(who="pool", event=TENTH),), why=ChargeReason(purpose="count"))] * 11
     with pytest.raises(BudgetExceeded):
         ledger.charge_all(requests)
     assert len(ledger) == 0
@@ -129,9 +129,9 @@ def test_whatever_an_adaptive_ledger_took_keeps_the_budget(steps):
 # -- paths
 
 PATHS = [
-    Path(name="asked-1", stays=(Stay(who="pool", last=1, choice="asked"), Stay(who="phase-1", first=1))),
-    Path(name="asked-2", stays=(Stay(who="pool", last=2, choice="asked"), Stay(who="phase-2", first=2))),
-    Path(name="missed", stays=(Stay(who="pool", choice="missed"),)),
+    Path(name="asked-1", stays=(PathSegment(who="pool", last=1, choice="asked"), PathSegment(who="phase-1", first=1))),
+    Path(name="asked-2", stays=(PathSegment(who="pool", last=2, choice="asked"), PathSegment(who="phase-2", first=2))),
+    Path(name="missed", stays=(PathSegment(who="pool", choice="missed"),)),
 ]
 ASK = ThresholdResponse(asked="1", missed="0.25")
 LINES = [
@@ -157,7 +157,9 @@ def test_paths_pay_once_for_being_asked_and_each_time_for_being_missed():
 def test_running_totals_of_a_committed_ledger_end_at_the_committed_trajectories():
     ledger = new(TERMS)
     for line in sorted(LINES, key=lambda line: line.phase):
-        ledger.charge(event=line.event, count=line.count, who=line.who, why=Why(phase=line.phase, purpose="run"))
+        ledger.charge(
+            event=line.event, count=line.count, who=line.who, why=ChargeReason(phase=line.phase, purpose="run")
+        )
     for total, path in zip(ledger.totals(), TERMS.trajectories(), strict=True):
         assert (total.forward, total.backward) == (path.forward, path.backward)
         assert float(total.epsilon) == pytest.approx(path.rdp(1e-5), rel=1e-3)
@@ -173,7 +175,7 @@ def test_two_responses_in_one_phase_get_no_one_sided_price():
 
 def test_a_committed_ledger_takes_its_lines_cheaper_ones_and_nothing_else():
     ledger = new(TERMS)
-    why = Why(phase=1, purpose="train")
+    why = ChargeReason(phase=1, purpose="train")
     ledger.charge(event=STEP, count=15, who="phase-1", why=why)
     quieter = PoissonSampledGaussian(sampling_rate=0.05, noise_multiplier=2.5)
     ledger.charge(event=quieter, count=4, who="phase-1", why=why)
@@ -196,7 +198,7 @@ def test_a_committed_ledger_takes_its_lines_cheaper_ones_and_nothing_else():
 def test_groups_nobody_is_in_are_refused():
     ledger = new(TERMS)
     with pytest.raises(BadInput, match="no declared path"):
-        ledger.charge(event=ASK, who="poool", why=Why(phase=1, purpose="ask"))
+        ledger.charge(event=ASK, who="poool", why=ChargeReason(phase=1, purpose="ask"))
     with pytest.raises(BadInput):
         ledger.total("asked-3")
 
@@ -216,9 +218,9 @@ def test_a_mechanism_without_pure_loss_cannot_stand_before_a_branch():
 
 def test_every_outcome_of_a_choice_needs_a_path():
     """A claim is the worst of all paths: one that was left out could be the worst."""
-    below = Path(name="low", stays=(Stay(who="pool", last=1, choice="asked-below"),))
-    asked = Path(name="high", stays=(Stay(who="pool", last=1, choice="asked"),))
-    missed = Path(name="missed", stays=(Stay(who="pool", choice="missed"),))
+    below = Path(name="low", stays=(PathSegment(who="pool", last=1, choice="asked-below"),))
+    asked = Path(name="high", stays=(PathSegment(who="pool", last=1, choice="asked"),))
+    missed = Path(name="missed", stays=(PathSegment(who="pool", choice="missed"),))
     line = Line(who="pool", phase=1, event=ThresholdResponse(asked=50, missed=50))
     for paths in ([below], [asked], [missed], [below, missed], [asked, below]):
         with pytest.raises(BadInput, match="no declared path"):
@@ -236,9 +238,9 @@ def test_a_choice_is_never_composed_with_what_it_decides():
         Line(who="c2", phase=2, event=PmfFamily(present=((1 - lost, lost),), absent=((1.0, 0.0),))),
     ]
     paths = [
-        Path(name="one", stays=(Stay(who="pool", last=1), Stay(who="c1", first=1))),
-        Path(name="two", stays=(Stay(who="pool", last=2), Stay(who="c2", first=2))),
-        Path(name="never", stays=(Stay(who="pool"),)),
+        Path(name="one", stays=(PathSegment(who="pool", last=1), PathSegment(who="c1", first=1))),
+        Path(name="two", stays=(PathSegment(who="pool", last=2), PathSegment(who="c2", first=2))),
+        Path(name="never", stays=(PathSegment(who="pool"),)),
     ]
     with pytest.raises(BadInput, match="does not say how it was chosen"):
         committed(Budget(epsilon=8, delta="1e-5"), lines, paths=paths)
@@ -247,37 +249,37 @@ def test_a_choice_is_never_composed_with_what_it_decides():
 def test_phases_go_forward_and_choices_come_before_training():
     """Charged backwards, a record missed at 3 and 2 and asked at 1 would be on a path whose price knows no misses."""
     ledger = new(TERMS)
-    ledger.charge(event=ASK, who="pool", why=Why(phase=1, purpose="ask"))
-    ledger.charge(event=STEP, count=5, who="phase-1", why=Why(phase=1, purpose="train"))
+    ledger.charge(event=ASK, who="pool", why=ChargeReason(phase=1, purpose="ask"))
+    ledger.charge(event=STEP, count=5, who="phase-1", why=ChargeReason(phase=1, purpose="train"))
     with pytest.raises(BadInput, match="Choose first"):
-        ledger.charge(event=ASK, who="pool", why=Why(phase=1, purpose="ask"))
+        ledger.charge(event=ASK, who="pool", why=ChargeReason(phase=1, purpose="ask"))
     with pytest.raises(BadInput, match="Choose first"):  # in one entry nobody could tell which came first
-        ledger.charge_together({"pool": ASK, "phase-1": STEP}, why=Why(phase=2, purpose="both"))
-    ledger.charge(event=ASK, who="pool", why=Why(phase=2, purpose="ask"))
+        ledger.charge_together({"pool": ASK, "phase-1": STEP}, why=ChargeReason(phase=2, purpose="both"))
+    ledger.charge(event=ASK, who="pool", why=ChargeReason(phase=2, purpose="ask"))
     with pytest.raises(BadInput, match="after phase 2"):
-        ledger.charge(event=STEP, who="phase-1", why=Why(phase=1, purpose="train"))
-    ledger.charge(event=STEP, who="phase-1", why=Why(phase=2, purpose="train"))
+        ledger.charge(event=STEP, who="phase-1", why=ChargeReason(phase=1, purpose="train"))
+    ledger.charge(event=STEP, who="phase-1", why=ChargeReason(phase=2, purpose="train"))
     assert len(ledger) == 4
-    sites = [Path(name=name, stays=(Stay(who=name),)) for name in ("north", "south")]
+    sites = [Path(name=name, stays=(PathSegment(who=name),)) for name in ("north", "south")]
     lines = [Line(who="north", phase=2, event=TENTH), Line(who="south", phase=1, event=TENTH)]
     apart = new(committed(ONE, lines, paths=sites))
     for line in lines:  # where nothing is chosen there is no order to keep
-        apart.charge(event=line.event, who=line.who, why=Why(phase=line.phase, purpose="count"))
+        apart.charge(event=line.event, who=line.who, why=ChargeReason(phase=line.phase, purpose="count"))
 
 
 def test_an_adaptive_ledger_goes_forward_where_records_move_on():
     """A record asked in a phase 1 that came after phase 2 was in the pool in both; its path knows of one."""
     ledger = new(adaptive(Budget(epsilon=1, delta="1e-6"), paths=PATHS))
-    ledger.charge(event=TENTH, who="pool", why=Why(phase=2, purpose="ask"))
+    ledger.charge(event=TENTH, who="pool", why=ChargeReason(phase=2, purpose="ask"))
     with pytest.raises(BadInput, match="after phase 2"):
-        ledger.charge(event=TENTH, who="pool", why=Why(phase=1, purpose="ask"))
+        ledger.charge(event=TENTH, who="pool", why=ChargeReason(phase=1, purpose="ask"))
 
 
 def test_a_forged_order_is_not_read():
     sink = MemorySink()
     with Ledger.create(sink, TERMS) as ledger:
         for phase in (1, 2):
-            ledger.charge(event=ASK, who="pool", why=Why(phase=phase, purpose="ask"))
+            ledger.charge(event=ASK, who="pool", why=ChargeReason(phase=phase, purpose="ask"))
 
     def swapped(forms):
         forms[1]["phase"], forms[2]["phase"] = 2, 1
@@ -295,7 +297,7 @@ def test_every_combination_of_outcomes_needs_a_path():
 
     def path(first, second):
         stays = [
-            Stay(who=who, last=n, choice="asked") if was == "asked" else Stay(who=who, choice="missed")
+            PathSegment(who=who, last=n, choice="asked") if was == "asked" else PathSegment(who=who, choice="missed")
             for n, who, was in ((1, "a", first), (2, "b", second))
         ]
         return Path(name=f"{first}-{second}", stays=tuple(stays))
@@ -317,10 +319,13 @@ def test_a_choice_by_any_mechanism_decides_a_missed_path():
         Line(who="a", phase=1, event=STEP),
         Line(who="b", phase=1, event=STEP),
     ]
-    everybody = Stay(who="all")
+    everybody = PathSegment(who="all")
     paths = [
-        Path(name="asked", stays=(Stay(who="pool", last=1, choice="asked"), everybody, Stay(who="a", first=1))),
-        Path(name="missed", stays=(Stay(who="pool", choice="missed"), everybody, Stay(who="b", first=1))),
+        Path(
+            name="asked",
+            stays=(PathSegment(who="pool", last=1, choice="asked"), everybody, PathSegment(who="a", first=1)),
+        ),
+        Path(name="missed", stays=(PathSegment(who="pool", choice="missed"), everybody, PathSegment(who="b", first=1))),
     ]
     for budget in (Budget(epsilon=6, delta="1e-3"),):
         with pytest.raises(BadInput, match="pure"):
@@ -339,8 +344,8 @@ def test_a_response_cannot_hide_in_another_event(wrapped):
 
 def test_a_sum_a_hair_above_the_budget_is_refused():
     hair = Pure(epsilon="0.3000000000000000000001")
-    choice = [Path(name="p", stays=(Stay(who="pool", choice="touched"),))]
-    composes = [Path(name="p", stays=(Stay(who="pool"),))]  # where a delta of 1e-6 would pay for the hair
+    choice = [Path(name="p", stays=(PathSegment(who="pool", choice="touched"),))]
+    composes = [Path(name="p", stays=(PathSegment(who="pool"),))]  # where a delta of 1e-6 would pay for the hair
     for paths, delta in ((choice, "1e-6"), (choice, "1e-30"), (composes, "1e-30"), (choice, "0"), (composes, "0")):
         with pytest.raises(BudgetExceeded):
             new(committed(Budget(epsilon="0.3", delta=delta), [Line(who="pool", event=hair)], paths=paths))
@@ -356,10 +361,13 @@ def test_what_may_decide_a_path_must_be_a_pure_loss():
         Line(who="pool", phase=2, event=nothing),
         Line(who="a", phase=3, event=PmfFamily(present=((0.6, 0.4),), absent=((0.4, 0.6),))),
     ]
-    everybody = Stay(who="all")
+    everybody = PathSegment(who="all")
     paths = [
-        Path(name="asked", stays=(Stay(who="pool", last=2, choice="asked"), everybody, Stay(who="a", first=3))),
-        Path(name="missed", stays=(Stay(who="pool", choice="missed"), everybody)),
+        Path(
+            name="asked",
+            stays=(PathSegment(who="pool", last=2, choice="asked"), everybody, PathSegment(who="a", first=3)),
+        ),
+        Path(name="missed", stays=(PathSegment(who="pool", choice="missed"), everybody)),
     ]
     with pytest.raises(BadInput, match="pure"):
         committed(Budget(epsilon="1.5", delta="0.2"), lines, paths=paths).trajectories()
@@ -380,14 +388,18 @@ def test_lines_are_used_up_by_their_equals_first_and_a_charge_may_span_them():
 
 def test_an_adaptive_ledger_guards_every_path_and_gives_no_choice_for_less():
     ledger = new(adaptive(Budget(epsilon=1, delta="1e-6"), paths=PATHS))
-    ledger.charge(event=ThresholdResponse(asked="0.5", missed="0.5"), who="pool", why=Why(phase=1, purpose="ask"))
+    ledger.charge(
+        event=ThresholdResponse(asked="0.5", missed="0.5"), who="pool", why=ChargeReason(phase=1, purpose="ask")
+    )
     assert {total.epsilon for total in ledger.totals()} == {Decimal("0.5")}
-    ledger.charge(event=Laplace(epsilon="0.5"), who="phase-1", why=Why(phase=1, purpose="train"))
+    ledger.charge(event=Laplace(epsilon="0.5"), who="phase-1", why=ChargeReason(phase=1, purpose="train"))
     assert ledger.total("asked-1").remaining == 0
     assert ledger.total("missed").remaining == Decimal("0.5")
     with pytest.raises(BudgetExceeded, match="asked-1"):
-        ledger.charge(event=TENTH, who="phase-1", why=Why(phase=1, purpose="train"))
-    ledger.charge(event=TENTH, who="pool", why=Why(phase=2, purpose="ask"))  # asked-1 has left the pool by then
+        ledger.charge(event=TENTH, who="phase-1", why=ChargeReason(phase=1, purpose="train"))
+    ledger.charge(
+        event=TENTH, who="pool", why=ChargeReason(phase=2, purpose="ask")
+    )  # asked-1 has left the pool by then
     assert ledger.total("asked-1").epsilon == 1
 
 
@@ -596,8 +608,8 @@ def test_nonsense_is_refused_and_changes_nothing(bad):
 
 def test_a_ledger_reads_back_as_it_stood(tmp_path):
     with Ledger.create(FileSink(tmp_path / "a"), TERMS) as ledger:
-        ledger.charge(event=ASK, who="pool", why=Why(phase=1, purpose="ask"))
-        ledger.charge_together({"phase-1": STEP}, count=3, why=Why(phase=1, purpose="train"))
+        ledger.charge(event=ASK, who="pool", why=ChargeReason(phase=1, purpose="ask"))
+        ledger.charge_together({"phase-1": STEP}, count=3, why=ChargeReason(phase=1, purpose="train"))
         stood = ledger.head, ledger.totals(), ledger.entries, ledger.lines_left()
     with Ledger.open(FileSink(tmp_path / "a", must_exist=True)) as again:
         assert (again.head, again.totals(), again.entries, again.lines_left()) == stood

@@ -4,7 +4,7 @@ import pytest
 
 from discreet import plan
 from discreet.errors import BudgetExceeded
-from discreet.privacy.ledger import Ledger, MemorySink, Terms, Why, terms_of
+from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, Terms, terms_of
 
 SHAPES = [
     {},
@@ -44,7 +44,7 @@ def test_the_whole_plan_can_be_charged_and_nothing_more(shape):
     terms = terms_of(made(shape))
     ledger = Ledger.create(MemorySink(), terms)
     for line in terms.lines:
-        why = Why(phase=line.phase, purpose="run")
+        why = ChargeReason(phase=line.phase, purpose="run")
         ledger.charge(event=line.event, count=line.count, who=line.who, why=why)
         with pytest.raises(BudgetExceeded):
             ledger.charge(event=line.event, who=line.who, why=why)

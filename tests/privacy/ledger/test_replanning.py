@@ -9,15 +9,15 @@ from replanned_ledgers import PLAN, SHAPE, begun, charge, replanned, rest_of
 
 from discreet import plan
 from discreet.errors import BadInput, BudgetExceeded, InvalidLedger
-from discreet.planning.continuing import continued_plan
+from discreet.planning.replanning import continued_plan
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import certify
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate
 from discreet.privacy.events import PoissonSampledGaussian, ThresholdResponse
-from discreet.privacy.ledger import Ledger, MemorySink, Path, Stay, Why, adaptive, amendments
-from discreet.privacy.ledger.continued import Continued, continued_budget
+from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, Path, PathSegment, adaptive, entries
 from discreet.privacy.ledger.plan_terms import lines_of
+from discreet.privacy.ledger.terms import Continued, continued_budget
 
 # -- nothing is forgotten
 
@@ -31,13 +31,13 @@ def test_the_filter_counts_what_was_charged_before_and_refuses_what_goes_past():
     step = made.phases[-1].last
     event = PoissonSampledGaussian(sampling_rate=step.rates[0], noise_multiplier=step.noise_multiplier)
     with pytest.raises(BudgetExceeded):
-        ledger.charge(event=event, count=20, who="initial", why=Why(phase=3, purpose="one more"))
+        ledger.charge(event=event, count=20, who="initial", why=ChargeReason(phase=3, purpose="one more"))
 
 
 def test_paths_that_forget_are_refused_when_written_and_when_read():
     ledger, lines = begun(done=2)
     _, terms = continued_plan(rest_of(ledger, 2, (50,)))
-    innocent = Path(name="phase-1", stays=(Stay(who="phase-1", first=9),))
+    innocent = Path(name="phase-1", stays=(PathSegment(who="phase-1", first=9),))
     forged = replace(terms, paths=tuple(innocent if path.name == "phase-1" else path for path in terms.paths))
     dropped = replace(terms, paths=tuple(path for path in terms.paths if path.name != "phase-1"))
     for wrong in (forged, dropped):
@@ -45,8 +45,12 @@ def test_paths_that_forget_are_refused_when_written_and_when_read():
         with pytest.raises(BadInput, match="forget"):
             ledger.amend(wrong, phase=2)
         assert len(lines) == before
-        line, _ = amendments.write_amendment(
-            wrong, sequence=len(ledger) + 1, at="2026-01-31T09:30:00.000000Z", phase=2, previous=ledger.head
+        line, _ = entries.write_line(
+            sequence=len(ledger) + 1,
+            at="2026-01-31T09:30:00.000000Z",
+            why=ChargeReason(phase=2, purpose=entries.REPLANNING),
+            previous=ledger.head,
+            terms=wrong,
         )
         with pytest.raises(InvalidLedger, match="re-plans"):
             Ledger.open(MemorySink([*lines, line]))
@@ -99,7 +103,7 @@ def test_private_reasons_have_no_word():
 def test_receipts_from_before_are_void():
     ledger, _ = begun(done=0)
     line = ledger.terms.lines[0]
-    paid = ledger.charge(event=line.event, count=line.count, who=line.who, why=Why(purpose="phase 0"))
+    paid = ledger.charge(event=line.event, count=line.count, who=line.who, why=ChargeReason(purpose="phase 0"))
     _, terms = continued_plan(rest_of(ledger, 1, (50,)))
     ledger.amend(terms, phase=1)
     assert not ledger.owns(paid)
@@ -112,12 +116,12 @@ def test_a_choice_is_made_once_a_phase_on_declared_outcomes():
     with pytest.raises(BadInput, match="there was one before"):
         charge(ledger, [response])
     with pytest.raises(BadInput, match="no declared path"):
-        ledger.charge(event=response.event, who="pool", why=Why(phase=9, purpose="nobody can be asked"))
+        ledger.charge(event=response.event, who="pool", why=ChargeReason(phase=9, purpose="nobody can be asked"))
 
 
 def test_hidden_and_apart_are_refused():
     hidden = plan(**SHAPE, selection="hidden", threshold_epsilon="0.5", accountant="rdp", pool_size=4000)
-    apart = plan(**SHAPE, selection="apart", mechanism="gaussian", selection_epsilon=2, accountant="rdp")
+    apart = plan(**SHAPE, selection="separate-budget", mechanism="gaussian", selection_epsilon=2, accountant="rdp")
     for made in (hidden, apart):
         ledger, _ = begun(made)
         with pytest.raises(BadInput, match="committed together"):
@@ -156,7 +160,7 @@ def signed_anew(form):
 
 
 def test_a_plan_that_goes_on_reads_back():
-    from discreet.privacy.plan_forms import plan_from_json
+    from discreet.privacy.plan import plan_from_json
 
     ledger, made, _ = replanned(2, ())
     assert made.phases[-1].size == made.phases[1].size

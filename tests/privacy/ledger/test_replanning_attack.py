@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from replanned_ledgers import begun, charge, replanned, rest_of
 from scipy.stats import norm
 
-from discreet.planning.continuing import continued_plan
-from discreet.planning.feasible import TooLittleLeft
+from discreet.planning.replanning import continued_plan
+from discreet.planning.request import TooLittleLeft
 from discreet.privacy.certificate.verification import verify_ledger
 from discreet.privacy.events import DiscreteLaplace, PoissonSampledGaussian, ThresholdResponse
 from discreet.privacy.ledger import Ledger, MemorySink
@@ -28,7 +28,7 @@ def test_a_ledger_that_forgot_the_earlier_charges_would_be_found(monkeypatch):
     """A planted bug: the new terms begin from nothing. The totals then say less than a second accountant."""
 
     def forgets(self, terms):
-        rule = ledger_module.Rule(terms)
+        rule = ledger_module.ChargeRule(terms)
         return rule, rule.start, [[] for _ in terms.paths]
 
     honest, _, _ = replanned()

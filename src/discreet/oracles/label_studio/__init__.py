@@ -1,13 +1,18 @@
 """People who answer in a Label Studio server."""
 
-from discreet.oracles.label_studio.annotations import Read, one_voice_each, read_tasks
-from discreet.oracles.label_studio.client import Client, checked_address
+from discreet.oracles.label_studio.client import VARIABLE, Client, Token, checked_address, read_secret, read_token
 from discreet.oracles.label_studio.hints import PATH, Hints, address_of
-from discreet.oracles.label_studio.labeling_config import labeling_config, misfit
 from discreet.oracles.label_studio.oracle import LabelStudioOracle, Pushed, Standing, mark_of
-from discreet.oracles.label_studio.rendering import kind_of, rendered
 from discreet.oracles.label_studio.server import Server
-from discreet.oracles.label_studio.tokens import VARIABLE, Token, read_secret, read_token
+from discreet.oracles.label_studio.tasks import (
+    Read,
+    kind_of,
+    labeling_config,
+    misfit,
+    one_voice_each,
+    read_tasks,
+    rendered,
+)
 
 __all__ = [
     "PATH",

@@ -6,22 +6,103 @@ environment, and plain HTTP is for this machine unless it is declared otherwise.
 
 Legacy tokens are sent as they are. A personal access token is exchanged for one that lives some minutes; when the
 server does not know that one any more (401: nothing was done), it is exchanged again, once a request.
+
+Tokens of Label Studio: from the environment, or from a file that nobody else can read; never from a command line.
+
+Guarantee: a token is in no repr, no error and no log. Whoever has it may read every record that was pushed.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from discreet.errors import BadInput, MissingExtra, ServerUnavailable
-from discreet.oracles.label_studio.tokens import Token
 
 if TYPE_CHECKING:
     import httpx2
+
+
+VARIABLE = "LABEL_STUDIO_API_KEY"
+"""The name that Label Studio's own programs read."""
+_MOST = 10_000
+_PERSONAL = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+_LEGACY = re.compile(r"[A-Za-z0-9_-]{8,200}")
+_SECRET = re.compile(r"[A-Za-z0-9_-]{16,200}")
+_ASKED = "a token of Label Studio"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """What opens the server. ``personal``: a personal access token, which is exchanged for short-lived ones."""
+
+    value: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not (_PERSONAL.fullmatch(self.value) or _LEGACY.fullmatch(self.value)):
+            raise BadInput(
+                _ASKED,
+                "it is neither a legacy token nor a whole personal access token",
+                "Copy it again from Account & Settings; a personal one is shown once, and has two dots in it",
+            )
+
+    @property
+    def personal(self) -> bool:
+        """By its form: three parts with dots between them."""
+        return "." in self.value
+
+
+def read_token(file: Path | None = None, *, environment: Mapping[str, str] = os.environ) -> Token:
+    """The token in ``file``, or in the environment."""
+    if file is not None:
+        return Token(value=_of_file(file))
+    token = environment.get(VARIABLE, "").strip()
+    if not token:
+        raise BadInput(
+            _ASKED, "there is none", f"Set {VARIABLE}, or name a file that only you can read: [oracle] token_file"
+        )
+    return Token(value=token)
+
+
+def read_secret(file: Path, option: str) -> str:
+    """A secret of one's own, from a file that nobody else can read."""
+    secret = _of_file(file, option)
+    if not _SECRET.fullmatch(secret):
+        raise BadInput(
+            f"reading the secret in {file.name}",
+            "it is not 16 to 200 letters, digits, - and _",
+            "Make one: python -c 'import secrets; print(secrets.token_urlsafe(32))'",
+        )
+    return secret
+
+
+def _of_file(file: Path, option: str = "[oracle] token_file") -> str:
+    asked = f"reading the token in {file.name}"
+    try:
+        with file.open("rb") as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            content = opened.read(_MOST + 1)
+    except OSError as problem:
+        raise BadInput(asked, f"it cannot be read ({problem.strerror})", f"Check {option}") from None
+    if stat.S_IMODE(mode) & 0o077:
+        raise BadInput(asked, "others than its owner can read it", f"chmod 600 {file.name}, and make a new token")
+    try:
+        text = content.decode("ascii").strip()
+    except UnicodeDecodeError:
+        text = ""
+    if not text or len(content) > _MOST:
+        raise BadInput(asked, "there is no token in it", "Write the token, and nothing else, into it")
+    return text
+
 
 Result = TypeVar("Result")
 TIMEOUT = 60.0
@@ -142,7 +223,9 @@ class Client:
         return work()
 
     def _json(self, method: str, path: str, **how: Any) -> Any:
-        answer = self._send(method, path, **how)
+        return self._parsed(self._send(method, path, **how))
+
+    def _parsed(self, answer: httpx2.Response) -> Any:
         try:
             return answer.json()
         except (ValueError, *self._errors):
@@ -158,53 +241,43 @@ class Client:
         tries: int,
         allowed: tuple[int, ...] = (),
     ) -> httpx2.Response:
-        renewed = False
-        for number in range(tries + 1):  # one more: a token that ran out costs none
-            last = number + 1 >= tries + renewed
-            try:
-                answer = self._http.request(method, path, json=body, params=query, headers=self._headers(last))
-            except self._errors as problem:
-                if last:
-                    raise self._down(type(problem).__name__) from None
-                self._pause(PAUSE * 2**number)
-                continue
-            if answer.status_code == 401 and self._token.personal and not renewed:
-                renewed, self._access = True, ""
-                continue
-            if answer.status_code in _PASSING and not last:
-                self._pause(PAUSE * 2**number)
-                continue
-            if not answer.is_success and answer.status_code not in allowed:
-                raise self._refusal(answer.status_code)
-            return answer
-        raise self._refusal(401)
+        """The answer to a request with the token; where that one ran out, with a new one."""
+        answer = self._tried(method, path, tries, json=body, params=query, headers=self._headers(tries))
+        if answer.status_code == 401 and self._token.personal:
+            self._access = ""
+            answer = self._tried(method, path, tries, json=body, params=query, headers=self._headers(tries))
+        if not answer.is_success and answer.status_code not in allowed:
+            raise self._refusal(answer.status_code)
+        return answer
 
-    def _headers(self, last: bool) -> dict[str, str]:
-        if not self._token.personal:
-            return {"Authorization": f"Token {self._token.value}"}
-        if not self._access:
-            self._access = self._exchanged(1 if last else TRIES)
-        return {"Authorization": f"Bearer {self._access}"}
-
-    def _exchanged(self, tries: int) -> str:
-        """A personal token for one that lives some minutes. It changes nothing, and may be repeated."""
+    def _tried(self, method: str, path: str, tries: int, **how: Any) -> httpx2.Response:
+        """The first answer that is not of a passing trouble, in at most ``tries`` requests; or the last one."""
         for number in range(tries):
             last = number + 1 == tries
             try:
-                answer = self._http.post("/api/token/refresh/", json={"refresh": self._token.value})
-                found = answer.json().get("access") if answer.is_success else None
+                answer = self._http.request(method, path, **how)
             except self._errors as problem:
                 if last:
                     raise self._down(type(problem).__name__) from None
-            except (ValueError, AttributeError):
-                raise self.strange("it is not JSON") from None
             else:
-                if isinstance(found, str) and found:
-                    return found
                 if last or answer.status_code not in _PASSING:
-                    raise self._refusal(answer.status_code) if not answer.is_success else self.strange("no token")
+                    return answer
             self._pause(PAUSE * 2**number)
         raise AssertionError("the last try returns or raises")
+
+    def _headers(self, tries: int) -> dict[str, str]:
+        if not self._token.personal:
+            return {"Authorization": f"Token {self._token.value}"}
+        if not self._access:  # exchanging the token changes nothing, and may be repeated
+            answer = self._tried("POST", "/api/token/refresh/", tries, json={"refresh": self._token.value})
+            if not answer.is_success:
+                raise self._refusal(answer.status_code)
+            form = self._parsed(answer)
+            access = form.get("access") if isinstance(form, dict) else None
+            if not isinstance(access, str) or not access:
+                raise self.strange("no token")
+            self._access = access
+        return {"Authorization": f"Bearer {self._access}"}
 
     # -- errors
 

@@ -38,10 +38,10 @@ _HERE = "127.0.0.1"
 
 def address_of(text: str) -> tuple[str, int]:
     """Of ``8766``, ``127.0.0.1:8766`` or ``[::1]:8766``; a port alone is of this machine."""
-    found = re.fullmatch(r"(?:(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):)?(?P<port>\d{1,5})", text)
-    if found is None or int(found["port"]) > 65535:
+    match = re.fullmatch(r"(?:(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):)?(?P<port>\d{1,5})", text)
+    if match is None or int(match["port"]) > 65535:
         raise BadInput("where to listen for hints", "it is no address", "Write --listen 8766, or --listen HOST:8766")
-    return found["host"] or _HERE, int(found["port"])
+    return match["host"] or _HERE, int(match["port"])
 
 
 class Hints:
@@ -134,8 +134,8 @@ class _Knock(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:  # the name that http.server calls
         """A hint, or nothing."""
-        said = self.headers.get(HEADER, "")
-        known = secrets.compare_digest(said.encode("utf-8", "replace"), self.hints.secret.encode())
+        sent_secret = self.headers.get(HEADER, "")
+        known = secrets.compare_digest(sent_secret.encode("utf-8", "replace"), self.hints.secret.encode())
         length = self.headers.get("Content-Length", "0")
         if not known or self.path != PATH or self.headers.get("Transfer-Encoding"):
             self._end(404)

@@ -24,12 +24,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.errors import BadInput
-from discreet.oracles.label_studio.annotations import Read, Voice, read_tasks
+from discreet.oracles.answers import checked_classes
 from discreet.oracles.label_studio.client import TRIES
 from discreet.oracles.label_studio.hints import HEADER
-from discreet.oracles.label_studio.labeling_config import Kind, labeling_config, misfit
 from discreet.oracles.label_studio.server import Project, Server, Task
-from discreet.oracles.values import checked_classes
+from discreet.oracles.label_studio.tasks import Kind, Read, Voice, labeling_config, misfit, read_tasks
 from discreet.records import HANDED_OUT, PERSON, Answer, Question, Shown, Value
 
 _TASKS, _BYTES = 50, 4_000_000
@@ -44,14 +43,14 @@ class Pushed:
 
     project   its number on the server; None: there is none, for nothing was to be pushed
     new       questions that had no task: made now, by this process or by another at the same time
-    there     how many had one
+    existing  how many had one
     tidied    doubled tasks that were deleted
     beside    numbers of further projects with the campaign's mark and tasks in them: read, and never deleted here
     """
 
     project: int | None
     new: tuple[str, ...] = ()
-    there: int = 0
+    existing: int = 0
     tidied: int = 0
     beside: tuple[int, ...] = ()
 
@@ -103,7 +102,7 @@ class LabelStudioOracle:
         self._classes, self._multilabel = checked_classes(classes, multilabel=multilabel), multilabel
         self._config = labeling_config(kind, self._classes, multilabel=multilabel)
         self._number, self._per_question = project, per_question
-        self._asked: dict[str, Question] = {one.id: one for one in known}
+        self._asked: dict[str, Question] = {question.id: question for question in known}
         self._given: dict[Voice, Value] = {}
         self.read: Read | None = None
 
@@ -114,7 +113,6 @@ class LabelStudioOracle:
 
     def check(self) -> None:
         """Refuse a server that is down, a token or version it will not do with, a project that was changed."""
-        self._server.version()
         self._projects()
 
     # -- the role
@@ -127,8 +125,7 @@ class LabelStudioOracle:
         """As `ask`; says what it did. Where the server fails (on SQLite it does, when several write at once), what is
         there is looked up, and the rest is pushed; where the project gave way to an older one, to that one.
         """
-        self._server.version()
-        wanted = {one.id: one for one in questions}
+        wanted = {item.id: item for item in questions}
         for left in reversed(range(TRIES)):
             projects = self._server.again(self._made) if wanted else self._projects()
             if not projects:
@@ -136,36 +133,38 @@ class LabelStudioOracle:
             try:
                 return self._pushed(projects, wanted)
             except BadInput:
-                if not left or self._number is not None or projects[0].id in {one.id for one in self._projects()}:
+                if not left or self._number is not None or projects[0].id in {item.id for item in self._projects()}:
                     raise
         return Pushed(project=None)
 
     def _pushed(self, projects: list[Project], wanted: Mapping[str, Question]) -> Pushed:
-        project, *others = self._offered(projects) if wanted else projects
+        project, *others = projects
+        if wanted and project.people < self._per_question:
+            self._server.set_people(project.id, self._per_question)
         self._asked |= wanted
-        there, tidied = self._tidied(self._server.tasks(project.id))
-        beside = tuple(one.id for one in others if not self._gave_way(one))
-        fresh = [one for one in wanted.values() if one.id not in there]
+        existing, tidied = self._tidied(self._server.tasks(project.id))
+        beside = tuple(item.id for item in others if not self._gave_way(item))
+        fresh = [item for item in wanted.values() if item.id not in existing]
         self._server.again(lambda: self._import(project, fresh))
-        new = tuple(one.id for one in fresh)
-        return Pushed(project=project.id, new=new, there=len(wanted) - len(fresh), tidied=tidied, beside=beside)
+        new = tuple(item.id for item in fresh)
+        return Pushed(project=project.id, new=new, existing=len(wanted) - len(fresh), tidied=tidied, beside=beside)
 
     def collect(self) -> list[Answer]:
         """Answers that are new or other than the last time; `read` says what else stands there."""
         read = self.look()
-        found = [
-            one
-            for one in (read.answers if read is not None else ())
-            if (one.question_id, one.annotator) not in self._given
-            or self._given[one.question_id, one.annotator] != one.value
+        new_answers = [
+            answer
+            for answer in (read.answers if read is not None else ())
+            if (answer.question_id, answer.annotator) not in self._given
+            or self._given[answer.question_id, answer.annotator] != answer.value
         ]
-        self._given |= {(one.question_id, one.annotator): one.value for one in found}
-        return found
+        self._given |= {(answer.question_id, answer.annotator): answer.value for answer in new_answers}
+        return new_answers
 
     def look(self) -> Read | None:
         """Everything that stands on the server, told before or not; None where there is no project yet."""
-        self._server.version()
-        self.read = self._read()
+        projects = self._projects()
+        self.read = self._understood(self._tasks(self._readable(projects))) if projects else None
         return self.read
 
     def shown_to(self, questions: Sequence[Question]) -> list[Shown]:
@@ -173,8 +172,8 @@ class LabelStudioOracle:
         self._server.version()
         people = sorted({name for name in self._server.people().values() if name})
         return [
-            Shown(question_id=one.id, audience=name, kind=kind)
-            for one in questions
+            Shown(question_id=question.id, audience=name, kind=kind)
+            for question in questions
             for name, kind in ((self.audience, HANDED_OUT), *((person, PERSON) for person in people))
         ]
 
@@ -182,7 +181,6 @@ class LabelStudioOracle:
 
     def standing(self) -> Standing:
         """What is on the server now; nothing is changed."""
-        self._server.version()
         projects = self._projects()
         if not projects:
             return Standing(project=None)
@@ -194,35 +192,31 @@ class LabelStudioOracle:
         """Delete the tasks of questions, with everything about them on the server; how many there were."""
         if not questions:
             return 0
-        self._server.version()
-        gone = [one for one in self._tasks(self._projects()) if one.question in questions]
-        return sum(self._server.delete_task(one.id) for one in gone)
+        gone = [task for task in self._tasks(self._projects()) if task.question in questions]
+        return sum(self._server.delete_task(task.id) for task in gone)
 
     def remove_all(self) -> int:
         """Delete the campaign's own project with all its tasks; of a project that was named, its tasks alone."""
-        self._server.version()
         projects = self._projects()
-        tasks = [one for one in self._tasks(projects) if one.question in self._asked]
+        tasks = [item for item in self._tasks(projects) if item.question in self._asked]
         if self._number is None:
-            for one in projects:
-                self._server.delete_project(one.id)
+            for item in projects:
+                self._server.delete_project(item.id)
             return len(tasks)
-        return sum(self._server.delete_task(one.id) for one in tasks)
+        return sum(self._server.delete_task(item.id) for item in tasks)
 
     def hint_at(self, url: str, secret: str) -> bool:
         """Let the server call ``url`` when people submit something, without saying what; whether there is a project to
         do it for. Again changes nothing but the secret.
         """
-        self._server.version()
         projects = self._projects()
-        for one in projects:
-            self._server.set_webhook(one.id, url, {HEADER: secret})
+        for project in projects:
+            self._server.set_webhook(project.id, url, {HEADER: secret})
         return bool(projects)
 
     def no_hints_at(self, url: str) -> int:
         """Let the server call ``url`` no more; how many webhooks did."""
-        self._server.version()
-        return sum(self._server.delete_webhooks(one.id, url) for one in self._projects())
+        return sum(self._server.delete_webhooks(project.id, url) for project in self._projects())
 
     def __repr__(self) -> str:
         """Counts, never answers."""
@@ -231,18 +225,22 @@ class LabelStudioOracle:
     # -- inside
 
     def _projects(self) -> list[Project]:
-        """The project that was named; or all with the mark, the oldest first, which is the one that is pushed to."""
+        """The project that was named; or all with the mark, the oldest first, which is the one that is pushed to.
+
+        Nothing is asked of a server whose version was not tested.
+        """
+        self._server.version()
         if self._number is not None:
             return [self._fitting(self._server.project(self._number))]
-        marked = [one for one in self._server.projects() if self._mark in one.description]
-        marked.sort(key=lambda one: one.id)
+        marked = [project for project in self._server.projects() if self._mark in project.description]
+        marked.sort(key=lambda project: project.id)
         return [self._fitting(marked[0]), *marked[1:]] if marked else []
 
     def _made(self) -> list[Project]:
         """Those that are there; if none is, a new one, or what another process made at the same time."""
-        if found := self._projects():
-            return found
-        made = self._server.create_project(
+        if projects := self._projects():
+            return projects
+        project = self._server.create_project(
             title=f"discreet: {self._title}"[:50],  # a title has 3 to 50 letters
             description=f"Questions of a campaign. Leave this mark for it to be found again: {self._mark}",
             label_config=self._config,
@@ -253,13 +251,7 @@ class LabelStudioOracle:
             show_collab_predictions=False,
             evaluate_predictions_automatically=False,
         )
-        return self._projects() or [made]
-
-    def _offered(self, projects: list[Project]) -> list[Project]:
-        """To as many people as are wanted."""
-        if projects[0].people < self._per_question:
-            self._server.set_people(projects[0].id, self._per_question)
-        return projects
+        return self._projects() or [project]
 
     def _gave_way(self, project: Project) -> bool:
         """Delete a younger project with nothing in it. Work that is submitted at this moment would be lost with a task,
@@ -275,11 +267,11 @@ class LabelStudioOracle:
 
     def _tasks(self, projects: Sequence[Project]) -> list[Task]:
         """Of all of them. A younger one may be gone meanwhile."""
-        found = self._server.tasks(projects[0].id) if projects else []
-        for one in projects[1:]:
+        tasks = self._server.tasks(projects[0].id) if projects else []
+        for project in projects[1:]:
             with suppress(BadInput):
-                found += self._server.tasks(one.id)
-        return found
+                tasks += self._server.tasks(project.id)
+        return tasks
 
     def _misfit(self, project: Project) -> str:
         return misfit(project.config, self._kind, self._classes, multilabel=self._multilabel)
@@ -300,18 +292,18 @@ class LabelStudioOracle:
             if task.question in self._asked and task.question is not None:
                 by_question.setdefault(task.question, []).append(task)
         tidied = 0
-        for mine in by_question.values():
-            touched = [one for one in mine if one.annotations or one.drafts]
-            kept = min(touched or mine, key=lambda one: one.id)
-            idle = [one for one in mine if one is not kept and not one.annotations and not one.drafts]
-            tidied += sum(self._server.delete_task(one.id) for one in idle if self._server.untouched(one.id))
+        for copies in by_question.values():
+            touched = [copy for copy in copies if copy.annotations or copy.drafts]
+            first = min(touched or copies, key=lambda copy: copy.id)
+            idle = [copy for copy in copies if copy is not first and not copy.annotations and not copy.drafts]
+            tidied += sum(self._server.delete_task(copy.id) for copy in idle if self._server.untouched(copy.id))
         return set(by_question), tidied
 
     def _import(self, project: Project, fresh: Sequence[Question]) -> None:
         """Those that have no task at this moment."""
         if fresh:
-            there = {one.question for one in self._server.tasks(project.id)}
-            for part in self._parts([one for one in fresh if one.id not in there]):
+            existing = {item.question for item in self._server.tasks(project.id)}
+            for part in self._parts([item for item in fresh if item.id not in existing]):
                 self._server.import_tasks(project.id, part)
 
     def _parts(self, fresh: Sequence[Question]) -> Iterator[list[tuple[str, Mapping[str, Any]]]]:
@@ -320,23 +312,19 @@ class LabelStudioOracle:
         size = 0
         for start in range(0, len(fresh), _TASKS):
             some = fresh[start : start + _TASKS]
-            for one, data in zip(some, self._render([one.record for one in some]), strict=True):
+            for question, data in zip(some, self._render([question.record for question in some]), strict=True):
                 length = len(json.dumps(data))
                 if part and (len(part) == _TASKS or size + length > _BYTES):
                     yield part
                     part, size = [], 0
-                part.append((one.id, data))
+                part.append((question.id, data))
                 size += length
         if part:
             yield part
 
-    def _read(self) -> Read | None:
-        projects = self._projects()
-        return self._understood(self._tasks(self._readable(projects))) if projects else None
-
     def _readable(self, projects: list[Project]) -> list[Project]:
         """Without younger ones whose config was changed: what they say is not understood."""
-        return [one for one in projects if one is projects[0] or not self._misfit(one)]
+        return [project for project in projects if project is projects[0] or not self._misfit(project)]
 
     def _understood(self, tasks: Sequence[Task]) -> Read:
         return read_tasks(

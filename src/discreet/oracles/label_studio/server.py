@@ -81,19 +81,16 @@ class Server:
 
     def version(self) -> str:
         """Refused, if it is not one that this was tested with. Asked for once."""
-        if not self._release:
-            self._release = self._tested()
-        return self._release
-
-    def _tested(self) -> str:
+        if self._release:
+            return self._release
         form = self._mapping(self._client.get("/api/version"))
         release = str(form.get("release", ""))
-        found = _VERSION.match(release)
-        if found is None:
+        version = _VERSION.match(release)
+        if version is None:
             raise self._client.strange("it names no version")
-        if (int(found[1]), int(found[2])) < OLDEST or int(found[1]) > OLDEST[0]:
+        if (int(version[1]), int(version[2])) < OLDEST or int(version[1]) > OLDEST[0]:
             raise BadInput(
-                f"Label Studio {found[0]} at {self.url}",
+                f"Label Studio {version[0]} at {self.url}",
                 f"it is tested with {OLDEST[0]}.{OLDEST[1]} and newer ones before {OLDEST[0] + 1}",
                 "Upgrade it, or use another oracle",
             )
@@ -103,14 +100,18 @@ class Server:
                 "its edition is not the community one, and imports in another way",
                 "Use the community edition, or another oracle",
             )
+        self._release = release
         return release
 
     def people(self) -> dict[int, str]:
         """Everybody with an account in the organisation, by number: all of them can open every project."""
-        found = self._client.get("/api/users/")
-        if not isinstance(found, list):
+        accounts = self._client.get("/api/users/")
+        if not isinstance(accounts, list):
             raise self._client.strange("there is no list of accounts")
-        return {self._whole(one, "id"): str(one.get("email") or one.get("username") or "") for one in found}
+        return {
+            self._whole(account, "id"): str(account.get("email") or account.get("username") or "")
+            for account in accounts
+        }
 
     # -- projects
 
@@ -146,22 +147,22 @@ class Server:
 
     def tasks(self, number: int) -> list[Task]:
         """All tasks of a project with what was submitted, without their data, by their numbers."""
-        found: dict[int, Task] = {}
+        tasks: dict[int, Task] = {}
         wanted = {"project": number, "fields": "all", "include": _TASK, "resolve_uri": "false"}
         for form in self._pages("/api/tasks", "tasks", "total", **wanted):
             task = self._task(form)
-            found[task.id] = task
-        return [found[name] for name in sorted(found)]
+            tasks[task.id] = task
+        return [tasks[name] for name in sorted(tasks)]
 
     def untouched(self, number: int) -> bool:
         """Whether nobody submitted anything to a task or began to, as of now; False too, if it is gone."""
         try:
-            found = [self._client.get(f"/api/tasks/{number}/{kind}") for kind in ("annotations/", "drafts")]
+            listings = [self._client.get(f"/api/tasks/{number}/{kind}") for kind in ("annotations/", "drafts")]
         except BadInput:
             return False
-        if not all(isinstance(one, list) for one in found):
+        if not all(isinstance(listing, list) for listing in listings):
             raise self._client.strange("there are no annotations")
-        return not any(found)
+        return not any(listings)
 
     def delete_task(self, number: int) -> bool:
         """With its data and annotations. Whether it was there."""
@@ -188,20 +189,20 @@ class Server:
                 "It calls nothing on its own machine or in a private network, unless it is started with "
                 "SSRF_PROTECTION_ENABLED=false; without --hint-url sync looks by itself",
             ) from None
-        for one in more:
-            self._client.delete(f"/api/webhooks/{one}/")
+        for webhook in more:
+            self._client.delete(f"/api/webhooks/{webhook}/")
 
     def delete_webhooks(self, project: int, url: str) -> int:
         """Those that call ``url``; how many there were."""
-        return sum(self._client.delete(f"/api/webhooks/{one}/") for one in self._webhooks(project, url))
+        return sum(self._client.delete(f"/api/webhooks/{webhook}/") for webhook in self._webhooks(project, url))
 
     def _webhooks(self, project: int, url: str) -> list[int]:
-        found = self._client.get("/api/webhooks/", project=project)
-        if not isinstance(found, list):
+        listing = self._client.get("/api/webhooks/", project=project)
+        if not isinstance(listing, list):
             raise self._client.strange("there is no list of webhooks")
-        forms = [self._mapping(one) for one in found]
-        mine = [one for one in forms if one.get("url") == url and one.get("project") == project]
-        return sorted(self._whole(one, "id") for one in mine)
+        forms = [self._mapping(form) for form in listing]
+        matching = [form for form in forms if form.get("url") == url and form.get("project") == project]
+        return sorted(self._whole(form, "id") for form in matching)
 
     # -- inside
 
@@ -211,12 +212,12 @@ class Server:
         while True:
             page += 1
             form = self._mapping(self._client.get(path, **query, page=page, page_size=PAGE))
-            some, whole = form.get(items), self._whole(form, total)
+            some, in_all = form.get(items), self._whole(form, total)
             if not isinstance(some, list):
                 raise self._client.strange(f"there are no {items}")
             yield from map(self._mapping, some)
             seen += len(some)
-            if not some or seen >= whole:
+            if not some or seen >= in_all:
                 return
 
     def _project(self, form: Any) -> Project:
@@ -237,7 +238,7 @@ class Server:
         return Task(
             id=self._whole(form, "id"),
             question=name if isinstance(name, str) else None,
-            annotations=tuple(self._annotation(self._mapping(one)) for one in annotations),
+            annotations=tuple(self._annotation(self._mapping(annotation)) for annotation in annotations),
             drafts=len(drafts),
         )
 
@@ -259,14 +260,14 @@ class Server:
         return form
 
     def _whole(self, form: Mapping[str, Any], name: str) -> int:
-        found = form.get(name)
-        if isinstance(found, bool) or not isinstance(found, int):
+        number = form.get(name)
+        if isinstance(number, bool) or not isinstance(number, int):
             raise self._client.strange(f"{name} is not a number")
-        return found
+        return number
 
     def _moment(self, text: Any) -> datetime:
         try:
-            found = datetime.fromisoformat(text)
+            moment = datetime.fromisoformat(text)
         except (TypeError, ValueError):
             raise self._client.strange("an annotation has no time") from None
-        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -15,6 +15,7 @@ however the events were chosen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,8 +23,7 @@ from decimal import Decimal
 import numpy as np
 
 from discreet.errors import BadInput, BudgetExceeded
-from discreet.privacy.accounting.rdp import ORDERS, conversion, epsilon_at, rdp_curve
-from discreet.privacy.accounting.sampled_gaussian import Array
+from discreet.privacy.accounting.rdp import ORDERS, Array, conversion, epsilon_at, rdp_curve
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Event, Repeated
 from discreet.privacy.exact import (
@@ -46,26 +46,37 @@ def best_order(event: Event, delta: float) -> float:
     return float(ORDERS[int(np.argmin(rdp_curve(event) + conversion(delta)))])
 
 
+def spread_orders(budget: Budget) -> tuple[float, ...]:
+    """Around the order at which a Gaussian run that spends the whole budget is proven best, and half and twice that.
+
+    With RDP rho alpha and the conversion L / (alpha - 1), L = log(1/delta), that run has eps = rho + 2 sqrt(rho L).
+    """
+    log = -math.log(float(budget.delta))
+    rho = (math.sqrt(log + float(budget.epsilon)) - math.sqrt(log)) ** 2
+    wanted = [1 + math.sqrt(log / rho) * factor for factor in (0.5, 1.0, 2.0)]
+    return tuple(sorted({float(ORDERS[int(abs(ORDERS - order).argmin())]) for order in wanted}))
+
+
 @dataclass(frozen=True)
-class Spending:
+class RdpSpending:
     """What was accepted so far: Rényi sums at the filter's orders, and the exact sum while everything was pure."""
 
     curve: Array
     pure: Decimal | None = Decimal(0)
 
-    def plus(self, event: Event, count: int, orders: Array) -> Spending:
+    def plus(self, event: Event, count: int, orders: Array) -> RdpSpending:
         """This and ``count`` of ``event``; every addition is rounded up."""
         done = Repeated(event=event, count=count)
         added = rdp_curve(done, orders) if orders.size else self.curve
         pure = done.pure_epsilon()
         total = None if pure is None or self.pure is None else exact_sum((self.pure, pure))
-        return Spending(np.asarray(np.nextafter(self.curve + added, np.inf)), total)
+        return RdpSpending(np.asarray(np.nextafter(self.curve + added, np.inf)), total)
 
     def epsilon(self, delta: float, orders: Array) -> Decimal:
         """What it proves: the better of the exact sum and the orders; `UNBOUNDED` when neither proves any."""
         by_orders = epsilon_at(self.curve, delta, orders) if orders.size else np.inf
-        found = Decimal(repr(rounded_up(float(by_orders)))) if np.isfinite(by_orders) else UNBOUNDED
-        return found if self.pure is None else min(found, self.pure)
+        by_rdp = Decimal(repr(rounded_up(float(by_orders)))) if np.isfinite(by_orders) else UNBOUNDED
+        return by_rdp if self.pure is None else min(by_rdp, self.pure)
 
 
 class RdpLimit:
@@ -86,22 +97,22 @@ class RdpLimit:
         self.orders: Array = np.array(sorted(set(orders)), dtype=np.float64)
         # delta is shared out because the order alive at the end is chosen by what happened
         self._delta = float_below(divided_down(budget.delta, self.orders.size)) if orders else 0.0
-        self.nothing = Spending(np.zeros(self.orders.size))
+        self.nothing = RdpSpending(np.zeros(self.orders.size))
 
     def supports(self, event: Event) -> bool:
         """Whether a spending with ``event`` in it could be proven anything of: a release gate has no divergence."""
         done = event.pure_epsilon() is not None
         return done or bool(np.isfinite(rdp_curve(event, self.orders)).any())
 
-    def after(self, spent: Spending, event: Event, count: int = 1) -> Spending:
+    def after(self, spent: RdpSpending, event: Event, count: int = 1) -> RdpSpending:
         """``spent`` and ``count`` of ``event``."""
         return spent.plus(event, count, self.orders)
 
-    def epsilon(self, spent: Spending) -> Decimal:
+    def epsilon(self, spent: RdpSpending) -> Decimal:
         """What ``spent`` proves at each order's share of delta."""
         return spent.epsilon(self._delta, self.orders)
 
-    def refusal(self, what: str, spent: Spending, after: Spending) -> BudgetExceeded | None:
+    def refusal(self, what: str, spent: RdpSpending, after: RdpSpending) -> BudgetExceeded | None:
         """Why ``after`` is too much, or None when it fits."""
         then, now = self.epsilon(after), self.epsilon(spent)
         if then <= self.budget.epsilon:

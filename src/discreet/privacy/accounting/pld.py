@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import BadInput, UnsupportedEvent
-from discreet.privacy.accounting.bounded_range import bounded_range_deltas
-from discreet.privacy.accounting.rdp import rdp_epsilon
+from discreet.privacy.accounting.rdp import Array, bounded_range_deltas, rdp_epsilon
 from discreet.privacy.accounting.release_gate import (
     Direction,
     largest_loss,
@@ -28,7 +27,6 @@ from discreet.privacy.accounting.release_gate import (
     release_epsilons,
     smallest_loss,
 )
-from discreet.privacy.accounting.sampled_gaussian import Array
 from discreet.privacy.budget import Relation
 from discreet.privacy.event_forms import flatten
 from discreet.privacy.events import (
@@ -39,10 +37,10 @@ from discreet.privacy.events import (
     Laplace,
     PmfFamily,
     PoissonSampledGaussian,
+    ReleaseGate,
     Stated,
 )
 from discreet.privacy.exact import float_above
-from discreet.privacy.release_gate import ReleaseGate
 
 PLANNING_INTERVAL = 1e-3
 CERTIFICATE_INTERVAL = 1e-4
@@ -321,16 +319,16 @@ def _pure_noise(event: Event, interval: float) -> LossPair:
     if epsilon == 0:
         return _both_directions(pld.identity(value_discretization_interval=interval))
     if isinstance(event, Laplace):
-        made = pld.from_laplace_mechanism(1 / float_above(epsilon), value_discretization_interval=interval)
+        distribution = pld.from_laplace_mechanism(1 / float_above(epsilon), value_discretization_interval=interval)
     elif isinstance(event, DiscreteLaplace) and 1 < event.sensitivity <= MOST_SENSITIVITY:
-        made = pld.from_discrete_laplace_mechanism(
+        distribution = pld.from_discrete_laplace_mechanism(
             float_above(epsilon) / event.sensitivity,
             sensitivity=event.sensitivity,
             value_discretization_interval=interval,
         )
     else:
         return _pure(float_above(epsilon), interval)
-    return _both_directions(made)
+    return _both_directions(distribution)
 
 
 def _stated(event: Stated, interval: float) -> LossPair:

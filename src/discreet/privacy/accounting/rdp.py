@@ -7,20 +7,29 @@ Guarantee: for every order alpha the curve bounds the Rényi divergence of both 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import UnsupportedEvent
-from discreet.privacy.accounting.bounded_range import bounded_range_rdp
-from discreet.privacy.accounting.sampled_gaussian import Array, sampled_gaussian_rdp
-from discreet.privacy.accounting.tuned import tuned_rdp
 from discreet.privacy.event_forms import flatten
-from discreet.privacy.events import BoundedRange, Event, Gaussian, Laplace, PmfFamily, PoissonSampledGaussian, Stated
+from discreet.privacy.events import (
+    BoundedRange,
+    Event,
+    Gaussian,
+    Laplace,
+    PmfFamily,
+    PoissonSampledGaussian,
+    ReleaseGate,
+    Stated,
+)
 from discreet.privacy.exact import float_above
-from discreet.privacy.release_gate import ReleaseGate
-from discreet.privacy.tuned import Tuned
+from discreet.privacy.tuned import RunLaw, Tuned
 
+Array = NDArray[np.float64]
 ORDERS: Array = np.array(
     [1.005, 1.01, 1.02, 1.03, 1.05, 1.07]
     + [1 + x / 10 for x in range(1, 100)]
@@ -80,9 +89,9 @@ def _tuned(event: Tuned, stored: bytes) -> Array:
     orders = np.frombuffer(stored)
     every = [rdp_curve(run, orders) for run in event.events]
     wide = [rdp_curve(run) for run in event.events]
-    found = tuned_rdp(np.max(every, axis=0), orders, np.max(wide, axis=0), ORDERS, event.runs)
+    divergences = tuned_rdp(np.max(every, axis=0), orders, np.max(wide, axis=0), ORDERS, event.runs)
     pure = event.pure_epsilon()
-    curve = found if pure is None else np.minimum(found, float_above(pure))
+    curve = divergences if pure is None else np.minimum(divergences, float_above(pure))
     curve.setflags(write=False)
     return curve
 
@@ -146,3 +155,176 @@ def rdp_epsilon(event: Event, delta: float, orders: Array | None = None) -> floa
         by_rdp = min(by_rdp, epsilon_at(rdp_curve(event, grid), delta, grid))
     pure = event.pure_epsilon()
     return by_rdp if pure is None else min(by_rdp, float_above(pure))
+
+
+_TAIL = 9.0
+"""Standard deviations kept beyond the outermost Gaussian of the mixture: 1e-19 of its mass lies outside."""
+
+
+_FARTHEST = 4000.0
+"""Orders whose grid would have more nodes than this (alpha above 2000 sigma, or 2000 sigma^2 below sigma = 1) get the
+bound without sampling: valid, and so far out no minimum over orders is lost that training would notice."""
+
+
+class StepDivergence(NamedTuple):
+    """Divergences at (rates x orders) and their derivative with respect to log rate."""
+
+    rdp: Array
+    slope: Array
+
+
+def sampled_gaussian_rdp(rates: Array, sigma: float, orders: Array) -> Array:
+    """RDP of one step: an array of shape (rates, orders)."""
+    return sampled_gaussian_divergence(rates, sigma, orders).rdp
+
+
+def sampled_gaussian_divergence(rates: Array, sigma: float, orders: Array) -> StepDivergence:
+    """RDP of one Poisson-sampled Gaussian step and its slope in log rate, both of shape (rates, orders).
+
+    Rates may be 0 or 1. For rate q and noise multiplier sigma the divergence of the step with the record against the
+    step with its null is log(A) / (alpha - 1) with
+
+        A(alpha) = E_{z ~ N(0, sigma^2)} [ f(z)^alpha ],   f(z) = 1 - q + q exp((2 z - 1) / (2 sigma^2)),
+
+    and it bounds the other direction too (Mironov, Talwar, Zhang 2019). The integrand is analytic in a strip around the
+    real line, so the trapezoid rule converges geometrically: with t = z / sigma and step h its relative error is at
+    most about 2 exp(pi^2 sigma^2 / 2 - 2 pi^2 sigma / h) + 2 exp(-2 pi^2 / h^2); h = min(1/2, sigma / 2) leaves 2e-15.
+    One grid serves every order and rate, integer or not, with no alternating series.
+    """
+    rdp, slope = np.zeros((rates.size, orders.size)), np.zeros((rates.size, orders.size))
+    # The grid must reach alpha / sigma; small orders should not pay for the width of the large ones.
+    reach = orders / (sigma * _step(sigma))
+    edges = [-1.0, *(edge for edge in (60.0, 240.0, 1000.0) if edge < reach.max()), _FARTHEST]
+    for low, high in itertools.pairwise(edges):
+        chosen = (reach > low) & (reach <= high)
+        if chosen.any():
+            rdp[:, chosen], slope[:, chosen] = _divergence_block(rates, sigma, orders[chosen])
+    unsampled = orders / (2 * sigma**2)  # sampling never costs more than not sampling
+    far = reach > _FARTHEST
+    rdp[:, far] = np.where(rates > 0, 1.0, 0.0)[:, None] * unsampled[far]
+    rdp = np.minimum(rdp, unsampled)
+    rdp[rates >= 1] = unsampled
+    return StepDivergence(rdp, slope)
+
+
+def _step(sigma: float) -> float:
+    return min(0.5, sigma / 2)
+
+
+def _divergence_block(rates: Array, sigma: float, orders: Array) -> tuple[Array, Array]:
+    step = _step(sigma)
+    t = np.arange(-_TAIL, float(orders.max()) / sigma + _TAIL + step, step)
+    weight = np.log(step) - 0.5 * t**2 - 0.5 * math.log(2 * math.pi)
+    exponent = t / sigma - 0.5 / sigma**2
+    with np.errstate(divide="ignore", over="ignore"):
+        log_rates, log_rest = np.log(rates)[:, None], np.log1p(-rates)[:, None]
+    inside = log_rates + exponent  # log of q exp(...), shape (rates, nodes)
+    u = np.logaddexp(inside, log_rest)  # log f
+    grown = orders[None, :, None] * u[:, None, :] + weight  # (rates, orders, nodes)
+    peak = grown.max(axis=2, keepdims=True)
+    mass = np.exp(grown - peak)
+    total = mass.sum(axis=2)
+    log_a = np.log(total) + peak[:, :, 0]
+    small = log_a < 1e-3
+    if small.any():  # log A loses digits near A = 1: sum f^alpha - 1 - alpha (f - 1) instead, whose mean is A - 1
+        log_a = np.where(small, np.log1p(_excess(u, orders, weight)), log_a)
+    # d log A / d log q = alpha E[f^(alpha-1) (f - 1) ] / A, using q df/dq = f - 1
+    pull = 1 - np.exp(np.minimum(-u, 700.0))
+    slope = orders * (mass @ pull[:, :, None])[:, :, 0] / total
+    return np.maximum(log_a, 0.0) / (orders - 1), np.maximum(slope, 0.0) / (orders - 1)
+
+
+def _excess(u: Array, orders: Array, weight: Array) -> Array:
+    grown = orders[None, :, None] * u[:, None, :]
+    near = np.minimum(grown, 30.0)
+    gap = np.expm1(near) - orders[None, :, None] * np.expm1(np.minimum(u, 30.0))[:, None, :]
+    # far out f^alpha alone is the term (what is left off is negative); its hump near t = alpha / sigma lies where
+    # exp(weight) underflows, so it is added in logarithms
+    terms = np.where(grown > 30.0, np.exp(np.minimum(grown + weight, 700.0)), gap * np.exp(weight))
+    return np.asarray(np.maximum(terms.sum(axis=2), 0.0))
+
+
+_RANGE_ROUNDING = 2.0**-49
+"""Sixteen half-ulps a term, more than its few operations can be off by."""
+
+
+def bounded_range_rdp(epsilon: float, orders: Array) -> Array:
+    """The largest divergence of each order of a mechanism whose loss lies in [t - epsilon, t], rounded up.
+
+    t may be another one at every step and depend on what was released before. With h = epsilon/2 and
+    g(z) = log(sinh(z)/z), the supremum over t of two-valued losses at order a is
+
+        (a g(a h) - (a-1) g((a-1) h) - g(h)) / (a-1)   <=  a epsilon^2 / 8,
+
+    reached by some exponential mechanism (docs/proofs/bounded-range.md). Dong, Durfee and Rogers, "Optimal Differential
+    Privacy Composition for Exponential Mechanisms", 2020. The t that is worst moves with the order.
+    """
+    if epsilon == 0:
+        return np.zeros(orders.size)
+    half, less = epsilon / 2, orders - 1
+    terms = orders * _log_sinh_ratio(orders * half), less * _log_sinh_ratio(less * half)
+    last = _log_sinh_ratio(np.array([half]))
+    exact = terms[0] - terms[1] - last + _RANGE_ROUNDING * (terms[0] + terms[1] + last)
+    return np.asarray(np.minimum(np.minimum(exact / less, orders * (epsilon * epsilon / 8)), epsilon))
+
+
+def _log_sinh_ratio(z: Array) -> Array:
+    """log(sinh(z) / z) for z > 0, to a few ulps at any size."""
+    large = np.maximum(z, 1.0)
+    square = np.minimum(z, 1.0) ** 2
+    series = np.zeros_like(z)
+    for odd in (19, 17, 15, 13, 11, 9, 7, 5, 3):  # sinh(z)/z - 1 by its own series: no cancellation
+        series = square / (odd * (odd - 1)) * (1 + series)
+    return np.where(z > 1, large - np.log(2 * large) + np.log1p(-np.exp(-2 * large)), np.log1p(series))
+
+
+def bounded_range_deltas(epsilon: float, losses: Array) -> Array:
+    """The largest hockey-stick divergence at e^s of a bounded range, for each s of ``losses``; ``epsilon`` is positive.
+
+    It is (1 - e^((s-epsilon)/2))^2 / (1 - e^-epsilon) for s in [-epsilon, epsilon]. The supremum at every s is the
+    curve of a dominating pair; the loss distribution of one t would be no bound for a composition.
+    """
+    inside = np.clip(losses, -epsilon, epsilon)
+    worst = np.expm1((inside - epsilon) / 2) ** 2 / -np.expm1(-epsilon)
+    return np.where(losses < -epsilon, -np.expm1(np.minimum(losses, 0.0)), worst)
+
+
+_CELLS, _LOWEST = 4096, -50.0
+"""Cells are a hundredth wide in log p, down to e^-50; one more reaches to 0."""
+_TUNED_ROUNDING = 1e-11
+
+
+def tuned_rdp(curve: Array, orders: Array, wide: Array, wide_orders: Array, runs: RunLaw) -> Array:
+    """Divergences of the best of K runs at ``orders``, where one run's are ``curve``.
+
+    ``wide``, at ``wide_orders``, are one run's as well, and bound the probabilities of events. Guarantee
+    (docs/proofs/private-tuning.md): let one run have divergences of at most r(a) at every order a, in both directions
+    of the zero-out relation, and let K have the generating function f. The best of K runs has, at order a and in both
+    directions, at most
+
+        r(a) + 1/(a-1) sup over p in [0, 1] of  a log f'(1-p) - (a-1) log f'(1-h(p)),
+
+    where h(p) = min over orders b of (e^r(b) p)^(1-1/b) bounds the probability of an event under one neighbour whose
+    probability under the other is p. With one b for all p, and h's bound taken at its worst, this is the theorem of
+    Papernot and Steinke (2022); b for each p saves 2 to 25% of epsilon, and serves any law. The supremum is taken over
+    cells [p_i, p_i+1], the numerator at the lower end and
+    the denominator at the upper one, so a grid errs upwards.
+    """
+    upper = np.linspace(_LOWEST, 0.0, _CELLS + 1)
+    lower_slope = runs.log_slope(np.exp(other_tail(upper, wide, wide_orders)))
+    upper_slope = runs.log_slope(np.concatenate([[0.0], np.exp(upper[:-1])]))
+    shift = upper_slope - lower_slope
+    worst = np.max(upper_slope + (orders[:, None] - 1) * shift, axis=1)
+    return np.asarray((curve + np.maximum(worst, 0.0) / (orders - 1)) * (1 + _TUNED_ROUNDING) + _TUNED_ROUNDING)
+
+
+def other_tail(log_tail: Array, curve: Array, orders: Array) -> Array:
+    """log h(p) for each log p: at most this is an event's probability under the one neighbour, if it is p under the
+    other. It grows with p.
+    """
+    known = np.isfinite(curve)
+    slopes, rises = 1 - 1 / orders[known], curve[known]
+    if not slopes.size:
+        return np.zeros(log_tail.size)
+    best = np.min(slopes[:, None] * (rises[:, None] + log_tail), axis=0)
+    return np.asarray(np.minimum(best, 0.0))

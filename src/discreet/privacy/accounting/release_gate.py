@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from discreet.privacy.accounting.sampled_gaussian import Array
+from discreet.privacy.accounting.rdp import Array
 
 Direction = Literal["forward", "backward"]
 _ROUNDING = 1e-11
@@ -44,12 +44,12 @@ class Worst(NamedTuple):
 def release_deltas(k: int, beta: float, losses: Array, direction: Direction) -> Array:
     """The largest hockey-stick divergence at e^s over all numbers of others, for each s of ``losses``."""
     opposite: Direction = "backward" if direction == "forward" else "forward"
-    found = np.empty(losses.size)
+    deltas = np.empty(losses.size)
     above = losses >= 0
-    found[above] = _at_worst(k, beta, losses[above], direction)[0]
+    deltas[above] = _at_worst(k, beta, losses[above], direction)[0]
     below = losses[~above]
-    found[~above] = -np.expm1(below) + np.exp(below) * _at_worst(k, beta, -below, opposite)[0]
-    return np.minimum(found, 1.0)
+    deltas[~above] = -np.expm1(below) + np.exp(below) * _at_worst(k, beta, -below, opposite)[0]
+    return np.minimum(deltas, 1.0)
 
 
 def release_delta(k: int, beta: float, epsilon: float, direction: Direction) -> Worst:
@@ -107,8 +107,8 @@ def _worst_others(k: int, beta: float, shift: Array) -> Array:
     """The n at which the gap stops growing: the first with (n+1)(1-beta) <= x (n+2-k), where x = e^(+-epsilon)."""
     room = shift - (1 - beta)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found = np.ceil(((1 - beta) + shift * (k - 2)) / room)
-    return np.where(room > 0, np.clip(found, k - 1, _FAR), _FAR)
+        others = np.ceil(((1 - beta) + shift * (k - 2)) / room)
+    return np.where(room > 0, np.clip(others, k - 1, _FAR), _FAR)
 
 
 def _gap(k: int, beta: float, others: Array, epsilons: Array, direction: Direction) -> Array:

@@ -2,11 +2,12 @@
 
 It holds every trajectory with the events that touch it and its epsilon by both accountants, so that `discreet verify`
 can compute all of it again from the events alone. A committed ledger's claim is its worst committed path by the
-accountant it was committed with; an adaptive one's is its whole budget, guarded by an RDP filter (PLD cannot speak
-there: its composition needs parameters fixed in advance).
+accountant it was committed with; an adaptive one's is its whole budget, guarded by an RDP filter (PLD needs parameters
+fixed in advance).
 
 Guarantee: the file is written in one way only and carries a digest, so an accidental edit is found. Against an edit on
-purpose a certificate must be signed. Audience: world; nothing in it depends on private data.
+purpose a certificate must be signed (`discreet.privacy.certificate.signatures`). Audience: public; nothing in it
+depends on private data.
 """
 
 from __future__ import annotations
@@ -19,30 +20,28 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from discreet._version import __version__
 from discreet.errors import InvalidCertificate
 from discreet.privacy.accounting.filters import RdpLimit
 from discreet.privacy.accounting.pld import CERTIFICATE_INTERVAL
 from discreet.privacy.budget import Budget
+from discreet.privacy.certificate.signatures import Form
 from discreet.privacy.events import Repeated, ThresholdResponse
 from discreet.privacy.exact import exact_decimal, exact_sum, float_below, json_number
 from discreet.privacy.files import write_whole
-from discreet.privacy.hidden_slots import NOT_RELEASED
+from discreet.privacy.hidden_selection import NOT_RELEASED, TIME_COVERED, TIME_NOT_COVERED, release_dates
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.ledger.continued import Continued, continued_budget
-from discreet.privacy.ledger.entries import canonical
-from discreet.privacy.ledger.opening import FORMAT as LEDGER_FORMAT
-from discreet.privacy.ledger.paths import Line, Reading
+from discreet.privacy.ledger.charges import canonical
+from discreet.privacy.ledger.entries import FORMAT as LEDGER_FORMAT
+from discreet.privacy.ledger.paths import Line, PathReading
 from discreet.privacy.ledger.paths import Path as LedgerPath
-from discreet.privacy.release_dates import TIME_COVERED, TIME_NOT_COVERED, release_dates
+from discreet.privacy.ledger.terms import Continued, continued_budget
 from discreet.privacy.trajectories import Trajectory
 
 FORMAT = "discreet.certificate/1"
 FILTER = "rdp-filter"
 MOST_BYTES = 1 << 28
-Form = dict[str, Any]
 NOT_COVERED = ("the decision to start: whoever takes it may have looked at the records",)
 """What no claim of ours is about. Certificates say it since they have the key ``not_covered``."""
 
@@ -60,7 +59,7 @@ def certify(ledger: Ledger, *, on_time: bool = False) -> Form:
     form: Form = {
         "format": FORMAT,
         "simulation": ledger.simulation,
-        "audience": "world",
+        "audience": "public",
         "issued": _issued(ledger, on_time=on_time),
         "versions": {"discreet": __version__} | {name: version(name) for name in ("dp-accounting", "numpy", "scipy")},
         "ledger": {"format": LEDGER_FORMAT, "id": ledger.id, "entries": len(ledger), "head": ledger.head},
@@ -99,14 +98,23 @@ def bound(form: Form, weights: bytes) -> Form:
     return parts | {"digest": digest_of(parts), "signature": None}
 
 
+def with_parts(form: Form, parts: list[dict[str, str]]) -> Form:
+    """``form``, unsigned, as a certificate that names the parts which other packages declared, and that it trusts."""
+    if not parts:
+        return form
+    rest = {name: value for name, value in form.items() if name not in ("digest", "signature")}
+    rest["third_party"] = parts
+    return rest | {"digest": digest_of(rest), "signature": None}
+
+
 def replanned(ledger: Ledger) -> list[Form]:
     """Every re-planning: from which phase on, after how many entries, why, and what was promised until then."""
-    found = []
+    steps = []
     for entry in ledger.amendments:
         before = ledger.terms_before(entry)
         assert entry.terms is not None
         assert entry.terms.continued is not None
-        found.append(
+        steps.append(
             {
                 "phase": entry.why.phase,
                 "entries": entry.sequence - 1,
@@ -114,7 +122,7 @@ def replanned(ledger: Ledger) -> list[Form]:
                 "before": {"mode": before.mode, "budget": before.budget.to_json(), "plan": before.plan},
             }
         )
-    return found
+    return steps
 
 
 def kept_in(form: Form) -> Decimal:
@@ -125,15 +133,21 @@ def kept_in(form: Form) -> Decimal:
     if not isinstance(steps, list) or not steps or form["mode"] != "adaptive":
         raise InvalidCertificate("reading a certificate", "its re-planning is not in the one form we write", "")
     promises = [Budget.from_json(step["before"]["budget"]) for step in steps] + [Budget.from_json(form["budget"])]
-    for place, step in enumerate(steps):
+    for number, step in enumerate(steps):
         if set(step) != {"phase", "entries", "because", "note", "kept", "before"}:
             raise InvalidCertificate("reading a certificate", "its re-planning has other parts than ours", "")
         why = Continued.from_json({name: step[name] for name in ("because", "note", "kept")})
-        after, kept = continued_budget(promises[place], promises[place + 1].epsilon, why.because, first=place == 0)
-        kept = kept if place == 0 else exact_decimal(steps[place - 1]["kept"], "kept")
-        if after != promises[place + 1] or why.kept != kept:
+        after, kept_delta = continued_budget(
+            promises[number], promises[number + 1].epsilon, why.because, first=number == 0
+        )
+        kept_delta = kept_delta if number == 0 else exact_decimal(steps[number - 1]["kept"], "kept")
+        if after != promises[number + 1] or why.kept != kept_delta:
             raise InvalidCertificate("reading a certificate", "its promise does not follow from the ones before", "")
-        if (step["before"]["mode"] == "committed") != (place == 0) or set(step["before"]) != {"mode", "budget", "plan"}:
+        if (step["before"]["mode"] == "committed") != (number == 0) or set(step["before"]) != {
+            "mode",
+            "budget",
+            "plan",
+        }:
             raise InvalidCertificate("reading a certificate", "its re-planning did not begin in committed mode", "")
     return exact_decimal(steps[-1]["kept"], "kept")
 
@@ -153,13 +167,13 @@ def overflow_in(form: Form) -> Decimal:
     if "not_released" not in form:
         return Decimal(0)
     stated = form["not_released"]
-    kept, dates = exact_decimal(stated["overflow"], "overflow"), releases_in(form)
-    again = not_released(kept, dates, covered=stated["time"] == TIME_COVERED and bool(dates))
-    if stated != again or kept <= 0 or form["mode"] != "committed":
+    overflow, dates = exact_decimal(stated["overflow"], "overflow"), releases_in(form)
+    again = not_released(overflow, dates, covered=stated["time"] == TIME_COVERED and bool(dates))
+    if stated != again or overflow <= 0 or form["mode"] != "committed":
         raise InvalidCertificate(
             "reading a certificate", "what it does not release is not in the one form we write", ""
         )
-    return kept
+    return overflow
 
 
 def releases_in(form: Form) -> tuple[date, ...]:
@@ -199,16 +213,16 @@ def _finite(epsilon: float) -> float | None:
 def filtered_paths(ledger: Ledger) -> tuple[Trajectory, ...]:
     """What an adaptive ledger charged each path so far; no choice is cheaper there, so every event composes."""
     charged, limit = ledger.charged(), RdpLimit(ledger.terms.accounted, orders=ledger.terms.orders)
-    found = []
+    paths = []
     for path in ledger.terms.paths:
-        mine = [line for line in charged if path.stay_of(line.who, line.phase)]
-        chosen = [line for line in mine if ledger.terms.continued and _by_outcome(path, line)]
-        events = tuple(Repeated(event=line.event, count=line.count) for line in mine if line not in chosen)
-        branches = tuple(branch for line in chosen for branch in Reading(path, ()).branches(line))
+        touching = [line for line in charged if path.stay_of(line.who, line.phase)]
+        chosen = [line for line in touching if ledger.terms.continued and _by_outcome(path, line)]
+        events = tuple(Repeated(event=line.event, count=line.count) for line in touching if line not in chosen)
+        branches = tuple(branch for line in chosen for branch in PathReading(path, ()).branches(line))
         priced = filtered(Trajectory(name=path.name, selection=branches, training=events), limit)
         # the ledger's own odometer, whose sum was rounded at every entry: the one the filter held to the budget
-        found.append(replace(priced, epsilon_rdp=float_below(ledger.total(path.name).epsilon)))
-    return tuple(found)
+        paths.append(replace(priced, epsilon_rdp=float_below(ledger.total(path.name).epsilon)))
+    return tuple(paths)
 
 
 def _by_outcome(path: LedgerPath, line: Line) -> bool:
@@ -223,8 +237,8 @@ def filtered(path: Trajectory, limit: RdpLimit) -> Trajectory:
     spent = limit.nothing
     for part in path.training:
         spent = limit.after(spent, part.event, part.count)
-    whole = exact_sum((max(path.forward, path.backward), limit.epsilon(spent)))
-    return replace(path, epsilon_rdp=float(whole), epsilon_pld=None)
+    epsilon = exact_sum((max(path.forward, path.backward), limit.epsilon(spent)))
+    return replace(path, epsilon_rdp=float(epsilon), epsilon_pld=None)
 
 
 def claim_of(paths: tuple[Trajectory, ...], budget: Budget, accountant: str) -> Form:

@@ -3,6 +3,9 @@
 Guarantee: an edit that leaves a hash, a digest or a number inconsistent is a failed check; with a signature by a known
 key, any edit is; a ledger that was cut off is found against a certificate's head. What cannot be found: an unsigned
 certificate rewritten consistently, and a ledger whose last entries were removed, when no certificate remembers them.
+
+How much there is to compute is estimated first, from the events alone, so the same file is refused or taken on every
+machine. The estimate errs on the side of more: measured times were a tenth of it to all of it.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -18,15 +21,16 @@ from typing import Any
 
 from discreet.errors import BadInput, DiscreetError, InvalidCertificate, InvalidLedger, TooMuchWork
 from discreet.privacy.accounting.filters import RdpLimit
+from discreet.privacy.accounting.pld import CERTIFICATE_INTERVAL, pld_seconds
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import statement
-from discreet.privacy.certificate.statement import FILTER, FORMAT, Form
-from discreet.privacy.certificate.work import MOST_SECONDS, SECONDS_READ, check_work, ledger_seconds, path_seconds
-from discreet.privacy.events import ThresholdResponse
-from discreet.privacy.hidden_slots import NOT_RELEASED
+from discreet.privacy.certificate.signatures import Check, Form, read_public, signature_checks
+from discreet.privacy.certificate.statement import FILTER, FORMAT
+from discreet.privacy.events import Event, ThresholdResponse
+from discreet.privacy.hidden_selection import NOT_RELEASED
 from discreet.privacy.ledger import Ledger, MemorySink
-from discreet.privacy.ledger.file_sink import read_beside_mark, whole_lines
-from discreet.privacy.ledger.opening import FORMAT as LEDGER_FORMAT
+from discreet.privacy.ledger.entries import FORMAT as LEDGER_FORMAT
+from discreet.privacy.ledger.sinks import read_beside_mark, whole_lines
 from discreet.privacy.trajectories import Trajectory
 
 KEYS = [
@@ -46,13 +50,16 @@ KEYS = [
     "digest",
     "signature",
 ]
-NOT_RELEASED_KEY = "not_released"
 NOT_COVERED_KEY = "not_covered"
+NOT_RELEASED_KEY = "not_released"
 """Of hidden selections alone, before the digest."""
 REPLANNED_KEY = "replanned"
 """Of ledgers that were re-planned alone, before the digest."""
 WEIGHTS_KEY = "weights"
 """Of a model's certificate: the SHA-256 of its weights, directly before the digest."""
+PARTS_KEY = "third_party"
+"""Of campaigns with parts that other packages declare, before the weights."""
+_PART_KEYS = {"kind", "name", "distribution", "version", "note"}
 _BROKEN = (
     KeyError,
     TypeError,
@@ -66,13 +73,12 @@ _BROKEN = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One thing that was checked."""
-
-    name: str
-    ok: bool
-    detail: str
+MOST_SECONDS = 300.0
+"""Of one core, as estimated. The certificate of a plan with twenty queries takes 120."""
+SECONDS_READ = 5e-5
+"""An event, from its stored form to a value and back."""
+_SECONDS_RDP, _ORDERS = 4e-3, 250
+"""Divergences of one event at so many orders, with what refines them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +117,6 @@ def verify(
     if _names(data) == FORMAT:
         known = None
         if public_key is not None:
-            from discreet.privacy.certificate.signing import read_public
-
             known = read_public(public_key)
         lines = lines_in(ledger) if ledger is not None else None
         verdict = verify_certificate(data, lines=lines, public_key=known, most_seconds=most_seconds)
@@ -165,9 +169,6 @@ def _names(data: bytes) -> Any:
     return None
 
 
-# -- a ledger
-
-
 def verify_ledger(data: bytes, *, most_seconds: float = MOST_SECONDS) -> Verdict:
     """Check a ledger file: bytes, hashes, order, and that its terms allow every entry and keep the promise."""
     lines = whole_lines(data)
@@ -210,9 +211,6 @@ def _terms_check(ledger: Ledger) -> Check:
     return Check(name="promise", ok=True, detail=detail)
 
 
-# -- a certificate
-
-
 def verify_certificate(
     data: bytes,
     *,
@@ -228,18 +226,18 @@ def verify_certificate(
         checks.append(check)
         if not check.ok and check.name in ("form", "digest"):
             break  # what follows would be read from a file that is known to be wrong
-    whole = all(check.ok for check in checks)
+    valid = all(check.ok for check in checks)
     return Verdict(
         what="certificate",
         simulation=form.get("simulation") is not False,
         checks=tuple(checks),
-        claim=form["claim"] if whole else None,
-        budget=Budget.from_json(form["budget"]) if whole else None,
-        mode=form["mode"] if whole else "",
-        signed=whole and form["signature"] is not None,
-        not_released=NOT_RELEASED if whole and NOT_RELEASED_KEY in form else "",
-        time=form[NOT_RELEASED_KEY]["time"] if whole and NOT_RELEASED_KEY in form else "",
-        weights=form.get(WEIGHTS_KEY, "") if whole else "",
+        claim=form["claim"] if valid else None,
+        budget=Budget.from_json(form["budget"]) if valid else None,
+        mode=form["mode"] if valid else "",
+        signed=valid and form["signature"] is not None,
+        not_released=NOT_RELEASED if valid and NOT_RELEASED_KEY in form else "",
+        time=form[NOT_RELEASED_KEY]["time"] if valid and NOT_RELEASED_KEY in form else "",
+        weights=form.get(WEIGHTS_KEY, "") if valid else "",
     )
 
 
@@ -264,8 +262,9 @@ def _certificate_checks(
 def _form_check(form: Form, data: bytes) -> Check:
     try:
         further = [key for key in (NOT_RELEASED_KEY, REPLANNED_KEY) if key in form]
-        uncovered = [NOT_COVERED_KEY] if NOT_COVERED_KEY in form else []  # earlier versions did not say it
-        wanted = [*KEYS[:-2], *uncovered, *further, *([WEIGHTS_KEY] if WEIGHTS_KEY in form else []), *KEYS[-2:]]
+        weights = [WEIGHTS_KEY] if WEIGHTS_KEY in form else []
+        parts = [PARTS_KEY] if PARTS_KEY in form else []
+        wanted = [*KEYS[:-2], NOT_COVERED_KEY, *further, *parts, *weights, *KEYS[-2:]]
         plain = list(form) == wanted and len(further) < 2 and statement.dump_certificate(form).encode("ascii") == data
     except (ValueError, RecursionError):
         plain = False
@@ -278,9 +277,14 @@ def _typed(form: Form) -> bool:
     versions, ledger = form["versions"], form["ledger"]
     if not re.fullmatch(r"[0-9a-f]{64}", str(form.get(WEIGHTS_KEY, "0" * 64)), re.ASCII):
         return False
-    if form.get(NOT_COVERED_KEY, list(statement.NOT_COVERED)) != list(statement.NOT_COVERED):
+    parts = form.get(PARTS_KEY, [])
+    if not isinstance(parts, list) or not all(isinstance(part, dict) and set(part) == _PART_KEYS for part in parts):
         return False
-    if type(form["simulation"]) is not bool or form["audience"] != "world" or not _plain(form["plan"], empty=True):
+    if not all(_plain(word) for part in parts for word in part.values()):
+        return False
+    if form.get(NOT_COVERED_KEY) != list(statement.NOT_COVERED):
+        return False
+    if type(form["simulation"]) is not bool or form["audience"] != "public" or not _plain(form["plan"], empty=True):
         return False
     if not isinstance(versions, dict) or not all(_plain(part) for pair in versions.items() for part in pair):
         return False
@@ -305,28 +309,6 @@ def _plain(value: Any, *, empty: bool = False) -> bool:
 def _digest_check(form: Form) -> Check:
     ok = form.get("digest") == statement.digest_of(form)
     return Check(name="digest", ok=ok, detail="nothing changed by accident" if ok else "the content has another hash")
-
-
-def signature_checks(form: Form, public_key: str | None) -> Iterator[Check]:
-    """Of any form that was signed: its own signature, and whether it is by a key that is known from elsewhere."""
-    part = form.get("signature")
-    if part is None:
-        detail = "none: an edit on purpose cannot be found" if public_key is None else "none, though a key was given"
-        yield Check(name="signature", ok=public_key is None, detail=detail)
-        return
-    from discreet.privacy.certificate.signing import signature_holds
-
-    if not isinstance(part, dict) or not signature_holds(form):
-        yield Check(name="signature", ok=False, detail="it was not made by the key it names, or something was edited")
-        return
-    named = str(part["public_key"])
-    if public_key is not None:
-        ok = named == public_key
-        yield Check(name="signature", ok=ok, detail="by the given key" if ok else "by another key than the given one")
-    else:
-        yield Check(
-            name="signature", ok=True, detail=f"by key {named[:16]}...; give --public-key to check whose that is"
-        )
 
 
 def _arithmetic_checks(form: Form, most_seconds: float) -> Iterator[Check]:
@@ -394,9 +376,9 @@ def _against_ledger(form: Form, lines: list[bytes]) -> Iterator[Check]:
     if type(count) is not int or not 0 <= count <= len(ledger):
         yield Check(name="head", ok=False, detail=f"the ledger has {len(ledger)} entries, the certificate saw more")
         return
-    there = ledger.entries[count - 1].hash if count else ledger.opening.hash
+    head = ledger.entries[count - 1].hash if count else ledger.opening.hash
     grown = f"; {len(ledger) - count} were added since" if len(ledger) > count else ""
-    yield Check(name="head", ok=there == named["head"], detail=f"{count} entries as they were{grown}")
+    yield Check(name="head", ok=head == named["head"], detail=f"{count} entries as they were{grown}")
     if any(entry.sequence > count for entry in ledger.amendments):
         detail = f"the ledger was re-planned since, and promises epsilon {ledger.terms.budget.epsilon} now"
         yield Check(name="replanned", ok=False, detail=detail)
@@ -425,3 +407,38 @@ def _terms_agree(form: Form, ledger: Ledger) -> Check:
         and form.get(REPLANNED_KEY) == (statement.replanned(ledger) if terms.continued else None)
     )
     return Check(name="terms", ok=ok, detail="its trajectories are the ledger's" if ok else "they are not the ledger's")
+
+
+def check_work(seconds: float, asked: str, most_seconds: float) -> None:
+    """Refuse what is estimated to take longer."""
+    if not seconds <= most_seconds:
+        raise TooMuchWork(
+            asked,
+            f"it cannot be checked within the limit: about {seconds:.0f} seconds are needed, {most_seconds:g} are "
+            "allowed",
+            "If you trust who sent it, raise the limit: discreet verify --max-seconds",
+        )
+
+
+def path_seconds(
+    paths: Iterable[Trajectory], interval: Callable[[Trajectory], float] | None, *, orders: int = _ORDERS
+) -> float:
+    """About how long it takes to price ``paths``: by RDP, and by PLD at each one's ``interval`` where there is one."""
+    seconds, known = 0.0, set[tuple[Event, int, float]]()
+    for path in paths:
+        parts = len(path.training) + len(path.blocks)
+        seconds += parts * _SECONDS_RDP * max(1.0, orders / _ORDERS)
+        if interval is not None:
+            seconds += pld_seconds(path.trained, interval(path), known)
+            seconds += sum(pld_seconds(block.event, CERTIFICATE_INTERVAL, known) for block in path.blocks)
+    return seconds
+
+
+def ledger_seconds(ledger: Ledger) -> float:
+    """About how long it takes to compute again what a committed ledger promised when it was opened."""
+    terms = ledger.opening.terms
+    if terms.mode == "adaptive":
+        return 0.0
+    limit = float(terms.accounted.epsilon)
+    by_pld = terms.accountant == "pld"
+    return path_seconds(terms.trajectories(), (lambda path: path.interval(limit)) if by_pld else None)

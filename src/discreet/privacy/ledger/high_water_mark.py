@@ -31,8 +31,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from discreet.errors import InvalidLedger, LedgerUnavailable
-from discreet.privacy.files import sync_directory
-from discreet.privacy.ledger.entries import sealed, unsealed
+from discreet.privacy.files import create_whole, sync_directory
+from discreet.privacy.ledger.charges import sealed, unsealed
 
 FORMAT = "discreet.mark/1"
 SLOT = 4096
@@ -71,15 +71,15 @@ class Position:
 
 def _position(data: bytes, name: str) -> Position:
     """The newest state in the two slots."""
-    found = []
+    positions = []
     for slot in (data[:SLOT], data[SLOT : 2 * SLOT]):
         with contextlib.suppress(InvalidLedger):
             form = unsealed(slot.rstrip(b" \n") + b"\n")
             if set(form) == _KEYS and form.pop("format") == FORMAT:
-                found.append(Position(**form))
-    if not found:
+                positions.append(Position(**form))
+    if not positions:
         raise InvalidLedger(f"reading {name}", "it is damaged, or not a mark of a ledger", "Restore the file")
-    return max(found, key=lambda one: (one.lines, one.moved))
+    return max(positions, key=lambda position: (position.lines, position.moved))
 
 
 class HeldMark:
@@ -108,10 +108,10 @@ class HeldMark:
 
     def _write(self, position: Position) -> None:
         """Also what is there already: whoever wrote it may have died, or failed, before it was synced."""
-        data, place = position.to_slot(), SLOT * (1 - self._newest)
+        data, offset = position.to_slot(), SLOT * (1 - self._newest)
         written = 0
         while written < len(data):
-            written += os.pwrite(self._file, data[written:], place + written)
+            written += os.pwrite(self._file, data[written:], offset + written)
         _sync(self._file)
         self.position, self._newest = position, 1 - self._newest
 
@@ -138,18 +138,8 @@ class HighWaterMark:
     def create(self, position: Position | None = None) -> None:
         """A mark of no lines, or one at ``position``; durable when it returns. One that is there stays."""
         data = (position or Position(id=secrets.token_hex(16))).to_slot() * 2
-        scratch = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
-        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            with contextlib.suppress(FileExistsError):
-                os.link(scratch, self.path)
-        finally:
-            scratch.unlink(missing_ok=True)
-        sync_directory(self.path.parent)
+        if not create_whole(self.path, data):
+            sync_directory(self.path.parent)
 
     @contextmanager
     def held(self, *, wait: float = 10.0) -> Iterator[HeldMark]:
@@ -174,8 +164,8 @@ def compared(
     """Why a ledger of these lines may not go on; None if it may. Whoever has no lock reads the mark before the lines,
     or lines that are added in between look as if they were missing.
     """
-    there = 0 if position is None else position.lines
-    line = lines[there - 1] if 0 < there <= len(lines) else None
+    marked = 0 if position is None else position.lines
+    line = lines[marked - 1] if 0 < marked <= len(lines) else None
     return refusal(position, asked=asked, path=path, lines=len(lines), at_mark=line)
 
 

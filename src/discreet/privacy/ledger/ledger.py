@@ -19,28 +19,33 @@ from typing import Any, Self
 from discreet.errors import BadInput, BudgetExceeded, InvalidLedger, LedgerUnavailable, ReceiptRefused
 from discreet.privacy.events import Event
 from discreet.privacy.exact import exact_minus
-from discreet.privacy.ledger.amendments import check_amendment, write_amendment
-from discreet.privacy.ledger.entries import Entry, Why, write_entry
-from discreet.privacy.ledger.opening import Opening, read_ledger, write_opening
+from discreet.privacy.ledger.admission import Balances, ChargeRule, check_amendment
+from discreet.privacy.ledger.charges import ChargeReason, PathBalance, Price, Request, request
+from discreet.privacy.ledger.entries import (
+    RELEASED,
+    REPLANNING,
+    Entry,
+    Opening,
+    read_ledger,
+    write_line,
+    write_opening,
+)
 from discreet.privacy.ledger.paths import Line
-from discreet.privacy.ledger.receipts import Receipt, Source, issue
-from discreet.privacy.ledger.releases import write_release
-from discreet.privacy.ledger.requests import Price, Request, Total, request
+from discreet.privacy.ledger.receipts import RandomSource, Receipt, issue
 from discreet.privacy.ledger.sinks import MemorySink, Sink
-from discreet.privacy.ledger.standing import Rule, Standing
 from discreet.privacy.ledger.terms import Terms
 
-_State = tuple[Rule, Standing, list[list[Entry]]]
+_State = tuple[ChargeRule, Balances, list[list[Entry]]]
 
 
 class Ledger:
     """An append-only, hash-chained account of everything that touched private data."""
 
-    def __init__(self, sink: Sink, opening: Opening, entries: Sequence[Entry], *, source: Source | None) -> None:
+    def __init__(self, sink: Sink, opening: Opening, entries: Sequence[Entry], *, source: RandomSource | None) -> None:
         self._sink, self._opening, self._source = sink, opening, source
         self._entries: list[Entry] = []
         self._terms = opening.terms
-        self._rule, self._standing, self._of_path = self._under(opening.terms)
+        self._rule, self._balances, self._of_path = self._under(opening.terms)
         self._receipts: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._lock, self._process = threading.Lock(), os.getpid()
         self._in_doubt, self._closed = False, False
@@ -53,7 +58,7 @@ class Ledger:
             )
         for entry in entries:
             if entry.released is not None:
-                self._keep(entry, self._standing)
+                self._keep(entry, self._balances)
             elif entry.terms is None:
                 self._keep(entry, self._admitted(entry))
             else:
@@ -61,7 +66,7 @@ class Ledger:
         self._earlier = {entry.sequence for entry in entries}
 
     @classmethod
-    def create(cls, sink: Sink, terms: Terms, *, source: Source | None = None) -> Self:
+    def create(cls, sink: Sink, terms: Terms, *, source: RandomSource | None = None) -> Self:
         """A new ledger in an empty sink. Committed terms are certified first; nothing is written if they fail."""
         with _closed_on_failure(sink):
             if sink.read():
@@ -75,7 +80,7 @@ class Ledger:
             return cls(sink, opening, [], source=source)
 
     @classmethod
-    def open(cls, sink: Sink, *, source: Source | None = None) -> Self:
+    def open(cls, sink: Sink, *, source: RandomSource | None = None) -> Self:
         """The ledger a sink holds; every line is checked, and every charge weighed again.
 
         To be drawn on (with a ``source``) its committed terms are certified again, too.
@@ -94,7 +99,7 @@ class Ledger:
         return self._opening
 
     @property
-    def source(self) -> Source | None:
+    def source(self) -> RandomSource | None:
         """Where its randomness comes from; fixed when it was opened."""
         return self._source
 
@@ -166,35 +171,40 @@ class Ledger:
         event: Event,
         count: int = 1,
         who: str | Sequence[str],
-        why: Why | str,
-        source: Source | None = None,
+        why: ChargeReason | str,
+        source: RandomSource | None = None,
     ) -> Receipt:
         """Charge ``count`` of ``event`` to a group, or the same to several; durable when it returns."""
         groups = (who,) if isinstance(who, str) else tuple(who)
         return self.charge_together(dict.fromkeys(groups, event), count=count, why=why, source=source)
 
     def charge_together(
-        self, events: Mapping[str, Event], *, count: int = 1, why: Why | str, source: Source | None = None
+        self,
+        events: Mapping[str, Event],
+        *,
+        count: int = 1,
+        why: ChargeReason | str,
+        source: RandomSource | None = None,
     ) -> Receipt:
         """Charge several groups an event each, as one entry: all or none."""
         return self.charge_all([request(events, count=count, why=why)], source=source)[0]
 
-    def charge_all(self, requests: Sequence[Request], *, source: Source | None = None) -> list[Receipt]:
+    def charge_all(self, requests: Sequence[Request], *, source: RandomSource | None = None) -> list[Receipt]:
         """Many entries with one durable write, a receipt each: all or none."""
         with self._lock:
             self._check_usable()
             drawn_from = self._usable(source)
-            weighed, standing = [], self._standing
-            for one in requests:
-                standing = self._rule.weigh(standing, one.charges, one.why)
-                weighed.append(standing)
+            weighed, balances = [], self._balances
+            for wanted in requests:
+                balances = self._rule.weigh(balances, wanted.charges, wanted.why)
+                weighed.append(balances)
             lines, entries, previous = [], list[Entry](), self.head
-            for one in requests:
-                line, entry = write_entry(
+            for wanted in requests:
+                line, entry = write_line(
                     sequence=len(self._entries) + len(entries) + 1,
                     at=self._time(),
-                    why=one.why,
-                    charges=one.charges,
+                    why=wanted.why,
+                    charges=wanted.charges,
                     key=drawn_from.fingerprint if drawn_from else "",
                     previous=previous,
                 )
@@ -216,8 +226,9 @@ class Ledger:
         """
         with self._lock:
             self._check_usable()
-            line, entry = write_amendment(
-                terms, sequence=len(self._entries) + 1, at=_now(), phase=phase, previous=self.head
+            why = ChargeReason(phase=phase, purpose=REPLANNING)
+            line, entry = write_line(
+                sequence=len(self._entries) + 1, at=_now(), why=why, previous=self.head, terms=terms
             )
             state = self._amended(terms)
             self._in_doubt = True
@@ -237,16 +248,17 @@ class Ledger:
         """
         with self._lock:
             self._check_usable()
-            line, entry = write_release(
-                released, sequence=len(self._entries) + 1, at=self._time(), phase=phase, previous=self.head
+            why = ChargeReason(phase=phase, purpose=RELEASED)
+            line, entry = write_line(
+                sequence=len(self._entries) + 1, at=self._time(), why=why, previous=self.head, released=released
             )
             self._in_doubt = True
             self._sink.append(len(self._entries) + 1, [line])
-            self._keep(entry, self._standing)
+            self._keep(entry, self._balances)
             self._in_doubt = False
             return entry
 
-    def reissue(self, entry: Entry, *, source: Source) -> Receipt:
+    def reissue(self, entry: Entry, *, source: RandomSource) -> Receipt:
         """A receipt for an entry made before a restart, so that its draws can be *repeated* from the same key.
 
         Refused unless ``source`` holds the key the entry was made with: other draws would be a second release.
@@ -267,14 +279,16 @@ class Ledger:
             self._earlier.discard(entry.sequence)
             return self._issue(entry, source)
 
-    def price(self, *, event: Event, count: int = 1, who: str | Sequence[str], why: Why | str = "pricing") -> Price:
+    def price(
+        self, *, event: Event, count: int = 1, who: str | Sequence[str], why: ChargeReason | str = "pricing"
+    ) -> Price:
         """What a charge would cost, without spending anything."""
         groups = (who,) if isinstance(who, str) else tuple(who)
-        one = request(dict.fromkeys(groups, event), count=count, why=why)
-        paths = {number for group in groups for number in self.terms.touched(group, one.why.phase)}
-        left = min(self._rule.remaining(self._standing.totals[number]) for number in paths)
+        wanted = request(dict.fromkeys(groups, event), count=count, why=why)
+        paths = {number for group in groups for number in self.terms.touched(group, wanted.why.phase)}
+        left = min(self._rule.remaining(self._balances.totals[number]) for number in paths)
         try:
-            after = self._rule.weigh(self._standing, one.charges, one.why)
+            after = self._rule.weigh(self._balances, wanted.charges, wanted.why)
         except BudgetExceeded as refused:
             return Price(
                 requested=refused.requested,
@@ -284,15 +298,15 @@ class Ledger:
                 refusal=str(refused),
             )
         dearest = max(
-            exact_minus(self._rule.epsilon(after.totals[n]), self._rule.epsilon(self._standing.totals[n]))
+            exact_minus(self._rule.epsilon(after.totals[n]), self._rule.epsilon(self._balances.totals[n]))
             for n in paths
         )
         return Price(requested=dearest, remaining=left, total=self.terms.budget.epsilon, fits=True)
 
-    def total(self, path: str) -> Total:
+    def total(self, path: str) -> PathBalance:
         """Where ``path`` stands now."""
-        total = self._standing.totals[self._position(path)]
-        return Total(
+        total = self._balances.totals[self._position(path)]
+        return PathBalance(
             path=path,
             entries=total.entries,
             forward=total.forward,
@@ -301,7 +315,7 @@ class Ledger:
             remaining=self._rule.remaining(total),
         )
 
-    def totals(self) -> tuple[Total, ...]:
+    def totals(self) -> tuple[PathBalance, ...]:
         """Where every path stands now."""
         return tuple(self.total(path.name) for path in self.terms.paths)
 
@@ -320,7 +334,7 @@ class Ledger:
 
     def lines_left(self) -> list[tuple[Line, int]]:
         """Committed lines with how much of each is left."""
-        return self._rule.lines_left(self._standing)
+        return self._rule.lines_left(self._balances)
 
     def owns(self, receipt: Receipt) -> bool:
         """Whether this ledger issued ``receipt``."""
@@ -344,7 +358,7 @@ class Ledger:
 
     # -- inside
 
-    def _usable(self, source: Source | None) -> Source | None:
+    def _usable(self, source: RandomSource | None) -> RandomSource | None:
         if source is not None and source.simulation != self.simulation:
             raise BadInput(
                 "charging with that source of randomness",
@@ -353,9 +367,9 @@ class Ledger:
             )
         return source or self._source
 
-    def _admitted(self, entry: Entry) -> Standing:
+    def _admitted(self, entry: Entry) -> Balances:
         try:
-            return self._rule.weigh(self._standing, entry.charges, entry.why)
+            return self._rule.weigh(self._balances, entry.charges, entry.why)
         except (BudgetExceeded, BadInput):
             raise InvalidLedger(
                 "reading a ledger", f"entry {entry.sequence} is one its terms do not allow", "Find out who wrote it"
@@ -363,14 +377,14 @@ class Ledger:
 
     def _under(self, terms: Terms) -> _State:
         """A rule, and where everything charged so far stands under it. Raises what the rule raises."""
-        rule = Rule(terms)
-        standing, of_path = rule.start, [list[Entry]() for _ in terms.paths]
+        rule = ChargeRule(terms)
+        balances, of_path = rule.start, [list[Entry]() for _ in terms.paths]
         for entry in self._entries:
             if entry.charges:
-                standing = rule.weigh(standing, entry.charges, entry.why)
-            for number in sorted({n for one in entry.charges for n in terms.touched(one.who, entry.why.phase)}):
+                balances = rule.weigh(balances, entry.charges, entry.why)
+            for number in sorted({n for charge in entry.charges for n in terms.touched(charge.who, entry.why.phase)}):
                 of_path[number].append(entry)
-        return rule, standing, of_path
+        return rule, balances, of_path
 
     def _amended(self, terms: Terms) -> _State:
         check_amendment(self.opening.terms, self._terms, terms, self._entries)
@@ -386,21 +400,21 @@ class Ledger:
         self._take_over(entry, terms, state)
 
     def _take_over(self, entry: Entry, terms: Terms, state: _State) -> None:
-        self._rule, self._standing, self._of_path = state
+        self._rule, self._balances, self._of_path = state
         self._terms = terms
         self._receipts.clear()
         self._entries.append(entry)
 
-    def _keep(self, entry: Entry, standing: Standing) -> None:
+    def _keep(self, entry: Entry, balances: Balances) -> None:
         for charge in entry.charges:
             for number in self.terms.touched(charge.who, entry.why.phase):
-                kept = self._of_path[number]
-                if not kept or kept[-1] is not entry:
-                    kept.append(entry)
-        self._standing = standing
+                path_entries = self._of_path[number]
+                if not path_entries or path_entries[-1] is not entry:
+                    path_entries.append(entry)
+        self._balances = balances
         self._entries.append(entry)
 
-    def _issue(self, entry: Entry, source: Source | None) -> Receipt:
+    def _issue(self, entry: Entry, source: RandomSource | None) -> Receipt:
         receipt = issue(ledger=self, entry=entry, source=source)
         self._receipts[entry.sequence] = receipt
         return receipt

@@ -10,14 +10,14 @@ Without declared paths there is one, `everyone`, which every charge touches: alw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from discreet.errors import BadInput, InvalidLedger
-from discreet.privacy.events import Block, Event, Pure, Repeated, ThresholdResponse
+from discreet.privacy.events import BlockEvent, Event, Pure, Repeated, ThresholdResponse
 from discreet.privacy.exact import exact_times
-from discreet.privacy.ledger.entries import BROKEN, MOST_PHASE, checked_count, checked_name
+from discreet.privacy.ledger.charges import BROKEN, MOST_PHASE, checked_count, checked_name
 from discreet.privacy.trajectories import Branch, Trajectory
 
 Choice = Literal["asked", "asked-below", "missed", "touched"]
@@ -26,7 +26,7 @@ ANYONE = "*"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stay:
+class PathSegment:
     """A record's time in the group ``who``, from phase ``first`` to phase ``last``.
 
     ``choice``: *asked* leaves at ``last`` by being asked, *asked-below* the same from below the threshold, *missed*
@@ -42,8 +42,8 @@ class Stay:
     def __post_init__(self) -> None:
         if self.who != ANYONE:
             checked_name(self.who, "the group")
-        checked_count(self.first, "the first phase", least=0, most=MOST_PHASE)
-        checked_count(self.last, "the last phase", least=self.first, most=MOST_PHASE)
+        checked_count(self.first, "the first phase", least=0, largest=MOST_PHASE)
+        checked_count(self.last, "the last phase", least=self.first, largest=MOST_PHASE)
         if self.choice is not None and self.choice not in get_args(Choice):
             raise BadInput("the choice of a stay", "it is not known", f"Use {', '.join(get_args(Choice))} or nothing")
         if self.choice in ("asked", "asked-below") and self.last == MOST_PHASE:
@@ -63,7 +63,7 @@ class Path:
     """One way through the campaign."""
 
     name: str
-    stays: tuple[Stay, ...]
+    stays: tuple[PathSegment, ...]
 
     def __post_init__(self) -> None:
         checked_name(self.name, "the path's name")
@@ -73,7 +73,7 @@ class Path:
         if sorted(open_stays) != open_stays:
             raise BadInput(f"path {self.name}", "a choice follows an open stay", "List the stays in their order")
 
-    def stay_of(self, who: str, phase: int) -> Stay | None:
+    def stay_of(self, who: str, phase: int) -> PathSegment | None:
         """The stay a charge falls into; where several would do, the one before the branch, which costs most."""
         return next((stay for stay in self.stays if stay.touched(who, phase)), None)
 
@@ -90,11 +90,11 @@ class Path:
         for row in form["stays"]:
             if not isinstance(row, list) or len(row) != 4 or not (row[3] is None or isinstance(row[3], str)):
                 raise InvalidLedger("reading a ledger", "a stay is not in the one form we write", BROKEN)
-            stays.append(Stay(who=row[0], first=row[1], last=row[2], choice=cast("Choice | None", row[3])))
+            stays.append(PathSegment(who=row[0], first=row[1], last=row[2], choice=cast("Choice | None", row[3])))
         return cls(name=form["name"], stays=tuple(stays))
 
 
-EVERYONE = (Path(name="everyone", stays=(Stay(who=ANYONE),)),)
+EVERYONE = (Path(name="everyone", stays=(PathSegment(who=ANYONE),)),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,13 +126,13 @@ def _no_dearer(name: str, committed: Event, event: Event) -> bool:
     return bool(ours >= theirs) if name in ("noise_multiplier", "k") else bool(ours == theirs)
 
 
-def trajectory_of(path: Path, lines: Iterable[Line], apart: Block | None = None) -> Trajectory:
+def trajectory_of(path: Path, lines: Iterable[Line], apart: BlockEvent | None = None) -> Trajectory:
     """``path`` as a trajectory: what these lines do to a record that takes it.
 
     ``apart``: the block of all lines before a branch that are not pure. A path that meets one of them pays it whole.
     """
     known = list(lines)
-    reading = Reading(path, known)
+    reading = PathReading(path, known)
     selection: list[Branch] = []
     training: dict[Event, int] = {}
     for line in known:
@@ -151,7 +151,7 @@ def trajectory_of(path: Path, lines: Iterable[Line], apart: Block | None = None)
     )
 
 
-class Reading:
+class PathReading:
     """How one path reads charges, given all the lines that may be charged: before its branch, or after it."""
 
     def __init__(self, path: Path, lines: Iterable[Line]) -> None:
@@ -172,7 +172,7 @@ class Reading:
         """Whether a charge follows the path's last branch, and so composes.
 
         What touches the record earlier, in whatever group, must be a pure loss: its output may be what decides. In
-        the deciding phase itself the choice comes first, for groups that are entered then (``Stay.first``).
+        the deciding phase itself the choice comes first, for groups that are entered then (``PathSegment.first``).
         """
         stay = self._path.stay_of(who, phase)
         if stay is None or stay.choice is not None:
@@ -193,5 +193,43 @@ class Reading:
         else:
             yield Branch(event=line.event, asked=True, below=stay.choice == "asked-below")
 
-    def _crowded(self, stay: Stay, phase: int) -> bool:
+    def _crowded(self, stay: PathSegment, phase: int) -> bool:
         return stay.choice in ("asked", "asked-below") and phase == stay.last and self._responses.get(phase, 0) > 1
+
+
+def check_outcomes(paths: Sequence[Path], lines: Sequence[Line]) -> None:
+    """A claim is the worst of *all* paths: for every path, and every choice on it, there must be a path that went the
+    same way until then and the other way there. And a response that decides between paths never composes with what
+    follows it (docs/proofs/trajectories.md): each stay it touches says how it was chosen.
+    """
+    occasions = sorted({(line.phase, line.who) for line in lines})
+    histories = {path.name: [_outcome(path, who, phase) for phase, who in occasions] for path in paths}
+    for line in lines:
+        stays = [stay for stay in (path.stay_of(line.who, line.phase) for path in paths) if stay is not None]
+        if isinstance(line.event, ThresholdResponse) and len(paths) > 1 and any(s.choice is None for s in stays):
+            raise BadInput(
+                f"a choice among {line.who} in phase {line.phase}",
+                "a path that stays there does not say how it was chosen",
+                "Give its stay a choice: asked, asked-below or missed",
+            )
+    for name, history in histories.items():
+        for position, outcome in enumerate(history):
+            for needed in _OTHERS.get(outcome, ()):
+                if not any(other[: position + 1] == [*history[:position], needed] for other in histories.values()):
+                    phase, who = occasions[position]
+                    raise BadInput(
+                        f"a choice among {who} in phase {phase}",
+                        f"no declared path goes the way of {name} until then and is {needed} there",
+                        "Declare a path for every outcome: the one left out could be the worst",
+                    )
+
+
+_OTHERS: dict[str, tuple[str, ...]] = {"asked": ("missed",), "asked-below": ("asked", "missed"), "missed": ("asked",)}
+
+
+def _outcome(path: Path, who: str, phase: int) -> str:
+    """What a choice among ``who`` in ``phase`` did to ``path``: nothing, or asked, asked-below, missed."""
+    stay = path.stay_of(who, phase)
+    if stay is None or stay.choice in (None, "touched"):
+        return ""
+    return "missed" if stay.choice == "missed" or phase < stay.last else str(stay.choice)

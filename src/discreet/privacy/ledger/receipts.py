@@ -16,12 +16,13 @@ from typing import Any, NoReturn, Protocol
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.privacy.budget import Budget, Unit
 from discreet.privacy.events import Event
-from discreet.privacy.ledger.entries import Charge, Entry
+from discreet.privacy.ledger.charges import Charge
+from discreet.privacy.ledger.entries import Entry
 
 _ISSUER = object()
 
 
-class Source(Protocol):
+class RandomSource(Protocol):
     """What a ledger must know of a source of randomness. How it draws is the noise room's business."""
 
     @property
@@ -49,7 +50,7 @@ class Receipt:
 
     __slots__ = ("__weakref__", "_entry", "_ledger", "_lock", "_process", "_source", "_start", "_used")
 
-    def __init__(self, issuer: object, *, ledger: Any, entry: Entry, source: Source | None) -> None:
+    def __init__(self, issuer: object, *, ledger: Any, entry: Entry, source: RandomSource | None) -> None:
         if issuer is not _ISSUER:
             raise ReceiptRefused("making a receipt", "only a ledger issues receipts", "Call Ledger.charge")
         self._entry, self._source = entry, source
@@ -63,7 +64,7 @@ class Receipt:
         return self._entry
 
     @property
-    def source(self) -> Source | None:
+    def source(self) -> RandomSource | None:
         """Where its draws come from."""
         return self._source
 
@@ -95,14 +96,14 @@ class Receipt:
 
     def charge_of(self, who: str | None = None) -> Charge:
         """The charge to ``who``; without a name, the one charge there is."""
-        found = [charge for charge in self.entry.charges if who in (None, charge.who)]
-        if len(found) != 1:
+        charges = [charge for charge in self.entry.charges if who in (None, charge.who)]
+        if len(charges) != 1:
             raise ReceiptRefused(
                 f"using receipt {self.entry.sequence} for {who or 'an unnamed group'}",
                 "it does not name one charge of that receipt",
                 f"Name one of {', '.join(charge.who for charge in self.entry.charges)}",
             )
-        return found[0]
+        return charges[0]
 
     def events(self, who: str | None = None) -> tuple[Event, ...]:
         """The events paid for: of one group, or of all."""
@@ -189,6 +190,6 @@ class Receipt:
         raise ReceiptRefused("storing a receipt", "a receipt lives in one process", "Use a sealed phase to resume")
 
 
-def issue(*, ledger: Any, entry: Entry, source: Source | None) -> Receipt:
+def issue(*, ledger: Any, entry: Entry, source: RandomSource | None) -> Receipt:
     """For ledgers only."""
     return Receipt(_ISSUER, ledger=ledger, entry=entry, source=source)

@@ -5,33 +5,36 @@ when the ledger is created. A charge must be one of the lines, or one that costs
 only rise). Stopping early still claims the whole list.
 
 *Adaptive*: charges may depend on what was released before. An RDP filter at orders fixed here guards every path, and
-the exact sum guards runs of pure events; the claim is the whole budget. Committed terms that were re-planned go on so
-(`continued`).
+the exact sum guards runs of pure events; the claim is the whole budget.
+
+Committed terms that were re-planned go on adaptively (`Continued`, docs/proofs/replanning.md). The reason is public and
+part of the promise. *outside*: that the campaign is re-planned, and with what budget, would have been decided whatever
+the records are and whatever was released. *released*: what was released decided it. Then the committed claim has to
+hold where nobody re-planned, too, and keeps its delta for that. Private facts, such as how many answered, are no
+reason: no claim covers them.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from discreet.errors import BadInput, BudgetExceeded, DiscreetError, InvalidLedger
-from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, best_order
-from discreet.privacy.accounting.rdp import ORDERS
-from discreet.privacy.budget import Budget
+from discreet.privacy.accounting.filters import RdpLimit, best_order, spread_orders
+from discreet.privacy.budget import Accountant, Budget
 from discreet.privacy.event_forms import flatten, from_json, to_json
-from discreet.privacy.events import Block, Event, ThresholdResponse
-from discreet.privacy.exact import exact_decimal, exact_minus, json_number
-from discreet.privacy.ledger.continued import Continued
-from discreet.privacy.ledger.entries import BROKEN, Charge, Why, canonical
-from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, Reading, trajectory_of
-from discreet.privacy.plan import Accountant, Plan
-from discreet.privacy.release_dates import release_date, release_dates
-from discreet.privacy.trajectories import Trajectory
+from discreet.privacy.events import BlockEvent, Event
+from discreet.privacy.exact import exact_decimal, exact_minus, exact_sum, json_number
+from discreet.privacy.hidden_selection import release_date, release_dates
+from discreet.privacy.ledger.charges import BROKEN, Charge, ChargeReason, canonical
+from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, PathReading, check_outcomes, trajectory_of
+from discreet.privacy.plan import Plan
+from discreet.privacy.trajectories import Trajectory, cost_of
 
 Mode = Literal["committed", "adaptive"]
 OVERFLOW, RELEASES, APART, CONTINUED, STREAMED = "overflow", "releases", "apart", "continued", "streamed"
@@ -60,7 +63,7 @@ class Terms:
     plan: str = ""
     overflow: Decimal = Decimal(0)
     releases: tuple[date, ...] = ()
-    apart: Block | None = None
+    apart: BlockEvent | None = None
     continued: Continued | None = None
     streamed: tuple[int, ...] = ()
 
@@ -90,39 +93,39 @@ class Terms:
             raise BadInput("committing to nothing", "a committed ledger lists its charges", "Give lines, or a plan")
         for line in self.lines:
             Charge(who=line.who, event=line.event, count=line.count)
-            Why(phase=line.phase, purpose="check")
+            ChargeReason(phase=line.phase, purpose="check")
             self.touched(line.who, line.phase)
-        _check_outcomes(self.paths, self.lines)
+        check_outcomes(self.paths, self.lines)
 
     def _check_apart(self) -> None:
         """A block is of exactly the lines before a branch that are not pure: one that is left out would be free."""
         if self.apart is None:
             return
-        found: dict[Event, int] = {}
-        readings = [Reading(path, self.lines) for path in self.paths]
+        impure: dict[Event, int] = {}
+        readings = [PathReading(path, self.lines) for path in self.paths]
         for line in self.lines:
-            touched = [readings[place] for place in self.touched(line.who, line.phase)]
+            touched = [readings[position] for position in self.touched(line.who, line.phase)]
             before = not all(reading.composes(line.who, line.phase) for reading in touched)
             if line.event.pure_epsilon() is None and before:
-                found[line.event] = found.get(line.event, 0) + line.count
+                impure[line.event] = impure.get(line.event, 0) + line.count
         claimed: dict[Event, int] = {}
         for event, count in flatten(self.apart.event):
             claimed[event] = claimed.get(event, 0) + count
-        if found != claimed:
+        if impure != claimed:
             raise BadInput(
                 "a block of a ledger", "it is not of the lines before a branch that are not pure", "Use terms_of(plan)"
             )
 
     def touched(self, who: str, phase: int) -> tuple[int, ...]:
         """Positions of the paths that a charge to ``who`` in ``phase`` touches; refuses one that touches none."""
-        found = tuple(i for i, path in enumerate(self.paths) if path.stay_of(who, phase))
-        if not found:
+        positions = tuple(i for i, path in enumerate(self.paths) if path.stay_of(who, phase))
+        if not positions:
             raise BadInput(
                 f"charging {who} in phase {phase}",
                 "no declared path of a record is there then",
                 f"Charge one of {', '.join(sorted(self.groups))}",
             )
-        return found
+        return positions
 
     @property
     def accounted(self) -> Budget:
@@ -142,8 +145,8 @@ class Terms:
 
     def trajectories(self, lines: Iterable[Line] | None = None) -> tuple[Trajectory, ...]:
         """Every path under ``lines`` (the committed ones by default), not yet priced."""
-        found = tuple(self.lines if lines is None else lines)
-        return tuple(trajectory_of(path, found, self.apart) for path in self.paths)
+        charged = tuple(self.lines if lines is None else lines)
+        return tuple(trajectory_of(path, charged, self.apart) for path in self.paths)
 
     def check_claim(self) -> None:
         """Raise `BudgetExceeded` unless every committed path keeps the promise, by the terms' accountant."""
@@ -198,44 +201,6 @@ class Terms:
         return terms
 
 
-def _check_outcomes(paths: Sequence[Path], lines: Sequence[Line]) -> None:
-    """A claim is the worst of *all* paths: for every path, and every choice on it, there must be a path that went the
-    same way until then and the other way there. And a response that decides between paths never composes with what
-    follows it (docs/proofs/trajectories.md): each stay it touches says how it was chosen.
-    """
-    occasions = sorted({(line.phase, line.who) for line in lines})
-    histories = {path.name: [_outcome(path, who, phase) for phase, who in occasions] for path in paths}
-    for line in lines:
-        stays = [stay for stay in (path.stay_of(line.who, line.phase) for path in paths) if stay is not None]
-        if isinstance(line.event, ThresholdResponse) and len(paths) > 1 and any(s.choice is None for s in stays):
-            raise BadInput(
-                f"a choice among {line.who} in phase {line.phase}",
-                "a path that stays there does not say how it was chosen",
-                "Give its stay a choice: asked, asked-below or missed",
-            )
-    for name, history in histories.items():
-        for place, outcome in enumerate(history):
-            for needed in _OTHERS.get(outcome, ()):
-                if not any(other[: place + 1] == [*history[:place], needed] for other in histories.values()):
-                    phase, who = occasions[place]
-                    raise BadInput(
-                        f"a choice among {who} in phase {phase}",
-                        f"no declared path goes the way of {name} until then and is {needed} there",
-                        "Declare a path for every outcome: the one left out could be the worst",
-                    )
-
-
-_OTHERS: dict[str, tuple[str, ...]] = {"asked": ("missed",), "asked-below": ("asked", "missed"), "missed": ("asked",)}
-
-
-def _outcome(path: Path, who: str, phase: int) -> str:
-    """What a choice among ``who`` in ``phase`` did to ``path``: nothing, or asked, asked-below, missed."""
-    stay = path.stay_of(who, phase)
-    if stay is None or stay.choice in (None, "touched"):
-        return ""
-    return "missed" if stay.choice == "missed" or phase < stay.last else str(stay.choice)
-
-
 def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
     if (
         set(form) - {OVERFLOW, RELEASES, APART, CONTINUED, STREAMED} != KEYS
@@ -248,7 +213,7 @@ def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
     if not all(type(phase) is int for phase in form.get(STREAMED, [])):
         raise InvalidLedger("reading a ledger's terms", "a streamed phase is not a whole number", BROKEN)
     apart = from_json(form[APART]) if APART in form else None
-    if not (apart is None or isinstance(apart, Block)):
+    if not (apart is None or isinstance(apart, BlockEvent)):
         raise InvalidLedger("reading a ledger's terms", "what is apart is not a block", BROKEN)
     return cls(
         mode=form["mode"],
@@ -269,15 +234,6 @@ def _read(cls: type[Terms], form: dict[str, Any]) -> Terms:
     )
 
 
-def cost_of(path: Trajectory, budget: Budget, *, by_pld: bool) -> Decimal:
-    """What ``path`` costs by one accountant, at the budget's delta; exactly, where it is a sum of pure losses."""
-    if not path.training and not path.blocks:
-        return max(path.forward, path.backward)
-    delta = float(budget.delta)
-    claim = path.pld(delta, path.interval(float(budget.epsilon))) if by_pld else path.rdp(delta)
-    return Decimal(repr(claim)) if math.isfinite(claim) else UNBOUNDED
-
-
 def committed(
     budget: Budget,
     lines: Sequence[Line],
@@ -287,7 +243,7 @@ def committed(
     plan: str = "",
     overflow: Decimal = Decimal(0),
     releases: Sequence[date] = (),
-    apart: Block | None = None,
+    apart: BlockEvent | None = None,
     streamed: Sequence[int] = (),
 ) -> Terms:
     """Terms that list every charge."""
@@ -323,21 +279,72 @@ def adaptive(
     elif expect is not None:
         chosen = (best_order(expect, float(budget.delta)),)
     else:
-        chosen = _spread_orders(budget)
+        chosen = spread_orders(budget)
     return Terms(mode="adaptive", budget=budget, accountant="rdp", paths=tuple(paths), orders=chosen)
-
-
-def _spread_orders(budget: Budget) -> tuple[float, ...]:
-    """Around the order at which a Gaussian run that spends the whole budget is proven best, and half and twice that.
-
-    With RDP rho alpha and the conversion L / (alpha - 1), L = log(1/delta), that run has eps = rho + 2 sqrt(rho L).
-    """
-    log = -math.log(float(budget.delta))
-    rho = (math.sqrt(log + float(budget.epsilon)) - math.sqrt(log)) ** 2
-    wanted = [1 + math.sqrt(log / rho) * factor for factor in (0.5, 1.0, 2.0)]
-    return tuple(sorted({float(ORDERS[int(abs(ORDERS - order).argmin())]) for order in wanted}))
 
 
 def plan_digest(plan: Plan) -> str:
     """The hash by which a ledger names the plan it executes."""
     return hashlib.sha256(canonical(plan.to_json())).hexdigest()
+
+
+Because = Literal["outside", "released"]
+_NOTE = re.compile(r"[A-Za-z0-9 ._:/+()*,-]{0,120}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continued:
+    """``note``: public words. ``kept``: the part of delta of the committed claim, where that may still be the one."""
+
+    because: Because
+    note: str = ""
+    kept: Decimal = Decimal(0)
+
+    def __post_init__(self) -> None:
+        if self.because not in get_args(Because):
+            raise BadInput(
+                f"re-planning because of {self.because}",
+                "only reasons that do not depend on private facts are covered",
+                "Give outside or released; for missing answers, train with --partial and keep the plan",
+            )
+        if not isinstance(self.note, str) or not _NOTE.fullmatch(self.note):
+            raise BadInput(
+                "the note of a re-planning",
+                "it is public, and not a short plain text",
+                "Use up to 120 letters, digits, spaces and ._:/+()*,-",
+            )
+        if not 0 <= self.kept < 1:
+            raise BadInput("a re-planning", "what it keeps is no part of delta", "Use continued_budget")
+
+    def to_json(self) -> dict[str, Any]:
+        """A form that reads back to an equal value."""
+        return {"because": self.because, "note": self.note, "kept": json_number(self.kept)}
+
+    @classmethod
+    def from_json(cls, form: Any) -> Continued:
+        """The inverse of `to_json`; strict about its keys."""
+        if not isinstance(form, dict) or set(form) != {"because", "note", "kept"}:
+            raise BadInput("a stored re-planning", "its keys are not the expected ones", "Restore the file")
+        return cls(because=form["because"], note=form["note"], kept=exact_decimal(form["kept"], "kept"))
+
+
+def continued_budget(before: Budget, epsilon: Decimal, because: Because, *, first: bool) -> tuple[Budget, Decimal]:
+    """The promise after a re-planning, and what of its delta the committed claim keeps. ``first``: it leaves that.
+
+    Refused: a smaller epsilon (a claim would be chosen by what came out), and a larger one because of what came out.
+    """
+    if epsilon < before.epsilon:
+        raise BadInput(
+            f"re-planning with epsilon {epsilon}",
+            f"{before.epsilon} was promised, and stopping or changing early does not make a promise smaller",
+            f"Give {before.epsilon} or more",
+        )
+    if because == "released" and epsilon != before.epsilon:
+        raise BadInput(
+            f"raising epsilon from {before.epsilon} to {epsilon} because of what was released",
+            "a promise whose size the outputs choose is none",
+            "Keep epsilon; or let somebody decide who does not look at results, and give --because outside",
+        )
+    kept_delta = before.delta if first and because == "released" else Decimal(0)
+    delta = exact_sum((before.delta, kept_delta))
+    return Budget(epsilon=epsilon, delta=delta, unit=before.unit, relation=before.relation), kept_delta

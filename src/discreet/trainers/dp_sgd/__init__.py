@@ -1,14 +1,17 @@
 """DP-SGD by cohorts: Poisson sampling, clipping of single units, noise on the sum, a public normaliser."""
 
-import discreet.trainers.dp_sgd.needs_torch  # noqa: F401 - first, for the words of its error
-from discreet.models.mixing import replace_batch_norm
+# ruff: noqa: E402 - what is missing is said before an import fails on it
+from discreet.models.checks import require
+
+require("torch", extra="torch", asked="training by DP-SGD")
+require("safetensors", extra="torch", asked="training by DP-SGD")
+from discreet.models.layers import replace_batch_norm
 from discreet.trainers.charging import charge_training
 from discreet.trainers.dp_sgd.augmentation import RandomFlip, RandomShift
-from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords, PoissonCohortSampler
-from discreet.trainers.dp_sgd.layers import check_layers
-from discreet.trainers.dp_sgd.losses import chexpert_targets, cross_entropy, multilabel_bce
-from discreet.trainers.dp_sgd.padding import padded
-from discreet.trainers.dp_sgd.processes import Processes, join_processes
+from discreet.trainers.dp_sgd.checks import check_layers
+from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords, PoissonCohortSampler, padded
+from discreet.trainers.dp_sgd.distributed import Processes, join_processes
+from discreet.trainers.dp_sgd.optimization import chexpert_targets, cross_entropy, multilabel_bce
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.trainer import DPSGD
 

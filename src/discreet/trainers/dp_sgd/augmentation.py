@@ -16,8 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from discreet.errors import BadInput
 from discreet.noise import derived_seed
+from discreet.trainers.tensors import seed_global, seeded_generator
 
 PerRecord = Callable[[Any, Any], Any]
 """A user's augmentation: (views of one record (K, ...), a torch.Generator) -> views of the same shape."""
@@ -32,8 +35,6 @@ class RandomShift:
 
     def __call__(self, rows: Any, generator: Any) -> Any:
         """Shifted rows."""
-        import torch
-
         count, _, height, width = rows.shape
         padded = torch.nn.functional.pad(rows, (self.pixels,) * 4, value=self.fill)
         reach = 2 * self.pixels + 1
@@ -50,8 +51,6 @@ class RandomFlip:
 
     def __call__(self, rows: Any, generator: Any) -> Any:
         """Rows, about half of them mirrored."""
-        import torch
-
         coins = torch.randint(0, 2, (rows.shape[0], 1, 1, 1), generator=generator).bool().to(rows.device)
         return torch.where(coins, rows.flip(-1), rows)
 
@@ -71,33 +70,29 @@ def views_of(rows: Any, augment: Sequence[Augmentation], count: int, seed: int, 
         return {name: part.unsqueeze(1) for name, part in rows.items()}
     if not augment:
         return rows.unsqueeze(1)
-    made = rows.repeat_interleave(count, dim=0)
-    for place, part in enumerate(augment):
-        made = _changed(made, part, count, seed, place, made_up=made_up)
-    return made.reshape(rows.shape[0], count, *rows.shape[1:])
+    views = rows.repeat_interleave(count, dim=0)
+    for number, part in enumerate(augment):
+        views = _changed(views, part, count, seed, number, made_up=made_up)
+    return views.reshape(rows.shape[0], count, *rows.shape[1:])
 
 
-def _changed(views: Any, augment: Augmentation, count: int, seed: int, place: int, *, made_up: bool) -> Any:
-    import torch
-
-    from discreet.trainers.generators import seed_global, seeded_generator
-
+def _changed(views: Any, augment: Augmentation, count: int, seed: int, number: int, *, made_up: bool) -> Any:
     if isinstance(augment, (RandomShift, RandomFlip)):
-        return augment(views, seeded_generator(derived_seed(seed, "views", place)))
+        return augment(views, seeded_generator(derived_seed(seed, "views", number)))
     call, pieces = _heard if made_up else _hushed, []
     with torch.random.fork_rng(devices=[views.device] if views.is_cuda else []):
         for row, piece in enumerate(views.split(count)):
-            own = derived_seed(seed, "views of a row", place, row)
-            seed_global(own, views.device)
-            pieces.append(call(augment, piece, seeded_generator(own)))
+            row_seed = derived_seed(seed, "views of a row", number, row)
+            seed_global(row_seed, views.device)
+            pieces.append(call(augment, piece, seeded_generator(row_seed)))
     return torch.cat(pieces) if pieces else views
 
 
 def _heard(augment: PerRecord, piece: Any, generator: Any) -> Any:
-    made = augment(piece, generator)
-    if getattr(made, "shape", None) != piece.shape or made.dtype != piece.dtype:
+    views = augment(piece, generator)
+    if getattr(views, "shape", None) != piece.shape or views.dtype != piece.dtype:
         raise BadInput("augmenting a record", "its views have another shape or type", "Return what came in, changed")
-    return made
+    return views
 
 
 def _hushed(augment: PerRecord, piece: Any, generator: Any) -> Any:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from discreet.noise import derived_seed
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, Positions, slots_of
 from discreet.trainers.dp_sgd.settings import Settings
-from discreet.trainers.tensors import tensor_of
+from discreet.trainers.tensors import each_part, tensor_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,14 +48,14 @@ def micro_batches(
 
     ``share`` (r, W): only every W-th piece, from number r; the rows of the others are not read.
     """
-    most = settings.records_per_person if by_person else 1
-    units_at_once = rows_at_once(settings, by_person=by_person) // most
+    rows_per_unit = settings.records_per_person if by_person else 1
+    units_at_once = rows_at_once(settings, by_person=by_person) // rows_per_unit
     parts = []
-    for place, (label, units) in enumerate(sampled.items()):
+    for order, (label, units) in enumerate(sampled.items()):
         cohort = cohorts[label]
         if by_person:
-            luck = np.random.default_rng(derived_seed(seed, "records of a person", place)).random(len(cohort))
-            rows, counts = slots_of(cohort, units, usable[label], most, luck)
+            order_by = np.random.default_rng(derived_seed(seed, "records of a person", order)).random(len(cohort))
+            rows, counts = slots_of(cohort, units, usable[label], rows_per_unit, order_by)
         else:
             rows, counts = units[:, None], usable[label][units][:, None]
         parts.append(_Part(cohort, rows, counts))
@@ -72,9 +72,6 @@ class _Part:
     rows: Positions
     counts: NDArray[np.bool_]
 
-    def between(self, start: int, stop: int) -> _Part:
-        return _Part(self.cohort, self.rows[start:stop], self.counts[start:stop])
-
 
 def _cut(parts: list[_Part], units_at_once: int) -> Iterator[list[_Part]]:
     """Pieces of so many units, across cohorts whose records are of one kind: many small cohorts are one batch."""
@@ -85,7 +82,7 @@ def _cut(parts: list[_Part], units_at_once: int) -> Iterator[list[_Part]]:
             start = 0
             while start < len(part.rows):
                 stop = min(start + free, len(part.rows))
-                piece.append(part.between(start, stop))
+                piece.append(_Part(part.cohort, part.rows[start:stop], part.counts[start:stop]))
                 free -= stop - start
                 start = stop
                 if not free:
@@ -100,10 +97,10 @@ def _joined(number: int, piece: list[_Part], device: torch.device) -> MicroBatch
     for part in piece:
         taken = part.rows.reshape(-1)
         read, readable = part.cohort.readable_rows(taken)
-        kept = part.counts.reshape(-1) & readable
-        rows.append(_blanked(read, kept))
-        labels.append(_zeroed(part.cohort.y[taken], kept))
-        counted.append(kept)
+        counts = part.counts.reshape(-1) & readable
+        rows.append(_blanked(read, counts))
+        labels.append(_zeroed(part.cohort.y[taken], counts))
+        counted.append(counts)
     return MicroBatch(
         number=number,
         rows=_tensors(rows, device),
@@ -114,19 +111,17 @@ def _joined(number: int, piece: list[_Part], device: torch.device) -> MicroBatch
 
 def rows_at_once(settings: Settings, *, by_person: bool) -> int:
     """Rows of a full micro-batch: whole units, at least one."""
-    most = settings.records_per_person if by_person else 1
-    return most * max(1, settings.micro_batch // (settings.views * most))
+    rows_per_unit = settings.records_per_person if by_person else 1
+    return rows_per_unit * max(1, settings.micro_batch // (settings.views * rows_per_unit))
 
 
-def _zeroed(rows: NDArray[Any], kept: NDArray[np.bool_]) -> NDArray[Any]:
+def _zeroed(rows: NDArray[Any], counts: NDArray[np.bool_]) -> NDArray[Any]:
     """``rows`` with 0 in place of those that do not count, whatever was in them."""
-    return np.where(kept.reshape(-1, *[1] * (rows.ndim - 1)), rows, np.zeros((), dtype=rows.dtype))
+    return np.where(counts.reshape(-1, *[1] * (rows.ndim - 1)), rows, np.zeros((), dtype=rows.dtype))
 
 
-def _blanked(rows: Any, kept: NDArray[np.bool_]) -> Any:
-    if isinstance(rows, dict):
-        return {name: _zeroed(part, kept) for name, part in rows.items()}
-    return rows if kept.all() else _zeroed(rows, kept)
+def _blanked(rows: Any, counts: NDArray[np.bool_]) -> Any:
+    return rows if counts.all() else each_part(lambda part: _zeroed(part, counts), rows)
 
 
 def _tensors(parts: list[Any], device: torch.device) -> Any:

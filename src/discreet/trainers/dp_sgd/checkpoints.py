@@ -10,6 +10,7 @@ going on with others and the same noise would show their difference.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from dataclasses import dataclass
@@ -17,16 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from discreet.errors import InvalidCheckpoint
 from discreet.privacy.files import write_whole
+from discreet.trainers.dp_sgd.optimization import average_into, build_optimizer, clip_adaptively, factor_at
+from discreet.trainers.dp_sgd.settings import Settings
 
 FORMAT = "discreet.checkpoint/1"
 _KEYS = {"format", "simulation", "made_for", "done", "tensors", "sha256", "optimizer"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class TrainingProgress:
     """``done`` steps of the phase, and the state after them."""
 
     done: int
@@ -46,7 +50,7 @@ class Checkpoints:
         """The JSON file."""
         return self._directory / f"{self._name}.json"
 
-    def write(self, progress: Progress) -> None:
+    def write(self, progress: TrainingProgress) -> None:
         """Replace the checkpoint by ``progress``, whole or not at all."""
         from safetensors.torch import save
 
@@ -68,7 +72,7 @@ class Checkpoints:
             if old != tensors:
                 old.unlink(missing_ok=True)
 
-    def read(self) -> Progress | None:
+    def read(self) -> TrainingProgress | None:
         """What `write` stored last, or None where there is nothing yet."""
         if not self.path.exists():
             return None
@@ -84,7 +88,7 @@ class Checkpoints:
             content = (self._directory / Path(form["tensors"]).name).read_bytes()
             if hashlib.sha256(content).hexdigest() != form["sha256"]:
                 raise self._broken("its tensors are not the ones it names")
-            return Progress(done=form["done"], tensors=load(content), optimizer=form["optimizer"])
+            return TrainingProgress(done=form["done"], tensors=load(content), optimizer=form["optimizer"])
         except InvalidCheckpoint:
             raise
         except Exception:  # noqa: BLE001 - whatever is wrong with the file, it is not a checkpoint
@@ -126,11 +130,11 @@ def optimizer_form(optimizer: torch.optim.Optimizer) -> tuple[dict[str, torch.Te
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor], form: dict[str, Any]) -> None:
     """The inverse of `optimizer_form`, into a new optimizer of the same parameters."""
     state: dict[int, dict[str, Any]] = {}
-    for place, value in [*form["state"].items(), *((k.removeprefix("optimizer."), v) for k, v in tensors.items())]:
-        number, _, name = place.partition(".")
+    for key, value in [*form["state"].items(), *((k.removeprefix("optimizer."), v) for k, v in tensors.items())]:
+        number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = value
     fresh = optimizer.state_dict()["param_groups"]
-    groups = [{**kept, **stored} for kept, stored in zip(fresh, form["groups"], strict=True)]
+    groups = [{**defaults, **stored} for defaults, stored in zip(fresh, form["groups"], strict=True)]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
     everyone = [weights for group in optimizer.param_groups for weights in group["params"]]
     for number, values in state.items():  # load_state_dict casts some of them; bits must stay
@@ -138,3 +142,82 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, torch
             if isinstance(value, torch.Tensor):
                 held = optimizer.state[everyone[number]][name]
                 optimizer.state[everyone[number]][name] = value.clone().to(held.device)
+
+
+# What changes while a phase is trained: weights, optimizer, moving average, and the number of steps done.
+
+
+class State:
+    """A module on its way, after ``done`` steps."""
+
+    def __init__(self, module: nn.Module, settings: Settings) -> None:
+        self.module, self.done, self._settings = module, 0, settings
+        self._untouched = copy.deepcopy(module)
+        self._trained = {name: weights for name, weights in module.named_parameters() if weights.requires_grad}
+        self._optimizer = build_optimizer(
+            settings.optimizer, self._trained.values(), settings.learning_rate, settings.optimizer_options
+        )
+        self._rates = [float(group["lr"]) for group in self._optimizer.param_groups]
+        self._averages = {name: weights.detach().clone() for name, weights in self._trained.items()}
+
+    def move(self, gradient: torch.Tensor, *, steps: int) -> None:
+        """One step along the noisy mean gradient, a flat vector in the order of the parameters."""
+        start = 0
+        for weights in self._trained.values():
+            part = gradient[start : start + weights.numel()]
+            weights.grad = part.reshape(weights.shape).to(device=weights.device, dtype=weights.dtype)
+            start += weights.numel()
+        if self._settings.adaptive_clip is not None:
+            clip_adaptively(self._limited(), self._settings.adaptive_clip)
+        factor = factor_at(self._settings.schedule, self.done, steps)
+        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate * factor
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self.done += 1
+        if self._settings.ema is not None:
+            average_into(self._averages, self._trained, self._settings.ema, self.done)
+
+    def _limited(self) -> list[nn.Parameter]:
+        """What adaptive clipping limits: everything but the last layer, which it is known to hurt."""
+        head = getattr(self.module, "head", None)
+        spared = {id(weights) for weights in head.parameters()} if isinstance(head, nn.Module) else set()
+        return [weights for weights in self._trained.values() if id(weights) not in spared]
+
+    def progress(self) -> TrainingProgress:
+        """Everything needed to go on from here."""
+        tensors, form = optimizer_form(self._optimizer)
+        tensors |= {f"weights.{name}": weights for name, weights in self._trained.items()}
+        if self._settings.ema is not None:
+            tensors |= {f"average.{name}": value for name, value in self._averages.items()}
+        return TrainingProgress(done=self.done, tensors=tensors, optimizer=form)
+
+    def restore(self, progress: TrainingProgress) -> None:
+        """Go on from ``progress``."""
+        tensors = dict(progress.tensors)
+        try:
+            with torch.no_grad():
+                for name, weights in self._trained.items():
+                    weights.copy_(tensors.pop(f"weights.{name}"))
+                    if self._settings.ema is not None:
+                        self._averages[name].copy_(tensors.pop(f"average.{name}"))
+            restore_optimizer(self._optimizer, tensors, progress.optimizer)
+        except (KeyError, ValueError, TypeError, RuntimeError, AttributeError):
+            raise InvalidCheckpoint(
+                "going on from a checkpoint",
+                "its tensors do not fit this model and optimizer",
+                "Remove it to begin the phase again from its start",
+            ) from None
+        self.done = progress.done
+
+    def result(self) -> nn.Module:
+        """The trained weights, or their moving average, in a module that never saw a record: whatever a forward pass
+        may have left behind in the other one stays there.
+        """
+        averaged = self._settings.ema is not None and self.done
+        trained = self._averages if averaged else self._trained
+        with torch.no_grad():
+            for name, weights in self._untouched.named_parameters():
+                if name in trained:
+                    weights.copy_(trained[name])
+        return self._untouched.eval()

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.noise import poisson_mask
+from discreet.noise import Source, poisson_mask, random_places
+from discreet.pools.pool import as_array
+from discreet.pools.rows import PlacedRows, or_none
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.training_phase import TrainingStage
 
@@ -41,8 +43,7 @@ class CohortRecords:
     units: int = field(init=False)
 
     def __post_init__(self) -> None:
-        whole = {name: _array(part) for name, part in self.x.items()} if isinstance(self.x, Mapping) else _array(self.x)
-        object.__setattr__(self, "x", whole)
+        object.__setattr__(self, "x", self._as_given({name: _array(part) for name, part in self.arrays.items()}))
         object.__setattr__(self, "y", _labels(_array(self.y)))
         sizes = {len(part) for part in self.arrays.values()} | {len(self.y)}
         if self.persons is not None:
@@ -81,9 +82,9 @@ class CohortRecords:
         """The same records, each a unit of its own."""
         return self if self.persons is None else CohortRecords(x=self.x, y=self.y)
 
-    def of_classes(self) -> CohortRecords:
-        """The same records, a column of class numbers read as a list of them."""
-        if self.y.ndim != 2 or self.y.shape[1] != 1:
+    def of_classes(self, classes: int = 2) -> CohortRecords:
+        """The same records, a column of class numbers read as a list of them, where there are several ``classes``."""
+        if classes < 2 or self.y.ndim != 2 or self.y.shape[1] != 1:
             return self
         numbers = np.nan_to_num(self.y[:, 0], nan=MISSING).astype(np.int64)
         return CohortRecords(x=self.x, y=numbers, persons=self.persons)
@@ -91,7 +92,7 @@ class CohortRecords:
     def rows(self, positions: Positions) -> Any:
         """The records at ``positions``, all of them."""
         try:
-            return self._read(positions)
+            return self._as_given(self._read(positions))
         except Exception as failed:  # noqa: BLE001 - what a reader says may name a record
             raise _unreadable(failed) from None
 
@@ -101,33 +102,25 @@ class CohortRecords:
         Where none of several can be read it is not a record that is broken but the reader, and it says so.
         """
         try:
-            return self._read(positions), np.ones(len(positions), dtype=bool)
+            return self._as_given(self._read(positions)), np.ones(len(positions), dtype=bool)
         except Exception as failed:  # noqa: BLE001
-            each = [self._read_alone(positions[place : place + 1]) for place in range(len(positions))]
-            found = [row for row in each if row is not None]
-            if not found and len(each) >= _SEVERAL:
+            each = [or_none(self._read, positions[index : index + 1]) for index in range(len(positions))]
+            if len(each) >= _SEVERAL and all(row is None for row in each):
                 raise _unreadable(failed) from None
-        blank = self._blank()
-        rows = [row if row is not None else blank for row in each]
-        joined = {name: np.concatenate([row[name] for row in rows]) for name in blank}
-        return (joined if isinstance(self.x, Mapping) else joined[""]), np.array([row is not None for row in each])
+        blank = {name: np.zeros((1, *part.shape[1:]), dtype=part.dtype) for name, part in self.arrays.items()}
+        joined = {name: np.concatenate([(row or blank)[name] for row in each]) for name in blank}
+        return self._as_given(joined), np.array([row is not None for row in each])
 
-    def _read(self, positions: Positions) -> Any:
-        found = {name: np.asarray(part[positions]) for name, part in self.arrays.items()}
+    def _as_given(self, parts: dict[str, Any]) -> Any:
+        """Parts by name as ``x`` has them: a table, or the one array."""
+        return parts if isinstance(self.x, Mapping) else parts[""]
+
+    def _read(self, positions: Positions) -> dict[str, NDArray[Any]]:
+        arrays = {name: np.asarray(part[positions]) for name, part in self.arrays.items()}
         for name, part in self.arrays.items():
-            if found[name].shape != (len(positions), *part.shape[1:]) or found[name].dtype.kind not in "biuf":
+            if arrays[name].shape != (len(positions), *part.shape[1:]) or arrays[name].dtype.kind not in "biuf":
                 raise ValueError(name)
-        return found if isinstance(self.x, Mapping) else found[""]
-
-    def _read_alone(self, position: Positions) -> dict[str, NDArray[Any]] | None:
-        try:
-            found = self._read(position)
-        except Exception:  # noqa: BLE001
-            return None
-        return found if isinstance(found, dict) else {"": found}
-
-    def _blank(self) -> dict[str, NDArray[Any]]:
-        return {name: np.zeros((1, *part.shape[1:]), dtype=part.dtype) for name, part in self.arrays.items()}
+        return arrays
 
     def labelled(self, classes: int) -> NDArray[np.bool_]:
         """Which records have a label that means something. Audience: owner."""
@@ -143,16 +136,7 @@ def _unreadable(failed: Exception) -> BadInput:
 
 
 def _array(values: Any) -> Any:
-    """What has rows by position as it is; torch tensors, tables of pandas and lists as arrays."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
-    elif hasattr(values, "iloc"):
-        values = values.to_numpy()
-    elif not all(hasattr(values, name) for name in ("shape", "dtype", "__getitem__", "__len__")):
-        try:
-            values = np.asarray(values)
-        except (TypeError, ValueError):
-            values = np.empty(0, dtype=object)
+    values = as_array(values)
     if len(values.shape) == 0 or np.dtype(values.dtype).kind not in "biuf":
         raise BadInput("a cohort", "records or labels are not arrays of numbers with a row each", "Give numbers")
     return values
@@ -180,12 +164,12 @@ def _names(persons: Any) -> NDArray[np.str_]:
         persons = persons.to_numpy()
     if not isinstance(persons, np.ndarray):  # a list is looked at name by name: numpy would make one type of all
         persons = np.fromiter(persons, dtype=object) if np.iterable(persons) else np.empty((), dtype=object)
-    found = persons
-    if found.dtype.kind == "O" and {type(name) for name in found.ravel().tolist()} in ({str}, {int}, set()):
-        found = found.astype(str)
-    if found.dtype.kind not in "iuU" or found.ndim != 1:
+    names = persons
+    if names.dtype.kind == "O" and {type(name) for name in names.ravel().tolist()} in ({str}, {int}, set()):
+        names = names.astype(str)
+    if names.dtype.kind not in "iuU" or names.ndim != 1:
         raise BadInput("persons", "they are not a list of words or of whole numbers", "Name every record's person")
-    return np.asarray(found.astype(str))
+    return np.asarray(names.astype(str))
 
 
 @dataclass(frozen=True)
@@ -205,17 +189,63 @@ class PoissonCohortSampler:
 
 
 def slots_of(
-    cohort: CohortRecords, units: Positions, usable: NDArray[np.bool_], most: int, luck: NDArray[np.float64]
+    cohort: CohortRecords,
+    units: Positions,
+    usable: NDArray[np.bool_],
+    rows_per_unit: int,
+    order_by: NDArray[np.float64],
 ) -> tuple[Positions, NDArray[np.bool_]]:
-    """``most`` rows for every one of ``units``, (U, m), and which of them count.
+    """``rows_per_unit`` rows for every one of ``units``, (U, m), and which of them count.
 
-    A unit with more usable rows gives those with the least ``luck`` (a number for every row of the cohort); one with
-    fewer, or none, keeps its places empty. So nobody's rows move another's, in a batch or in what is drawn for it.
+    A unit with more usable rows gives those that ``order_by`` (a number for every row of the cohort) puts first; one
+    with fewer, or none, keeps its places empty. So nobody's rows move another's, in a batch or in what is drawn for it.
     """
-    order = np.lexsort((luck, ~usable, cohort.owners))
+    order = np.lexsort((order_by, ~usable, cohort.owners))
     starts = np.searchsorted(cohort.owners[order], np.arange(cohort.units + 1))
-    reach = np.arange(most)
+    reach = np.arange(rows_per_unit)
     places = starts[units][:, None] + reach
-    own = reach < (starts[units + 1] - starts[units])[:, None]
-    rows = order[np.where(own, places, starts[units][:, None])]
-    return np.asarray(rows), np.asarray(own & usable[rows])
+    belongs = reach < (starts[units + 1] - starts[units])[:, None]
+    rows = order[np.where(belongs, places, starts[units][:, None])]
+    return np.asarray(rows), np.asarray(belongs & usable[rows])
+
+
+# A cohort brought to its committed number of slots, for plans whose asked sets are hidden.
+#
+# How many were asked is private there, and the scale of the noise depends (in its last digits) on the number of slots.
+# So the asked are put into random places of ``slots``, and all other places hold nulls: zeros without a label.
+#
+# Guarantee (docs/proofs/hidden-selection.md): the number of slots is the plan's. Places are drawn at random, so a run
+# in which a record is missing can be drawn as the run in which it is there, with a null in its place and all others in
+# theirs: masks, micro-batches and the rounding of the others' gradients are the same to the bit.
+
+
+def padded(records: CohortRecords, slots: int, *, where: Receipt | Source, kind: str = "slots") -> CohortRecords:
+    """``records`` in random places of ``slots``, the others nulls. ``where``: the receipt of the selection, so that a
+    redo after a crash has the same places. ``kind`` keeps the draws of several cohorts apart.
+    """
+    if type(slots) is not int or slots < 1 or records.persons is not None:
+        raise BadInput("padding a cohort", "it is for records, to a whole number of slots", "Give the plan's slots")
+    if len(records) > slots:
+        raise BadInput(
+            "padding a cohort", "it has more records than slots", "Select with the plan's slots, which drops at random"
+        )
+    places = random_places(slots, slots, where=where, kind=kind)[: len(records)]
+    x = {name: _spread(part, places, slots) for name, part in records.arrays.items()}
+    return CohortRecords(x=x if isinstance(records.x, Mapping) else x[""], y=_padded_labels(records.y, places, slots))
+
+
+def _padded_labels(y: NDArray[Any], places: Positions, slots: int) -> NDArray[Any]:
+    kind = y.dtype if y.dtype.kind in "if" else np.dtype(np.int64)  # one that can say that a label is missing
+    labels = np.full((slots, *y.shape[1:]), MISSING if kind.kind == "i" else np.nan, dtype=kind)
+    labels[places] = y
+    return labels
+
+
+def _spread(part: Any, places: Positions, slots: int) -> Any:
+    if type(part) is not np.ndarray:
+        sources = np.full(slots, -1, dtype=np.int64)
+        sources[places] = np.arange(len(places))
+        return PlacedRows(part, sources)
+    spread = np.zeros((slots, *part.shape[1:]), dtype=part.dtype)
+    spread[places] = part
+    return spread

@@ -16,8 +16,10 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from discreet.trainers.dp_sgd.guards import in_full
-from discreet.trainers.dp_sgd.losses import Loss
+from discreet.pools.rows import or_none
+from discreet.trainers.dp_sgd.checks import in_full
+from discreet.trainers.dp_sgd.optimization import Loss
+from discreet.trainers.tensors import each_part
 
 _UNIT = 2.0**-53
 _BLOCK = 32
@@ -42,8 +44,8 @@ class RecordGradients:
         frozen |= dict(module.named_buffers())
 
         def loss_of(trained: dict[str, torch.Tensor], views: Any, target: torch.Tensor) -> torch.Tensor:
-            value: torch.Tensor = loss(functional_call(module, trained | frozen, (views,)), target).mean()
-            return value
+            mean: torch.Tensor = loss(functional_call(module, trained | frozen, (views,)), target).mean()
+            return mean
 
         self._each = vmap(grad(loss_of), in_dims=(None, 0, 0), randomness="different")
 
@@ -108,24 +110,17 @@ class RecordGradients:
 
     def works_on(self, views: Any, targets: torch.Tensor) -> torch.Tensor:
         """Which rows the model does not fail on. Secret."""
-        found = [row is not None for row in self._each_alone(views, targets)]
-        return torch.tensor(found, dtype=torch.bool, device=targets.device)
+        works = [row is not None for row in self._each_alone(views, targets)]
+        return torch.tensor(works, dtype=torch.bool, device=targets.device)
 
     def _each_alone(self, views: Any, targets: torch.Tensor) -> list[dict[str, torch.Tensor] | None]:
-        return [self._alone(*self._twice(views, targets, row)) for row in range(len(targets))]
+        alone = (or_none(self._quiet, *self._twice(views, targets, row)) for row in range(len(targets)))
+        return [None if row is None else {name: part[:1] for name, part in row.items()} for row in alone]
 
     @staticmethod
     def _twice(views: Any, targets: torch.Tensor, row: int) -> tuple[Any, torch.Tensor]:
         """A row beside itself: some of torch's functions fail on batches of one."""
-        if isinstance(views, dict):
-            return {name: part[[row, row]] for name, part in views.items()}, targets[[row, row]]
-        return views[[row, row]], targets[[row, row]]
-
-    def _alone(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor] | None:
-        try:
-            return {name: part[:1] for name, part in self._quiet(views, targets).items()}
-        except Exception:  # noqa: BLE001 - what it says may quote the record
-            return None
+        return each_part(lambda part: part[[row, row]], views), targets[[row, row]]
 
     def _quiet(self, views: Any, targets: torch.Tensor) -> dict[str, torch.Tensor]:
         devices = [targets.device] if targets.is_cuda else []
@@ -135,8 +130,8 @@ class RecordGradients:
             torch.autograd.set_detect_anomaly(False),
         ):
             warnings.simplefilter("ignore")  # a warning, too, may quote a record
-            made: dict[str, torch.Tensor] = self._each(self._weights(), views, targets)
-        return made
+            each: dict[str, torch.Tensor] = self._each(self._weights(), views, targets)
+        return each
 
     def _weights(self) -> dict[str, torch.Tensor]:
         return {name: weights.detach() for name, weights in self.trained.items()}
@@ -144,9 +139,7 @@ class RecordGradients:
 
 def blanked(rows: Any, good: torch.Tensor) -> Any:
     """``rows`` with zeros for those that are not good, as for a null."""
-    if isinstance(rows, dict):
-        return {name: blanked(part, good) for name, part in rows.items()}
-    return torch.where(_along(good, rows), rows, torch.zeros_like(rows))
+    return each_part(lambda part: torch.where(_along(good, part), part, torch.zeros_like(part)), rows)
 
 
 def _along(rows: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
@@ -172,5 +165,5 @@ def _clipped(parts: list[torch.Tensor], counts: torch.Tensor, clip: float, toget
 def _lengths(parts: list[torch.Tensor]) -> torch.Tensor:
     """The length of every row over all parts."""
     each = torch.stack([torch.linalg.vector_norm(part, dim=1) for part in parts])
-    length: torch.Tensor = torch.linalg.vector_norm(each, dim=0)
-    return length
+    lengths: torch.Tensor = torch.linalg.vector_norm(each, dim=0)
+    return lengths

@@ -14,8 +14,7 @@ import numpy as np
 
 from discreet.errors import BadInput, alternatives
 from discreet.trainers.dp_sgd.augmentation import Augmentation
-from discreet.trainers.dp_sgd.losses import Loss
-from discreet.trainers.dp_sgd.schedules import SCHEDULES, Schedule
+from discreet.trainers.dp_sgd.optimization import SCHEDULES, Loss, Schedule
 
 PersonClip = Literal["each", "joint"]
 Engine = Literal["auto", "compiled", "reference"]
@@ -84,9 +83,9 @@ class Settings:
             raise BadInput(f"engine={self.engine}", "there is no such engine", "Choose auto, compiled or reference")
         if self.person_clip not in get_args(PersonClip):
             raise BadInput(f"person_clip={self.person_clip}", "it is neither each nor joint", "Choose one of the two")
-        if isinstance(self.schedule, str) and self.schedule not in SCHEDULES:
+        if isinstance(self.schedule, str) and self.schedule not in SCHEDULES.by_name:
             raise BadInput(
-                f"schedule={self.schedule}", "there is no such schedule", alternatives(self.schedule, SCHEDULES)
+                f"schedule={self.schedule}", "there is no such schedule", alternatives(self.schedule, SCHEDULES.by_name)
             )
 
     def _check_functions(self) -> None:
@@ -129,8 +128,8 @@ def _named(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _named(part, depth + 1) for name, part in value.items()}
     if isinstance(value, FunctionType):
-        kept = [value.__defaults__, value.__kwdefaults__, [_content(cell) for cell in value.__closure__ or ()]]
-        return [value.__qualname__, _code(value.__code__), _named(kept, depth + 1)]
+        closure = [value.__defaults__, value.__kwdefaults__, [_content(cell) for cell in value.__closure__ or ()]]
+        return [value.__qualname__, _code(value.__code__), _named(closure, depth + 1)]
     if isinstance(value, MethodType):
         return [_named(value.__func__, depth + 1), _named(value.__self__, depth + 1)]
     if hasattr(value, "__array__"):
@@ -160,8 +159,8 @@ _DEEP = 6
 def _code(code: CodeType) -> str:
     """A digest of what a function does, without where its file lies."""
     inner = [_code(part) if isinstance(part, CodeType) else _constant(part) for part in code.co_consts]
-    whole = repr((code.co_code.hex(), inner, code.co_names))
-    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+    content = repr((code.co_code.hex(), inner, code.co_names))
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def _constant(value: Any) -> str:

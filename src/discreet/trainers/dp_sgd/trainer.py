@@ -32,20 +32,25 @@ from discreet.privacy.ledger import Receipt
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.trainers.dp_sgd.augmentation import views_of
 from discreet.trainers.dp_sgd.batches import micro_batches, rows_at_once
-from discreet.trainers.dp_sgd.checkpoints import Checkpoints
-from discreet.trainers.dp_sgd.checks import check_receipts, cohorts_of, made_up, made_up_targets, run_name
+from discreet.trainers.dp_sgd.checkpoints import Checkpoints, State
+from discreet.trainers.dp_sgd.checks import (
+    check_by_trying,
+    check_layers,
+    check_receipts,
+    cohorts_of,
+    drawing_with_torch,
+    in_full,
+    made_up,
+    made_up_targets,
+    run_name,
+)
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, PoissonCohortSampler
-from discreet.trainers.dp_sgd.engine.trial import REFERENCE, Way, way_for
+from discreet.trainers.dp_sgd.distributed import Prepared, Processes, alike, follow, leading, same_weights, sum_of
+from discreet.trainers.dp_sgd.engine.fast import REFERENCE, GradientEngine, choose_engine
 from discreet.trainers.dp_sgd.gradients import RecordGradients, reach
-from discreet.trainers.dp_sgd.guards import drawing_with_torch, in_full
-from discreet.trainers.dp_sgd.layers import check_by_trying, check_layers
-from discreet.trainers.dp_sgd.losses import loss_named
-from discreet.trainers.dp_sgd.processes import Processes
-from discreet.trainers.dp_sgd.schedules import factor_at
+from discreet.trainers.dp_sgd.optimization import factor_at, loss_named
 from discreet.trainers.dp_sgd.settings import Settings
-from discreet.trainers.dp_sgd.state import State
-from discreet.trainers.dp_sgd.together import Prepared, alike, follow, leading, same_weights, sum_of
-from discreet.trainers.generators import check_generators, seed_global
+from discreet.trainers.tensors import check_generators, seed_global
 from discreet.trainers.torch_predictor import Task, TorchPredictor, device_named
 
 Watch = Callable[[int, int], None]
@@ -113,31 +118,31 @@ class DPSGD:
         """
         receipts: list[Any] = list(receipt) if isinstance(receipt, Sequence) else [receipt]
         with leading(self.processes):
-            module, taken, device, way = ready = self._ready("train", phase, cohorts, start, receipts)
+            module, taken, device, engine = ready = self._ready("train", phase, cohorts, start, receipts)
             state = State(module, self.settings)
             if self.processes.first:
                 self._lead(ready, state, phase, receipts)
             else:
-                follow(self.processes, _Step(self, phase, taken, state, device, way)._sum, module)
-            made = same_weights(self.processes, state.result())
-        return TorchPredictor(made, task=self.task, device=str(device))
+                follow(self.processes, _Step(self, phase, taken, state, device, engine)._sum, module)
+            trained = same_weights(self.processes, state.result())
+        return TorchPredictor(trained, task=self.task, device=str(device))
 
     def _lead(self, ready: Prepared, state: State, phase: TrainingPhase, receipts: Sequence[Receipt]) -> None:
         """All steps that are left, on rank 0."""
-        _, taken, device, way = ready
-        kept = self._resumed(state, phase, taken, receipts)
+        _, taken, device, engine = ready
+        checkpoints = self._resumed(state, phase, taken, receipts)
         if not state.done and any(receipt.used(MASK, who) for receipt in receipts for who in phase.labels):
             raise ReceiptRefused(
                 f"training phase {phase.number}", "its receipts were drawn on and are spent in part", "Charge it again"
             )
-        step = _Step(self, phase, taken, state, device, way)
+        step = _Step(self, phase, taken, state, device, engine)
         for stage, paid, before in _stages(phase, receipts):
             for number in range(max(state.done - before, 0), stage.steps):
                 step.take(stage, paid)
                 self._watch(state.done, phase.steps)
                 last = number + 1 == stage.steps
-                if kept and (last or state.done % self.settings.checkpoint_every == 0):
-                    kept.write(state.progress())
+                if checkpoints and (last or state.done % self.settings.checkpoint_every == 0):
+                    checkpoints.write(state.progress())
 
     def _ready(
         self,
@@ -186,8 +191,8 @@ class DPSGD:
         self._rehearse(module, phase)
         if self.settings.engine == "reference" or not samples:
             return module, taken, device, REFERENCE
-        way = way_for(module, self.loss, samples, compiled=self.settings.engine == "compiled")
-        return module, taken, device, way
+        engine = choose_engine(module, self.loss, samples, compiled=self.settings.engine == "compiled")
+        return module, taken, device, engine
 
     def _made_up_views(self, sample: Any) -> Any:
         with in_full("the augmentation", "It gets views of one record and a generator"):
@@ -218,16 +223,21 @@ class DPSGD:
         with in_full("making or copying the model", "Give a module that copy.deepcopy can copy"):
             if isinstance(self._model, nn.Module):
                 check_layers(self._model)
-                made = copy.deepcopy(self._model)
+                module = copy.deepcopy(self._model)
             else:
                 with torch.random.fork_rng(devices=[]):  # the first weights are public; a redo begins with the same
                     torch.manual_seed(0)
-                    made = copy.deepcopy(self._model())
-        if not isinstance(made, nn.Module):
+                    module = copy.deepcopy(self._model())
+        if not isinstance(module, nn.Module):
             raise BadInput("the model", "it is not a torch module", "Give an nn.Module or a function that makes one")
         if start is not None:
-            _fill(made, start.module)
-        return made
+            try:
+                module.load_state_dict(start.module.state_dict())
+            except (RuntimeError, TypeError):
+                raise BadInput(
+                    "start", "it is another kind of model than this trainer's", "Train on with the same model"
+                ) from None
+        return module
 
     def _resumed(
         self, state: State, phase: TrainingPhase, cohorts: Mapping[str, CohortRecords], receipts: Sequence[Receipt]
@@ -241,13 +251,13 @@ class DPSGD:
         if self._checkpoints is None:
             return None
         simulation = receipts[0].simulation
-        kept = Checkpoints(self._checkpoints, phase=phase.number, made_for=name, simulation=simulation)
-        found = kept.read()
-        if found is not None:
-            state.restore(found)
+        checkpoints = Checkpoints(self._checkpoints, phase=phase.number, made_for=name, simulation=simulation)
+        progress = checkpoints.read()
+        if progress is not None:
+            state.restore(progress)
             for stage, paid, before in _stages(phase, receipts):
                 _advance(paid, min(max(state.done - before, 0), stage.steps))
-        return kept
+        return checkpoints
 
 
 class _Step:
@@ -260,21 +270,23 @@ class _Step:
         cohorts: Mapping[str, CohortRecords],
         state: State,
         device: torch.device,
-        way: Way,
+        engine: GradientEngine,
     ) -> None:
         self._settings, self._cohorts, self._processes = trainer.settings, cohorts, trainer.processes
         self._usable = {label: cohort.labelled(trainer.classes) for label, cohort in cohorts.items()}
         self._state, self._device, self._phase = state, device, phase
         self._by_person = phase.unit == "person"
-        self._gradients = way.gradients(state.module, trainer.loss)
+        self._gradients = engine.gradients(state.module, trainer.loss)
         slots = sum(cohort.units for cohort in cohorts.values())
-        most = self._settings.records_per_person if self._by_person else 1
+        rows_per_unit = self._settings.records_per_person if self._by_person else 1
         at_once = rows_at_once(self._settings, by_person=self._by_person)
-        exact = reach(self._settings.clip, slots=slots * most, parameters=self._gradients.size, at_once=at_once)
-        self._reach = exact * (1 + way.margin(at_once))
+        exact = reach(
+            self._settings.clip, slots=slots * rows_per_unit, parameters=self._gradients.size, at_once=at_once
+        )
+        self._reach = exact * (1 + engine.margin(at_once))
         joint = self._by_person and self._settings.person_clip == "joint"
-        self._clip = self._settings.clip if joint else self._settings.clip / most
-        self._together = most if joint else 1
+        self._clip = self._settings.clip if joint else self._settings.clip / rows_per_unit
+        self._together = rows_per_unit if joint else 1
 
     def take(self, stage: TrainingStage, receipt: Receipt) -> None:
         """One step: sample, sum, hide, move."""
@@ -298,23 +310,13 @@ class _Step:
         )
         with torch.random.fork_rng(devices=devices):
             for piece in pieces:
-                own = derived_seed(seed, "micro-batch", piece.number)
-                views = views_of(piece.rows, self._settings.augmentations, self._settings.views, own)
-                seed_global(derived_seed(own, "model"), self._device)
+                piece_seed = derived_seed(seed, "micro-batch", piece.number)
+                views = views_of(piece.rows, self._settings.augmentations, self._settings.views, piece_seed)
+                seed_global(derived_seed(piece_seed, "model"), self._device)
                 total += self._gradients.clipped_sum(
                     views, piece.targets, clip=self._clip, usable=piece.usable, together=self._together
                 )
         return total
-
-
-def _fill(module: nn.Module, start: nn.Module) -> None:
-    """Put the weights of ``start`` into ``module``, which must be of the same kind."""
-    try:
-        module.load_state_dict(start.state_dict())
-    except (RuntimeError, TypeError):
-        raise BadInput(
-            "start", "it is another kind of model than this trainer's", "Train on with the same model"
-        ) from None
 
 
 def _advance(receipt: Receipt, draws: int) -> None:
@@ -331,5 +333,5 @@ def _advance(receipt: Receipt, draws: int) -> None:
 
 def _stages(phase: TrainingPhase, receipts: Sequence[Receipt]) -> list[tuple[TrainingStage, Receipt, int]]:
     """Every stage with its receipt and the steps before it."""
-    before = [sum(stage.steps for stage in phase.stages[:place]) for place in range(len(phase.stages))]
+    before = [sum(stage.steps for stage in phase.stages[:number]) for number in range(len(phase.stages))]
     return list(zip(phase.stages, receipts, before, strict=True))

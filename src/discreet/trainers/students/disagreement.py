@@ -31,7 +31,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.trainers.students.asking import Ask, Integers, Pupil, Student, Unstable, checked_cap
+from discreet.trainers.students.student import (
+    ActiveStudent,
+    Ask,
+    Integers,
+    Student,
+    Unstable,
+    checked_cap,
+    probabilities,
+)
+from discreet.trainers.teachers.fitting import seeded
 
 Oracle = Literal["quadratic", "committee", "refit"]
 Bools = NDArray[np.bool_]
@@ -59,45 +68,44 @@ def disagreement_student(
         raise BadInput(
             f"batches from {first} that grow by {growth}", "they begin with 1 at least and grow", "Try 50 and 2"
         )
-    pupil = Pupil(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
+    student = ActiveStudent(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
     disagrees = disagreeing(oracle, caution, estimator, len(classes))
     cap = checked_cap(answers, len(x))
-    order = pupil.rng.permutation(len(x))
+    order = student.rng.permutation(len(x))
     seen = min(first, cap)
-    more = pupil.question(order[:seen].tolist())
+    more = student.question(order[:seen].tolist())
     returned = False
-    while more and seen < len(order) and len(pupil.asked) < cap:
+    while more and seen < len(order) and len(student.asked) < cap:
         batch = order[seen : math.ceil(seen * growth)]
         seen += len(batch)
-        model, tells_apart, taken_back = decided(pupil, order[:seen])
+        model, tells_apart, taken_back = decided(student, order[:seen])
         if len(taken_back) and not returned:  # once, so that this ends
             order, returned = np.append(order, taken_back), True
-        region = disagrees(pupil, model, batch) if tells_apart else np.ones(len(batch), dtype=bool)
+        region = disagrees(student, model, batch) if tells_apart else np.ones(len(batch), dtype=bool)
         outside = batch[~region]
         if len(outside):
-            pupil.inferred |= dict(zip(outside.tolist(), model.predict(x[outside]).tolist(), strict=True))
-        more = pupil.question(batch[region][: cap - len(pupil.asked)].tolist())
-    return pupil.done(decided(pupil, order[:seen])[0])
+            student.inferred |= dict(zip(outside.tolist(), model.predict(x[outside]).tolist(), strict=True))
+        more = student.question(batch[region][: cap - len(student.asked)].tolist())
+    return student.done(decided(student, order[:seen])[0])
 
 
-def decided(pupil: Pupil, seen: Integers) -> tuple[Any, bool, Integers]:
+def decided(student: ActiveStudent, seen: Integers) -> tuple[Any, bool, Integers]:
     """A model of everything learnt so far; whether it tells some of the records seen from others; what it took back.
 
     It is of answers alone, if what was inferred kept it from that.
     """
-    model = pupil.model()
-    if not pupil.inferred or not says_one_class(model, pupil.x[seen]):
-        return model, not says_one_class(model, pupil.x[seen]), np.zeros(0, dtype=np.int64)
-    taken_back = np.array(sorted(pupil.inferred), dtype=np.int64)
-    pupil.inferred.clear()
-    model = pupil.model()
-    return model, not says_one_class(model, pupil.x[seen]), pupil.rng.permutation(taken_back)
+    model = student.model()
+    if not student.inferred or not says_one_class(model, student.x[seen]):
+        return model, not says_one_class(model, student.x[seen]), np.zeros(0, dtype=np.int64)
+    taken_back = np.array(sorted(student.inferred), dtype=np.int64)
+    student.inferred.clear()
+    model = student.model()
+    return model, not says_one_class(model, student.x[seen]), student.rng.permutation(taken_back)
 
 
 def says_one_class(model: Any, x: Any) -> bool:
     """Whether a model makes no difference between these records."""
-    said = model.predict(x)
-    return bool((said == said[0]).all()) if len(said) else True
+    return len(np.unique(model.predict(x))) < 2
 
 
 def _suited(estimator: Any, classes: int) -> Oracle:
@@ -108,8 +116,8 @@ def _suited(estimator: Any, classes: int) -> Oracle:
 
 def disagreeing(
     oracle: str | None, caution: float, estimator: Any, classes: int
-) -> Callable[[Pupil, Any, Integers], Bools]:
-    """Whether hypotheses that fit a pupil's lessons disagree on each record of a batch."""
+) -> Callable[[ActiveStudent, Any, Integers], Bools]:
+    """Whether hypotheses that fit a student's lessons disagree on each record of a batch."""
     name = oracle or _suited(estimator, classes)
     ways = {"quadratic": _quadratic, "committee": _committee, "refit": _refit}
     if name not in ways or not 0 < caution < math.inf:
@@ -117,29 +125,29 @@ def disagreeing(
             f"the oracle {name}", "there is none, or its caution is not positive", f"Choose {', '.join(ways)}"
         )
 
-    return lambda pupil, model, batch: ways[name](pupil, model, batch, caution)
+    return lambda student, model, batch: ways[name](student, model, batch, caution)
 
 
-def allowed_rise(places: Integers, codes: Integers, pupil: Pupil, model: Any, caution: float) -> float:
+def allowed_rise(places: Integers, codes: Integers, student: ActiveStudent, model: Any, caution: float) -> float:
     """How much worse, in records, a hypothesis may fit and still be thought of."""
     n = len(places)
-    error = float((model.predict(pupil.x[places]) != codes).mean())
+    error = float((model.predict(student.x[places]) != codes).mean())
     log = math.log(n + 1)
     return caution * (log + math.sqrt(n * error * log))
 
 
-def _quadratic(pupil: Pupil, model: Any, batch: Integers, caution: float) -> Bools:
-    places, codes = pupil.lessons()
-    rows = _with_one(pupil.x[places])
+def _quadratic(student: ActiveStudent, model: Any, batch: Integers, caution: float) -> Bools:
+    places, codes = student.lessons()
+    rows = _with_one(student.x[places])
     weights = np.append(model.coef_[0], model.intercept_[0])
     p = 1 / (1 + np.exp(-np.clip(rows @ weights, -30, 30)))
     hessian = (rows * (p * (1 - p))[:, None]).T @ rows
     ridge = 1 / float(getattr(model, "C", 1.0))
     hessian[np.diag_indices_from(hessian)] += np.append(np.full(len(weights) - 1, ridge), 1e-9)
-    asked = _with_one(pupil.x[batch])
+    asked = _with_one(student.x[batch])
     reach = np.einsum("ij,ji->i", asked, np.linalg.solve(hessian, asked.T))
     rise = (asked @ weights) ** 2 / (2 * np.maximum(reach, 1e-300))
-    return np.asarray(rise <= allowed_rise(places, codes, pupil, model, caution))
+    return np.asarray(rise <= allowed_rise(places, codes, student, model, caution))
 
 
 def _with_one(x: Any) -> NDArray[np.float64]:
@@ -147,30 +155,27 @@ def _with_one(x: Any) -> NDArray[np.float64]:
     return np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
 
 
-def _committee(pupil: Pupil, model: Any, batch: Integers, caution: float) -> Bools:
-    places, codes = pupil.lessons()
-    said, region = model.predict(pupil.x[batch]), np.zeros(len(batch), dtype=bool)
+def _committee(student: ActiveStudent, model: Any, batch: Integers, caution: float) -> Bools:
+    places, codes = student.lessons()
+    predicted, region = model.predict(student.x[batch]), np.zeros(len(batch), dtype=bool)
     for _ in range(MEMBERS):
-        drawn = pupil.rng.integers(len(places), size=len(places))
-        region |= pupil.fitted(places[drawn], codes[drawn]).predict(pupil.x[batch]) != said
+        drawn = student.rng.integers(len(places), size=len(places))
+        region |= student.fitted(places[drawn], codes[drawn]).predict(student.x[batch]) != predicted
     return region
 
 
-def _refit(pupil: Pupil, model: Any, batch: Integers, caution: float) -> Bools:
-    from discreet.trainers.students.inferring import probabilities
-    from discreet.trainers.teachers.fitting import seeded
-
-    places, codes = pupil.lessons()
-    allowed = allowed_rise(places, codes, pupil, model, caution)
-    wrong = int((model.predict(pupil.x[places]) != codes).sum())
-    ordered = np.asarray(model.classes_)[np.argsort(probabilities(model, pupil.x[batch]), axis=1)]
+def _refit(student: ActiveStudent, model: Any, batch: Integers, caution: float) -> Bools:
+    places, codes = student.lessons()
+    allowed = allowed_rise(places, codes, student, model, caution)
+    wrong = int((model.predict(student.x[places]) != codes).sum())
+    ordered = np.asarray(model.classes_)[np.argsort(probabilities(model, student.x[batch]), axis=1)]
     region = np.zeros(len(batch), dtype=bool)
-    for number, (place, second) in enumerate(zip(batch, ordered[:, -2], strict=True)):
-        held = np.append(places, place)
-        pupil.fits += 1
-        other = seeded(pupil.estimator, pupil.seed).fit(
-            pupil.x[held], np.append(codes, second), sample_weight=np.append(np.ones(len(places)), _HELD)
+    for number, (record, second) in enumerate(zip(batch, ordered[:, -2], strict=True)):
+        held = np.append(places, record)
+        student.fits += 1
+        other = seeded(student.estimator, student.seed).fit(
+            student.x[held], np.append(codes, second), sample_weight=np.append(np.ones(len(places)), _HELD)
         )
-        rise = int((other.predict(pupil.x[places]) != codes).sum()) - wrong
+        rise = int((other.predict(student.x[places]) != codes).sum()) - wrong
         region[number] = rise <= allowed
     return region

@@ -11,7 +11,6 @@ runs no code but the estimator that the caller names.
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.pools.archives import arrays_in
-from discreet.trainers.students.asking import Constant, Integers
-from discreet.trainers.students.inferring import probabilities
-from discreet.trainers.teachers.cache import UNREADABLE
+from discreet.pools.array_files import array_bytes, arrays_in
+from discreet.trainers.students.student import Constant, Integers, probabilities, softmax_of
 from discreet.trainers.teachers.fitting import fitted_quietly
+from discreet.trainers.teachers.training import UNREADABLE
 
 FORMAT = "discreet.student/1"
 
@@ -39,8 +37,7 @@ class LinearStudent:
         scores = np.asarray(x, dtype=np.float64) @ self.coef_.T + self.intercept_
         if len(self.coef_) == 1:
             scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
-        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+        return softmax_of(scores)
 
     def predict(self, x: Any) -> Integers:
         """The likeliest class."""
@@ -49,7 +46,7 @@ class LinearStudent:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StudentModel:
-    """A `Predictor` of declared classes. Audience: world.
+    """A `Predictor` of declared classes. Audience: public.
 
     model     predicts class numbers
     classes   how many are declared
@@ -66,10 +63,10 @@ class StudentModel:
 
     def predict_proba(self, x: Any) -> NDArray[np.float64]:
         """Of every declared class; one that no answer named has 0."""
-        found = probabilities(self.model, flattened(x) if self.flat else np.asarray(x))
-        whole = np.zeros((len(found), self.classes))
-        whole[:, np.asarray(self.model.classes_, dtype=np.int64)] = found
-        return whole
+        known = probabilities(self.model, flattened(x) if self.flat else np.asarray(x))
+        declared = np.zeros((len(known), self.classes))
+        declared[:, np.asarray(self.model.classes_, dtype=np.int64)] = known
+        return declared
 
     def sample_proba(self, x: Any, draws: int) -> NDArray[np.float64]:
         """Refused: there is one student."""
@@ -91,18 +88,15 @@ class StudentModel:
         elif _is_logistic(self.model):
             parts = {"kind": "linear", "coef": self.model.coef_, "intercept": self.model.intercept_}
             parts |= {"known": self.model.classes_, "strength": float(getattr(self.model, "C", 1.0))}
-        file = io.BytesIO()
         about = {"format": FORMAT, "classes": self.classes, "flat": self.flat}
         lessons = {"ids": np.array(self.ids, dtype=np.str_), "codes": np.asarray(self.codes, dtype=np.int64)}
-        arrays: dict[str, Any] = {name: np.asarray(part) for name, part in (about | lessons | parts).items()}
-        np.savez(file, **arrays)
-        return file.getvalue()
+        return array_bytes(np.savez, **{name: np.asarray(part) for name, part in (about | lessons | parts).items()})
 
 
 def student_from_bytes(content: bytes, *, estimator: Any | None, seed: int = 0) -> StudentModel:
     """The inverse of `StudentModel.to_bytes`. ``estimator``: of a student that is fitted again."""
     try:
-        with arrays_in(io.BytesIO(content)) as held:
+        with arrays_in(content) as held:
             if str(held["format"]) != FORMAT:
                 raise KeyError
             kind, codes = str(held["kind"]), held["codes"].astype(np.int64)

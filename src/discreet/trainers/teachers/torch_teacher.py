@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -30,8 +31,6 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def fit(self, x: Any, y: Any, sample_weight: Any | None = None) -> Self:
         """Train on all of ``x``; ``sample_weight``: how much a row counts."""
-        import torch
-
         self.classes_, codes = np.unique(y, return_inverse=True)
         weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight)
         rows, targets, counts = (
@@ -54,8 +53,6 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def predict_proba(self, x: Any) -> NDArray[np.float64]:
         """Class probabilities."""
-        import torch
-
         self.module_.eval()
         with torch.no_grad():
             scores = self.module_(torch.as_tensor(np.asarray(x, dtype=np.float32)))

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.modules.utils import _pair
+from torch.nn.modules.utils import _pair, _single
 
-from discreet.trainers.dp_sgd.engine.attention import attend
-from discreet.trainers.dp_sgd.engine.convolutions import Convolution
-from discreet.trainers.dp_sgd.engine.normalizing import group_gradients, layer_gradients, native_group_norm
-from discreet.trainers.dp_sgd.engine.parts import Looked, Part, Whole, square_sums
-from discreet.trainers.dp_sgd.engine.patches import Shape, conv_shape
-from discreet.trainers.dp_sgd.engine.products import Product
-from discreet.trainers.dp_sgd.engine.recording import Layer, Recording, Unknown
-from discreet.trainers.dp_sgd.engine.strided import Folding, folds
+from discreet.trainers.dp_sgd.engine.convolutions import Convolution, Folding, folds
+from discreet.trainers.dp_sgd.engine.native import Kernels, takes
+from discreet.trainers.dp_sgd.engine.parts import GradientPart, Looked, Product, Whole, pieces, square_sums
+from discreet.trainers.dp_sgd.engine.patches import conv_shape
+from discreet.trainers.dp_sgd.engine.recording import Layer, ModelRecording, Unknown
 
-Found = Mapping[str, Callable[[], Part]]
+PartsByRole = Mapping[str, Callable[[], GradientPart]]
 
 
-def linear(run: Recording, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(run: ModelRecording, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`functional.linear`."""
     out = functional.linear(x, weight.detach(), _still(bias))
 
-    def parts(gradient: Tensor) -> Found:
+    def parts(gradient: Tensor) -> PartsByRole:
         b = run.units_of(gradient)
         squares = square_sums(b) if b.shape[1] == 1 else None  # at one place, weight and bias need the same
         return {
@@ -38,7 +36,7 @@ def linear(run: Recording, x: Tensor, weight: Tensor, bias: Tensor | None = None
     return run.watch(out, x, {"weight": weight, "bias": bias}, parts)
 
 
-def matmul(run: Recording, x: Tensor, weight: Tensor) -> Tensor:
+def matmul(run: ModelRecording, x: Tensor, weight: Tensor) -> Tensor:
     """``x @ weight``."""
     if not run.trained(weight) or weight.dim() != 2 or x.dim() < 2:
         raise Unknown("matmul")
@@ -48,8 +46,8 @@ def matmul(run: Recording, x: Tensor, weight: Tensor) -> Tensor:
     )
 
 
-def conv2d(
-    run: Recording,
+def convolution(
+    run: ModelRecording,
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -58,45 +56,29 @@ def conv2d(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    """`functional.conv2d`."""
-    kept, around = weight.detach(), padding if isinstance(padding, str) else _pair(padding)
-    shape = conv_shape(kept, _pair(stride), around, _pair(dilation), groups)
-    if x.requires_grad and folds(shape):
-        out = Folding.apply(x, kept, _still(bias), shape, around)  # type: ignore[no-untyped-call]
-    else:
-        out = functional.conv2d(x, kept, _still(bias), _pair(stride), around, _pair(dilation), groups)
-    return _convolved(run, out, x, weight, bias, shape)
-
-
-def conv1d(
-    run: Recording,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
-    """`functional.conv1d`: a convolution of images of one row of pixels."""
-    out = functional.conv1d(x, weight.detach(), _still(bias), stride, padding, dilation, groups)
-    around = padding if isinstance(padding, str) else (0, _single(padding))
-    shape = conv_shape(weight.detach()[:, :, None], (1, _single(stride)), around, (1, _single(dilation)), groups)
-    return _convolved(run, out, x, weight, bias, shape)
-
-
-def _convolved(run: Recording, out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, shape: Shape) -> Tensor:
+    """`functional.conv1d` and `functional.conv2d`: the first is a convolution of images of one row of pixels."""
     if x.dim() != weight.dim():
         raise Unknown("a convolution without an axis of rows")
-    axis = weight.dim() - 2
+    flat = weight.dim() == 3
 
-    def flat(part: Tensor) -> Tensor:
-        return part.detach() if axis > 1 else part.detach()[:, :, None]
+    def images(part: Tensor) -> Tensor:
+        return part.detach()[:, :, None] if flat else part.detach()
 
-    def parts(gradient: Tensor) -> Found:
+    def sides(value: Any, height: int) -> tuple[int, int]:
+        return (height, _single(value)[0]) if flat else _pair(value)
+
+    around = padding if isinstance(padding, str) else sides(padding, 0)
+    shape = conv_shape(images(weight), sides(stride, 1), around, sides(dilation, 1), groups)
+    if not flat and x.requires_grad and folds(shape):
+        out = Folding.apply(x, weight.detach(), _still(bias), shape, around)  # type: ignore[no-untyped-call]
+    else:
+        torchs = functional.conv1d if flat else functional.conv2d
+        out = torchs(x, weight.detach(), _still(bias), stride, padding, dilation, groups)
+
+    def parts(gradient: Tensor) -> PartsByRole:
         return {
             "weight": lambda: Convolution(
-                flat(x), flat(gradient), flat(weight), shape, units=run.units, kernels=run.kernels
+                images(x), images(gradient), images(weight), shape, units=run.units, kernels=run.kernels
             ),
             "bias": lambda: Whole(run.over_rows(gradient.flatten(2).sum(dim=2))),
         }
@@ -105,7 +87,7 @@ def _convolved(run: Recording, out: Tensor, x: Tensor, weight: Tensor, bias: Ten
 
 
 def embedding(
-    run: Recording,
+    run: ModelRecording,
     words: Tensor,
     weight: Tensor,
     padding_idx: int | None = None,
@@ -119,7 +101,7 @@ def embedding(
         raise Unknown("an embedding that changes its table, counts words over records, or is sparse")
     out = functional.embedding(words, weight.detach(), padding_idx)
 
-    def parts(gradient: Tensor) -> Found:
+    def parts(gradient: Tensor) -> PartsByRole:
         places = words.reshape(run.units, -1)
         each = gradient.reshape(*places.shape, weight.shape[1])
         if padding_idx is not None:
@@ -130,7 +112,7 @@ def embedding(
 
 
 def group_norm(
-    run: Recording,
+    run: ModelRecording,
     x: Tensor,
     groups: int,
     weight: Tensor | None = None,
@@ -138,9 +120,11 @@ def group_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """`functional.group_norm`."""
-    out, used, mean, scale = native_group_norm(x, groups, _still(weight), _still(bias), eps)
+    used = x if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last) else x.contiguous()
+    rows, channels, places = *x.shape[:2], math.prod(x.shape[2:])
+    out, mean, scale = torch.native_group_norm(used, _still(weight), _still(bias), rows, channels, places, groups, eps)
 
-    def parts(gradient: Tensor) -> Found:
+    def parts(gradient: Tensor) -> PartsByRole:
         slopes, shifts = group_gradients(used.detach(), gradient, mean, scale, units=run.units, kernels=run.kernels)
         return {"weight": lambda: Whole(slopes), "bias": lambda: Whole(shifts)}
 
@@ -148,7 +132,7 @@ def group_norm(
 
 
 def layer_norm(
-    run: Recording,
+    run: ModelRecording,
     x: Tensor,
     shape: Sequence[int],
     weight: Tensor | None = None,
@@ -160,7 +144,7 @@ def layer_norm(
         raise Unknown("layer normalisation over rows")
     out, mean, scale = torch.native_layer_norm(x, list(shape), _still(weight), _still(bias), eps)
 
-    def parts(gradient: Tensor) -> Found:
+    def parts(gradient: Tensor) -> PartsByRole:
         slopes, shifts = layer_gradients(x.detach(), gradient, mean, scale, units=run.units)
         return {"weight": lambda: Whole(slopes), "bias": lambda: Whole(shifts)}
 
@@ -168,43 +152,36 @@ def layer_norm(
 
 
 def rms_norm(
-    run: Recording, x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    run: ModelRecording, x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Any:
     """`functional.rms_norm`."""
     return elementwise(torch.mul, run, functional.rms_norm(x, list(shape), None, eps), weight)
 
 
-def attention(run: Recording, *args: Any, **given: Any) -> Any:
-    """`functional.multi_head_attention_forward`."""
-    made = attend(partial(linear, run), *args, **given)
-    if made is None:
-        raise Unknown("attention of this kind")
-    return made
-
-
-def expand(run: Recording, parameter: Tensor, *sizes: Any) -> Tensor:
+def expand(run: ModelRecording, parameter: Tensor, *sizes: Any) -> Tensor:
     """`Tensor.expand`: a copy of a parameter for every row."""
     wanted = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-    made = parameter.detach().expand(*wanted)
-    if made.dim() == 0 or (made.dim() == parameter.dim() and parameter.shape[0] != 1):
+    copies = parameter.detach().expand(*wanted)
+    if copies.dim() == 0 or (copies.dim() == parameter.dim() and parameter.shape[0] != 1):
         raise Unknown("expand")
-    return run.copies(parameter, made)
+    return run.copies(parameter, copies)
 
 
-def elementwise(func: Callable[..., Any], run: Recording, *args: Any, **given: Any) -> Any:
+def elementwise(func: Callable[..., Any], run: ModelRecording, *args: Any, **options: Any) -> Any:
     """x * p, x + p, p - x: the parameter gets a copy a row, and autograd finds each one's gradient."""
-    mine = [part for part in args if run.trained(part)]
+    parameters = [part for part in args if run.trained(part)]
     others = [part for part in args if isinstance(part, Tensor) and not run.trained(part)]
-    if given or len(args) != 2 or len(mine) != 1 or len(others) != 1 or not run.by_rows(others[0]):
+    if options or len(args) != 2 or len(parameters) != 1 or len(others) != 1 or not run.by_rows(others[0]):
         raise Unknown(getattr(func, "__name__", "an operator"))
-    shape = (*[1] * (others[0].dim() - mine[0].dim()), *mine[0].shape)
-    if len(shape) > others[0].dim() or shape[0] != 1:
+    parameter, other = parameters[0], others[0]
+    shape = (*[1] * (other.dim() - parameter.dim()), *parameter.shape)
+    if len(shape) > other.dim() or shape[0] != 1:
         raise Unknown("an operator with a parameter that has rows")
-    copies = run.copies(mine[0], mine[0].detach().reshape(shape).expand(len(others[0]), *shape[1:]))
-    return func(*(copies if part is mine[0] else part for part in args))
+    copies = run.copies(parameter, parameter.detach().reshape(shape).expand(len(other), *shape[1:]))
+    return func(*(copies if part is parameter else part for part in args))
 
 
-def detach(run: Recording, parameter: Tensor) -> Tensor:
+def detach(run: ModelRecording, parameter: Tensor) -> Tensor:
     """`Tensor.detach`: what the model itself does not train."""
     return parameter.detach()
 
@@ -218,14 +195,130 @@ def _still(part: Tensor | None) -> Tensor | None:
     return None if part is None else part.detach()
 
 
-def _single(value: Any) -> int:
-    return int(value[0]) if isinstance(value, (list, tuple)) else int(value)
+def attention(
+    run: ModelRecording,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """`functional.multi_head_attention_forward` of one sequence with itself, rows first, so that its projections are
+    seen row by row.
+    """
+    odd = (bias_k, bias_v, static_k, static_v)
+    odd_choices = add_zero_attn or use_separate_proj_weight or any(part is not None for part in odd)
+    if odd_choices or in_proj_weight is None or not query is key is value or query.dim() != 3:
+        raise Unknown("attention of this kind")
+    words = query.transpose(0, 1)
+    rows, length, width = words.shape
+    projected = linear(run, words, in_proj_weight, in_proj_bias).reshape(rows, length, 3, num_heads, -1)
+    queries, keys, values = projected.permute(2, 0, 3, 1, 4).unbind(0)
+    mask = _mask(attn_mask, key_padding_mask, rows, num_heads, length, query.dtype)
+    dropout = dropout_p if training else 0.0
+    weights: Tensor | None = None
+    if need_weights:
+        scores = queries @ keys.transpose(2, 3) / math.sqrt(width // num_heads)
+        shares = functional.dropout((scores if mask is None else scores + mask).softmax(dim=-1), dropout)
+        mixed, weights = shares @ values, shares.mean(dim=1) if average_attn_weights else shares
+    else:
+        mixed = functional.scaled_dot_product_attention(queries, keys, values, mask, dropout)
+    out = linear(run, mixed.transpose(1, 2).flatten(2), out_proj_weight, out_proj_bias)
+    return out.transpose(0, 1), weights
+
+
+def _mask(
+    attn_mask: Tensor | None, padding: Tensor | None, rows: int, heads: int, length: int, kind: torch.dtype
+) -> Tensor | None:
+    """What is added to scores, (rows or 1, heads or 1, length or 1, length)."""
+    masks = []
+    if attn_mask is not None:
+        each = _additive(attn_mask, kind)
+        masks.append(each[None, None] if each.dim() == 2 else each.reshape(rows, heads, length, -1))
+    if padding is not None:
+        masks.append(_additive(padding, kind)[:, None, None, :])
+    return functools.reduce(torch.add, masks) if masks else None
+
+
+def _additive(mask: Tensor, kind: torch.dtype) -> Tensor:
+    if mask.dtype != torch.bool:
+        return mask.to(kind)
+    return torch.zeros_like(mask, dtype=kind).masked_fill_(mask, -math.inf)
+
+
+# Normalisation: the gradients of scale and shift, unit by unit, from what torch's own kernels leave.
+
+_CACHED = 1 << 18
+
+
+def group_gradients(
+    x: Tensor, gradients: Tensor, mean: Tensor, scale: Tensor, *, units: int, kernels: Kernels | None = None
+) -> tuple[Tensor, Tensor]:
+    """(U, channels) each: sum b (x - mean) / deviation, and sum b, over the places of a unit."""
+    rows, channels = x.shape[:2]
+    spread = channels // mean.reshape(rows, -1).shape[1]
+    if kernels is not None and x.dim() > 2 and takes(x, gradients):
+        slopes, shifts = kernels.normalized(x, gradients)
+    else:
+        slopes, shifts = _sums(x, gradients)
+    each, scales = (part.reshape(rows, -1).repeat_interleave(spread, dim=1) for part in (mean, scale))
+    slopes = (slopes - each * shifts) * scales
+    return _by_unit(slopes, units), _by_unit(shifts, units)
+
+
+def _sums(x: Tensor, gradients: Tensor) -> tuple[Tensor, Tensor]:
+    """(rows, channels) each: sums of products, and of gradients, over places."""
+    if x.dim() == 2:
+        return gradients * x, gradients
+    slopes, shifts = x.new_empty(x.shape[:2]), x.new_empty(x.shape[:2])
+    for piece in pieces(len(x), max(1, _CACHED // max(1, x[0].numel()))):
+        b = gradients[piece].flatten(2)
+        shifts[piece] = b.sum(dim=2)
+        slopes[piece] = (b * x[piece].flatten(2)).sum(dim=2)
+    return slopes, shifts
+
+
+def layer_gradients(x: Tensor, gradients: Tensor, mean: Tensor, scale: Tensor, *, units: int) -> tuple[Tensor, Tensor]:
+    """(U, normalised numbers) each: sum b (x - mean) / deviation, and sum b, over the places of a unit."""
+    slopes, shifts = [], []
+    rows = len(x) // units
+    for piece in pieces(units, max(1, _CACHED // max(1, rows * x[0].numel()))):
+        part = slice(piece.start * rows, piece.stop * rows)
+        products = (x[part] - mean[part]).mul_(scale[part]).mul_(gradients[part])
+        places = (piece.stop - piece.start, -1, x.numel() // mean.numel())
+        slopes.append(products.reshape(places).sum(dim=1))
+        shifts.append(gradients[part].reshape(places).sum(dim=1))
+    return torch.cat(slopes), torch.cat(shifts)
+
+
+def _by_unit(part: Tensor, units: int) -> Tensor:
+    return part.reshape(units, -1, part.shape[1]).sum(dim=1)
 
 
 LAYERS: dict[Any, Layer] = {
     functional.linear: linear,
-    functional.conv1d: conv1d,
-    functional.conv2d: conv2d,
+    functional.conv1d: convolution,
+    functional.conv2d: convolution,
     functional.embedding: embedding,
     functional.group_norm: group_norm,
     functional.layer_norm: layer_norm,
@@ -240,4 +333,4 @@ LAYERS: dict[Any, Layer] = {
 for _place in (torch, Tensor):
     for _name in ("add", "sub", "mul", "div", "true_divide", "__add__", "__radd__", "__mul__", "__rmul__", "__sub__"):
         if hasattr(_place, _name):
-            LAYERS[getattr(_place, _name)] = partial(elementwise, getattr(_place, _name))
+            LAYERS[getattr(_place, _name)] = functools.partial(elementwise, getattr(_place, _name))

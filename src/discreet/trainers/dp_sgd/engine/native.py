@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from discreet.trainers.dp_sgd.engine.parts import LOST
 from discreet.trainers.dp_sgd.engine.patches import Shape, padded
-from discreet.trainers.dp_sgd.engine.rounding import LOST
 
 SOURCE = Path(__file__).with_name("kernels.c")
 _FLAGS = [
@@ -67,9 +67,9 @@ class Kernels:
     def normalized(self, values: Tensor, gradients: Tensor) -> tuple[Tensor, Tensor]:
         """(rows, channels) each: sums of products, and of gradients, over the places of (rows, channels, ...)."""
         ordered = [part.flatten(2).transpose(1, 2).contiguous() for part in (values, gradients)]
-        made = [values.new_empty(values.shape[:2]) for _ in range(2)]
-        self._normalized(*(part.data_ptr() for part in (*ordered, *made)), torch.get_num_threads(), *ordered[0].shape)
-        return made[0], made[1]
+        sums = [values.new_empty(values.shape[:2]) for _ in range(2)]
+        self._normalized(*(part.data_ptr() for part in (*ordered, *sums)), torch.get_num_threads(), *ordered[0].shape)
+        return sums[0], sums[1]
 
 
 def takes(values: Tensor, gradients: Tensor, *, groups: int = 1) -> bool:
@@ -93,10 +93,10 @@ def _compiled() -> ctypes.CDLL:
     if compiler is None:
         raise FileNotFoundError("no C compiler")
     failed: subprocess.SubprocessError = subprocess.SubprocessError()
-    with tempfile.TemporaryDirectory(prefix="discreet-") as place:
-        made = Path(place) / "kernels.so"
+    with tempfile.TemporaryDirectory(prefix="discreet-") as directory:
+        library = Path(directory) / "kernels.so"
         for flags in _FLAGS:
-            command = [compiler, "-O3", *flags, "-shared", "-fPIC", "-w", "-o", str(made), str(SOURCE)]
+            command = [compiler, "-O3", *flags, "-shared", "-fPIC", "-w", "-o", str(library), str(SOURCE)]
             try:
                 subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS)
                 break
@@ -104,4 +104,4 @@ def _compiled() -> ctypes.CDLL:
                 failed = problem
         else:
             raise failed
-        return ctypes.CDLL(str(made))  # stays in memory when the file is gone
+        return ctypes.CDLL(str(library))  # stays in memory when the file is gone

@@ -31,11 +31,11 @@ class Shape:
         """The size of the output."""
         top, bottom, left, right = self.padding
         sides = (height + top + bottom, width + left + right)
-        found = [
+        sizes = [
             (side - step * (size - 1) - 1) // stride + 1
             for side, size, step, stride in zip(sides, self.kernel, self.dilation, self.stride, strict=True)
         ]
-        return found[0], found[1]
+        return sizes[0], sizes[1]
 
     @property
     def symmetric(self) -> bool:
@@ -86,14 +86,14 @@ def patch_products(images: Tensor, shape: Shape, rows: int) -> Tensor:
     each = torch.bmm(flat, flat.transpose(1, 2))
     places = (rows, down, along)
     steps = (high * wide, shape.stride[0] * wide, shape.stride[1])
-    made = each.new_zeros(units, *places, *places)
+    products = each.new_zeros(units, *places, *places)
     for row in range(shape.kernel[0]):
         for column in range(shape.kernel[1]):
             first = row * shape.dilation[0] * wide + column * shape.dilation[1]
-            made += each.as_strided(
-                made.shape, (size * size, *(size * step for step in steps), *steps), first * (size + 1)
+            products += each.as_strided(
+                products.shape, (size * size, *(size * step for step in steps), *steps), first * (size + 1)
             )
-    return made.reshape(units, math.prod(places), -1)
+    return products.reshape(units, math.prod(places), -1)
 
 
 def padded(pixels: Tensor, padding: tuple[int, int, int, int]) -> Tensor:
@@ -102,9 +102,9 @@ def padded(pixels: Tensor, padding: tuple[int, int, int, int]) -> Tensor:
     if not any(padding):
         return pixels.contiguous()
     count, height, width, channels = pixels.shape
-    made = pixels.new_zeros(count, height + top + bottom, width + left + right, channels)
-    made[:, top : top + height, left : left + width] = pixels
-    return made
+    around = pixels.new_zeros(count, height + top + bottom, width + left + right, channels)
+    around[:, top : top + height, left : left + width] = pixels
+    return around
 
 
 def conv_shape(
@@ -133,7 +133,7 @@ def weight_gradient(images: Tensor, gradients: Tensor, weight: Tensor, shape: Sh
     top, bottom, left, right = shape.padding
     if not shape.symmetric:
         images, top, left = functional.pad(images, (left, right, top, bottom)), 0, 0
-    _, found, _ = torch.ops.aten.convolution_backward(
+    gradient: Tensor = torch.ops.aten.convolution_backward(
         gradients,
         images,
         weight,
@@ -145,6 +145,5 @@ def weight_gradient(images: Tensor, gradients: Tensor, weight: Tensor, shape: Sh
         [0, 0],
         shape.groups,
         [False, True, False],
-    )
-    made: Tensor = found
-    return made
+    )[1]
+    return gradient

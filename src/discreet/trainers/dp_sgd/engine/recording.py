@@ -11,6 +11,7 @@ records before it is trusted.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +20,10 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from discreet.trainers.dp_sgd.engine.native import Kernels
-from discreet.trainers.dp_sgd.engine.parts import Part, Whole
-from discreet.trainers.dp_sgd.engine.tally import Tally
+from discreet.trainers.dp_sgd.engine.parts import GradientPart, Whole
 
 Layer = Callable[..., Any]
-Parts = Callable[[Tensor], Mapping[str, Callable[[], Part]]]
+Parts = Callable[[Tensor], Mapping[str, Callable[[], GradientPart]]]
 """From the gradient of an output to the parts of the parameters that were used, by their roles."""
 
 
@@ -44,7 +44,7 @@ class _Anchor(torch.autograd.Function):
         return None, None
 
 
-class Recording(TorchFunctionMode):
+class ModelRecording(TorchFunctionMode):
     """A run of a model over ``rows`` rows that belong to ``units`` units, in order.
 
     ``names``: trained parameters by id. ``layers``: what to call instead of a function that uses one of them.
@@ -70,34 +70,34 @@ class Recording(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Called by torch for every function while this is entered."""
-        given = dict(kwargs or {})
-        if not self._holds_trained(args) and not self._holds_trained(given.values()):
-            return func(*args, **given)
+        options = dict(kwargs or {})
+        if not self._holds_trained(args) and not self._holds_trained(options.values()):
+            return func(*args, **options)
         if func in self._layers:
-            return self._layers[func](self, *args, **given)
-        made = func(*args, **given)
-        if _holds_tensor(made):
+            return self._layers[func](self, *args, **options)
+        outcome = func(*args, **options)
+        if _holds_tensor(outcome):
             raise Unknown(getattr(func, "__name__", "an unnamed function"))
-        return made
+        return outcome
 
-    def watch(self, out: Tensor, data: Tensor, given: Mapping[str, Tensor | None], parts: Parts) -> Tensor:
+    def watch(self, out: Tensor, data: Tensor, weights: Mapping[str, Tensor | None], parts: Parts) -> Tensor:
         """``out``, computed of ``data``; when its gradient comes, ``parts`` of those ``given`` that are trained."""
-        mine = {role: self._names[id(part)] for role, part in given.items() if self.trained(part)}
-        computed = [part for part in given.values() if part is not None and not self.trained(part)]
+        trained = {role: self._names[id(part)] for role, part in weights.items() if self.trained(part)}
+        computed = [part for part in weights.values() if part is not None and not self.trained(part)]
         if self.trained(data) or not self.by_rows(data) or any(part.requires_grad for part in computed):
             raise Unknown("a layer over something else than rows, or with weights that are computed")
-        for name in mine.values():
+        for name in trained.values():
             self.tally.expect(name)
         held = [(data, data._version, parts)]
 
         def take(gradient: Tensor) -> None:
-            used, version, made = held.pop()  # the pass goes on, and its memory is not held here
+            used, version, parts_of = held.pop()  # the pass goes on, and its memory is not held here
             if used._version != version:
                 raise Unknown("a layer whose input is overwritten")
             with torch.no_grad():
-                found = made(gradient)
-                for role, name in mine.items():
-                    self.tally.take(name, found[role]())
+                by_role = parts_of(gradient)
+                for role, name in trained.items():
+                    self.tally.take(name, by_role[role]())
 
         return self._hooked(out, take)
 
@@ -131,10 +131,9 @@ class Recording(TorchFunctionMode):
         return id(part) in self._names
 
     def _hooked(self, out: Tensor, take: Callable[[Tensor], None]) -> Tensor:
-        made: Any = out if out.requires_grad else _Anchor.apply(out, self._anchor)  # type: ignore[no-untyped-call]
-        made.register_hook(take)
-        found: Tensor = made
-        return found
+        followed: Tensor = out if out.requires_grad else _Anchor.apply(out, self._anchor)  # type: ignore[no-untyped-call]
+        followed.register_hook(take)  # type: ignore[no-untyped-call]
+        return followed
 
     def _holds_trained(self, parts: Any) -> bool:
         return any(
@@ -144,11 +143,58 @@ class Recording(TorchFunctionMode):
 
 def _summed(each: Tensor, shape: torch.Size) -> Tensor:
     """(U, ...) gradients of expanded copies to (U, P)."""
-    own = (1,) * (each.dim() - 1 - len(shape)) + tuple(shape)
-    own = own[1:] if len(own) > each.dim() - 1 else own  # the parameter's first axis, of one, became the rows
-    wide = [axis + 1 for axis, size in enumerate(own) if size == 1 and each.shape[axis + 1] != 1]
+    sizes = (1,) * (each.dim() - 1 - len(shape)) + tuple(shape)
+    sizes = sizes[1:] if len(sizes) > each.dim() - 1 else sizes  # the parameter's first axis, of one, became the rows
+    wide = [axis + 1 for axis, size in enumerate(sizes) if size == 1 and each.shape[axis + 1] != 1]
     return (each.sum(dim=wide, keepdim=True) if wide else each).flatten(1)
 
 
-def _holds_tensor(made: Any) -> bool:
-    return isinstance(made, Tensor) or (isinstance(made, (list, tuple)) and any(map(_holds_tensor, made)))
+def _holds_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and any(map(_holds_tensor, value)))
+
+
+# What a backward pass leaves behind: for every parameter its parts, and for every unit the length of its gradient.
+
+
+class Tally:
+    """Parts by parameter, of ``units`` units."""
+
+    def __init__(self, units: int, device: torch.device) -> None:
+        self.units = units
+        self._squares = torch.zeros(units, dtype=torch.float64, device=device)
+        self._uses: dict[str, int] = defaultdict(int)
+        self._waiting: dict[str, list[GradientPart]] = defaultdict(list)
+        self._parts: dict[str, GradientPart] = {}
+
+    def expect(self, name: str) -> None:
+        """The forward pass uses parameter ``name`` (once more)."""
+        self._uses[name] += 1
+
+    def take(self, name: str, part: GradientPart) -> None:
+        """The backward pass came to a use of ``name``. Used once, it is settled at once, and memory set free."""
+        if self._uses[name] == 1:
+            self._settle(name, part)
+        else:
+            self._waiting[name].append(part)
+
+    def lengths(self) -> Tensor:
+        """(U,): the length of every unit's gradient over all parameters, rounded up where rounding could hide some."""
+        for name in list(self._waiting):
+            first, *others = self._waiting.pop(name)
+            self._settle(name, first.joined(others))
+        return self._squares.sqrt()
+
+    def put(self, name: str, factors: Tensor, total: Tensor, *, without: Tensor | None) -> None:
+        """Write parameter ``name``'s weighted sum to ``total``: zeros, if no gradient came to it."""
+        if name in self._parts:
+            self._parts.pop(name).put(factors, total, without=without)
+        else:
+            total.zero_()
+
+    def _settle(self, name: str, part: GradientPart) -> None:
+        settled = part.settled()
+        self._squares += settled.squares()
+        hidden = settled.hidden()
+        if hidden is not None:
+            self._squares += hidden
+        self._parts[name] = settled

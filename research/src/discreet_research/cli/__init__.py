@@ -1,0 +1,1 @@
+"""Commands that the research package adds to `discreet`."""

@@ -1,0 +1,302 @@
+"""Tables of a campaign's file: pool, task, oracle, evaluation, storage, checkpoint, budget, plan, scorer, selector,
+model and trainer.
+
+Everything is declared by the owner and public. Nothing is found out by looking at records: not the classes, not a
+scale, not the size of the pool. Names of scores, selectors, models and optimizers are words here: the packages that
+have them know them, and point at the line by `CampaignConfig.error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar, Literal, get_args
+
+from discreet.checks import (
+    address,
+    choice,
+    either,
+    exact,
+    key,
+    listed,
+    number,
+    options,
+    place,
+    text,
+    truth,
+    whole,
+)
+from discreet.config.schema import PartTable, record
+from discreet.oracles import ORACLES
+from discreet.parts import RECIPES, Registry
+from discreet.privacy.budget import Budget, Unit
+from discreet.scorers import SCORERS
+from discreet.selectors import SELECTORS
+
+# ruff: noqa: RUF009 - `key` is dataclasses.field with a check
+
+
+POOL_KINDS = ("images", "parquet", "arrow", "csv", "npz", "npy", "arrays")
+"""``arrays`` are given in Python, and never named by a file."""
+TASKS = ("binary", "multiclass", "multilabel")
+EVALUATIONS = ("public", "paid", "none")
+CHOSEN = ("uniformly", "by-public-rule")
+MOST_SEED = 2**63 - 1
+_WORD = text(what="a word", most=200)
+_PATH = text(what="a path")
+_CENTER, _SCALE = number(-1e30, 1e30, such_as="0"), number(1e-30, 1e30, such_as="255")
+_MANY = (list, tuple)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolConfig:
+    """People's records.
+
+    path            a file or folder, from where the campaign's file is
+    kind            how to read it: one of `POOL_KINDS`
+    size            how many records there are
+    id              the column (array) with the ids, or ``position``
+    columns, text   the columns with numbers, or the one with text
+    array           of an npz file: the name of the array with the records
+    person          the column (array) that says whose record it is
+    persons         how many persons there are, where they are protected
+    shape           of one record
+    further         where the files are now that joined the pool later, in their order, if they were moved
+    center, scale   public numbers: a value v is used as (v - center) / scale; one for all, or one a column
+    """
+
+    path: str = key(_PATH, add="path = 'pool.parquet'")
+    kind: str = key(choice(*POOL_KINDS), add="kind = 'parquet'")
+    size: int = key(whole(), add="size = 20000, the number of records in the pool: it is declared, never counted")
+    id: str | None = key(_WORD, None)
+    columns: tuple[str, ...] | None = key(listed(_WORD, least=1, distinct=True, such_as="['age', 'dose']"), None)
+    text: str | None = key(_WORD, None)
+    array: str | None = key(_WORD, None)
+    person: str | None = key(_WORD, None)
+    persons: int | None = key(whole(), None)
+    shape: tuple[int, ...] | None = key(listed(whole(most=10**6), least=1, most=4, such_as="[1, 28, 28]"), None)
+    further: tuple[str, ...] | None = key(listed(_PATH, least=1, such_as="['july.parquet']"), None)
+    center: float | tuple[float, ...] = key(either(listed(_CENTER, least=1), _MANY, _CENTER), 0.0)
+    scale: float | tuple[float, ...] = key(either(listed(_SCALE, least=1), _MANY, _SCALE), 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    """What is asked: one of two classes, one of several, or several labels at once. Classes are declared, in order."""
+
+    kind: str = key(choice(*TASKS), add="kind = 'multiclass'")
+    classes: tuple[str, ...] = key(
+        listed(text(what="a class in quotes", most=200), least=1, distinct=True, such_as="['no', 'yes']"),
+        add="classes = ['no', 'yes']",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitialConfig:
+    """Labels that are there already, for phase 0. The promise rests on how their records were ``chosen``."""
+
+    path: str = key(_PATH, add="path = 'labels.csv'")
+    chosen: str = key(choice(*CHOSEN), add="chosen = 'uniformly', if they were drawn uniformly at random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OracleConfig(PartTable):
+    """Who answers, and how many people answer each question.
+
+    ``separator``: what stands between several labels in a cell of a file.
+    """
+
+    registry: ClassVar[Registry] = ORACLES
+    name: str = key(choice(*ORACLES.names()), add="name = 'files'")
+    per_question: int = key(whole(most=1000), 1)
+    separator: str | None = key(text(what="a sign such as '|'", most=10), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """How good the model is, and who pays for knowing.
+
+    kind        ``public``: on public records; ``paid``: on private ones kept apart, for ``epsilon`` a time; ``none``
+    path        of those records, declared as the pool's are
+    labels      of a file with their labels: columns record and label
+    every       after every so manyth phase, and after the last one
+    by_class    paid: every class by itself, with noise in as many places
+    """
+
+    kind: str = key(choice(*EVALUATIONS), "none")
+    path: str | None = key(_PATH, None)
+    labels: str | None = key(_PATH, None)
+    epsilon: Decimal | None = key(exact(zero=False, such_as="'0.1'"), None)
+    every: int = key(whole(most=1000), 1)
+    by_class: bool = key(truth, False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageConfig:
+    """Where the campaign's state is kept; None: in a file beside this one, called by the campaign's name.
+
+    url         of a SQLite file or a PostgreSQL database; a password is not part of it
+    directory   of a database: where this host has keys, checkpoints and copies of files
+    mark        the directory for the high-water mark of the ledger; None: beside the keys. Hosts that share a database
+                name the same one
+    """
+
+    url: str | None = key(address, None)
+    directory: str | None = key(_PATH, None)
+    mark: str | None = key(_PATH, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationConfig:
+    """Chance from a seed, so that a run can be repeated. It protects nobody, and everything it makes says so."""
+
+    seed: int = key(whole(0, MOST_SEED), add="seed = 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """The private model that a campaign on public data begins with: weights of [model], as safetensors.
+
+    epsilon, delta                              what it states, if that is all one knows
+    sampling_rate, noise_multiplier, steps      of the DP-SGD that made it: composes more tightly
+    certificate                                 of discreet, which is verified; its claim is taken
+    recall                                      what it says itself of unlabelled public records counts, while it is
+                                                fine-tuned, as much as so many labels, so that it does not forget
+    """
+
+    path: str = key(_PATH, add="path = 'weights.safetensors'")
+    epsilon: Decimal | None = key(exact(zero=False, such_as="'3'"), None)
+    delta: Decimal | None = key(exact(zero=True, below=1, such_as="'1e-6'"), None)
+    sampling_rate: float | None = key(number(1e-12, 1, such_as="0.01"), None)
+    noise_multiplier: float | None = key(number(1e-3, 1e9), None)
+    steps: int | None = key(whole(most=10**8), None)
+    certificate: str | None = key(_PATH, None)
+    recall: float = key(number(0, 1e6, such_as="500"), 0.0)
+
+    @property
+    def ways(self) -> tuple[bool, bool, bool]:
+        """Which of the three ways something was said of: a statement, a training, a certificate."""
+        trained = (self.sampling_rate, self.noise_multiplier, self.steps)
+        return (
+            self.epsilon is not None or self.delta is not None,
+            any(value is not None for value in trained),
+            self.certificate is not None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateConfig:
+    """The private records that the checkpoint learnt from, declared as the pool's are. near-private counts them."""
+
+    path: str = key(_PATH, add="path = 'private.npz'")
+    size: int = key(whole(), add="size = 40000, the number of private records: it is declared, never counted")
+
+
+_POSITIVE = number(1e-9, 1e9)
+_ROWS = whole(most=10**6)
+_NEEDS = ("proba", "draws", "embedding")
+
+
+def _view(value: Any) -> Any:
+    return place(value) if isinstance(value, str) and ":" in value else choice("shift", "flip")(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetConfig:
+    """What is promised, in exact decimals.
+
+    epsilon, delta          for one unit, all phases together
+    unit                    ``record`` or ``person``
+    records_per_person      the most records of a person that are used at once
+    labels                  the most questions people are asked in all phases, if that is limited
+    """
+
+    epsilon: Decimal = key(exact(zero=False, such_as="'8'"), add="epsilon = '8'")
+    delta: Decimal = key(exact(zero=True, below=1, such_as="'1e-6'"), add="delta = '1e-6', far below 1/records")
+    unit: Unit = key(choice(*get_args(Unit)), "record")
+    records_per_person: int = key(_ROWS, 1)
+    labels: int | None = key(whole(), None)
+
+    def budget(self) -> Budget:
+        """As the ledger takes it."""
+        return Budget(epsilon=self.epsilon, delta=self.delta, unit=self.unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeConfig:
+    """How the loop is wired: one of `discreet.parts.RECIPES`."""
+
+    name: str = key(choice(*RECIPES), add="name = 'private-pool'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerConfig(PartTable):
+    """What is worth asking. ``range`` and ``needs`` are for a score of one's own, ``module:callable``."""
+
+    registry: ClassVar[Registry] = SCORERS
+    name: str = key(_WORD, "random")
+    range: tuple[float, ...] | None = key(listed(number(-1e30, 1e30), least=2, most=2, such_as="[0.0, 1.0]"), None)
+    needs: Literal["proba", "draws", "embedding"] | None = key(choice(*_NEEDS), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectorConfig(PartTable):
+    """Who is asked. What a query may cost is ``selection_epsilon`` in [plan]."""
+
+    registry: ClassVar[Registry] = SELECTORS
+    name: str = key(_WORD, "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """``name`` of a model, or ``module:callable``; its ``options``; ``init``: a file of public pre-trained weights.
+
+    ``seed`` draws the first weights; it is public. ``encoder``: of a pool of texts, the folder of a public encoder
+    whose vectors (or tokens, for a transformer) the model takes; ``max_length``: the most tokens of a text.
+    """
+
+    name: str = key(_WORD, add="name = 'linear'")
+    options: Mapping[str, Any] = key(options, {})
+    init: str | None = key(text(what="a path"), None)
+    dropout: float = key(number(0, 0.999, such_as="0.1"), 0.0)
+    seed: int = key(whole(0, MOST_SEED), 0)
+    encoder: str | None = key(text(what="a path"), None)
+    max_length: int | None = key(whole(3, 100_000), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentConfig:
+    """One random change of a view: ``shift`` (by up to ``pixels``, filled with ``fill``), ``flip``, or your own."""
+
+    name: str = key(_view, add="name = 'flip'")
+    pixels: int | None = key(whole(most=1000), None)
+    fill: float | None = key(number(-1e30, 1e30, such_as="0.0"), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerConfig:
+    """How the model is trained: choices of `discreet.trainers.dp_sgd.Settings`, under the same names.
+
+    ``class_weights``: declared numbers, one a class, that a record's loss is multiplied by. Counting labels to find
+    them would have to be paid for.
+    """
+
+    optimizer: str = key(_WORD, "sgd")
+    learning_rate: float = key(_POSITIVE, 0.5)
+    optimizer_options: Mapping[str, Any] = key(options, {})
+    schedule: str = key(_WORD, "constant")
+    clip: float = key(_POSITIVE, 1.0)
+    adaptive_clip: float | None = key(_POSITIVE, None)
+    ema: float | None = key(number(0, 1, open_ends=True, such_as="0.99"), None)
+    micro_batch: int = key(_ROWS, 256)
+    augment: tuple[AugmentConfig, ...] = key(
+        listed(record(AugmentConfig), most=10, such_as="[{ name = 'shift', pixels = 2 }]"), ()
+    )
+    views: int = key(_ROWS, 1)
+    person_clip: Literal["each", "joint"] = key(choice("each", "joint"), "each")
+    loss: str | None = key(_WORD, None)
+    class_weights: tuple[float, ...] | None = key(listed(_POSITIVE, least=1, such_as="[1.0, 5.0]"), None)
+    device: str = key(_WORD, "auto")
+    engine: Literal["auto", "compiled", "reference"] = key(choice("auto", "compiled", "reference"), "auto")
+    checkpoint_every: int = key(_ROWS, 50)

@@ -1,0 +1,457 @@
+"""Checks of keys that must agree with one another: each reads whole tables and says which key to change.
+
+A check runs only when the tables it reads are right by themselves. Which plan keeps the budget is checked by the
+planner; here is what needs no computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from urllib.parse import urlsplit
+
+from discreet.config.campaign_tables import (
+    BudgetConfig,
+    CheckpointConfig,
+    EvaluationConfig,
+    InitialConfig,
+    ModelConfig,
+    OracleConfig,
+    PoolConfig,
+    PrivateConfig,
+    RecipeConfig,
+    ScorerConfig,
+    SelectorConfig,
+    SimulationConfig,
+    StorageConfig,
+    TaskConfig,
+    TrainerConfig,
+)
+from discreet.config.schema import PartTable, Problem, Rule
+from discreet.errors import alternatives
+from discreet.planning.parameters import PlanTable
+from discreet.privacy.exact import exact_sum
+from discreet.privacy.hidden_selection import BINS, HiddenSlots
+from discreet.selectors import SELECTORS
+
+Problems = Iterator[Problem]
+_TABULAR = ("parquet", "arrow", "csv")
+PUBLIC = "public-data"
+_UNPLANNED = {
+    "selection_epsilon": 0,
+    "missed": None,
+    "individual_rates": False,
+    "high_share": None,
+    "shards": "even",
+    "releases": None,
+}
+_NO_CAPS = ("paper", "separate-budget", "hidden")
+_AMPLIFIED = ("step-amplification", "noise-reduction")
+
+
+def at(path: str, fact: str, remedy: str, *, table: bool = False) -> Problem:
+    """A problem of one key, or of a whole table."""
+    return Problem(path=tuple(path.split(".")), fact=fact, remedy=remedy, table=table)
+
+
+def _pool(pool: PoolConfig) -> Problems:
+    tabular = pool.kind in _TABULAR
+    if tabular and (pool.columns is None) == (pool.text is None):
+        yield at(
+            "pool.columns", f"a pool of kind {pool.kind} has columns with numbers, or one with text", "Name either"
+        )
+    for name, kinds in (("columns", _TABULAR), ("text", _TABULAR), ("array", ("npz",))):
+        if getattr(pool, name) is not None and pool.kind not in kinds:
+            yield at(f"pool.{name}", f"a pool of kind {pool.kind} has none", f"Leave it out; it is for {kinds[-1]}")
+    if pool.id is None and pool.kind not in ("images", "arrays"):
+        yield at("pool.id", "nothing says which record is which", "Name the column or array with ids, or 'position'")
+    if pool.kind == "npy" and pool.id not in (None, "position"):
+        yield at("pool.id", "an npy file holds one array, and no ids", "Write id = 'position', or use an npz file")
+    if pool.kind == "images" and (pool.shape is None or len(pool.shape) not in (2, 3)):
+        yield at("pool.shape", "the shape of a picture is declared", "Write [height, width] or [3, height, width]")
+    if pool.text is not None and (pool.shape is not None or (pool.center, pool.scale) != (0.0, 1.0)):
+        yield at("pool.text", "text has no shape, center or scale", "Leave them out")
+    for name in ("center", "scale"):
+        value = getattr(pool, name)
+        if isinstance(value, tuple) and pool.columns is not None and len(value) != len(pool.columns):
+            yield at(f"pool.{name}", f"it has {len(value)} numbers for {len(pool.columns)} columns", "Give one each")
+
+
+def _task(task: TaskConfig) -> Problems:
+    least = 1 if task.kind == "multilabel" else 2
+    if task.kind == "binary" and len(task.classes) != 2:
+        yield at("task.classes", f"a binary task has two, and there are {len(task.classes)}", "Use kind = 'multiclass'")
+    elif len(task.classes) < least:
+        yield at("task.classes", f"a {task.kind} task has at least {least}", "Declare them all, also rare ones")
+
+
+def _persons(budget: BudgetConfig, pool: PoolConfig, trainer: TrainerConfig) -> Problems:
+    if budget.unit == "record":
+        named = {"pool.person": pool.person is not None, "pool.persons": pool.persons is not None}
+        named |= {"budget.records_per_person": budget.records_per_person != 1}
+        named |= {"trainer.person_clip": trainer.person_clip != "each"}
+        for path, is_set in named.items():
+            if is_set:
+                yield at(path, "persons are named, and [budget] protects records", "Use unit = 'person', or remove it")
+        return
+    if pool.person is None:
+        yield at("pool.person", "it is missing, and persons are protected", "Name what says whose record it is")
+    if pool.persons is None:
+        yield at("pool.persons", "it is missing, and plans count persons", "Declare how many persons there are")
+    elif pool.persons > pool.size:
+        yield at("pool.persons", f"{pool.persons} persons have only {pool.size} records", "Count again")
+
+
+def _delta(budget: BudgetConfig, recipe: RecipeConfig) -> Problems:
+    if budget.delta == 0 and recipe.name == "private-pool":
+        yield at("budget.delta", "training with Gaussian noise has no promise at delta 0", "Write delta = '1e-6'")
+
+
+def _options(path: str, table: PartTable, remedy: str) -> Problems:
+    """Options of another part than the named one."""
+    part = table.part
+    for name, value in table.options.items():
+        if part is None or part.origin is not None or part.option(name) is not None or value is False:
+            continue
+        option, homes = table.registry.options()[name], ", ".join(table.registry.having(name))
+        fact, instead = option.unlisted or ("{name} has no such option", f"{remedy}; it is for {homes}")
+        yield at(f"{path}.{name}", fact.format(name=table.name), instead)
+
+
+def _selector(selector: SelectorConfig) -> Problems:
+    yield from _options("selector", selector, "Leave it out")
+    if selector.threshold is not None and (selector.threshold_epsilon is not None or selector.share_above is not None):
+        yield at("selector.threshold", "a declared threshold is free, and where it stands", "Keep it, or the others")
+
+
+def _exact(selector: SelectorConfig, simulation: SimulationConfig | None) -> Problems:
+    if selector.part is not None and not selector.part.private and simulation is None:
+        yield at("selector.name", f"{selector.name} selection is not private", "Add [simulation], or choose another")
+
+
+def _scorer(scorer: ScorerConfig, selector: SelectorConfig) -> Problems:
+    is_function = ":" in scorer.name
+    yield from _options("scorer", scorer, "Remove it")
+    if is_function and scorer.range is None:
+        yield at("scorer.range", "a score of your own has a declared range", "Add range = [0.0, 1.0]")
+    for name in ("range", "needs"):
+        if not is_function and getattr(scorer, name) is not None:
+            yield at(f"scorer.{name}", "only a score of your own declares it", "Remove it")
+    if scorer.range is not None and scorer.range[0] >= scorer.range[1]:
+        yield at("scorer.range", "its bottom is not below its top", "Write [bottom, top]")
+    if scorer.name == "random" and (selector.part is None or "scores" in selector.part.reads):
+        yield at("scorer.name", f"{selector.name} would pay for looking at random scores", "Name a score, as 'entropy'")
+
+
+def _oracle(oracle: OracleConfig, simulation: SimulationConfig | None) -> Problems:
+    simulated = oracle.name == "simulated"
+    if simulated and simulation is None:
+        yield at("oracle.name", "simulated people answer in simulations only", "Add [simulation] with seed = 0")
+    if simulated and oracle.path is None:
+        yield at("oracle.path", "simulated people need the true labels", "Name the file that has them")
+    yield from _options("oracle", oracle, "Remove it")
+    if oracle.name == "label-studio":
+        yield from _label_studio(oracle)
+    if oracle.accuracy is not None and oracle.label_noise is not None:
+        yield at("oracle.accuracy", "it and label_noise both say how often people are wrong", "Keep one of them")
+    if simulated and oracle.per_question > (oracle.annotators or oracle.per_question):
+        yield at("oracle.per_question", f"there are only {oracle.annotators} annotators", "Ask fewer, or add some")
+    if oracle.name == "callable" and oracle.function is None:
+        yield at("oracle.function", "an oracle called 'callable' has one, and no other has", "Write 'module:callable'")
+
+
+def _label_studio(oracle: OracleConfig) -> Problems:
+    if oracle.url is None:
+        yield at("oracle.url", "nothing says where Label Studio is", "Write url = 'https://labels.example.org'")
+    try:
+        parts = urlsplit(oracle.url or "")
+        secret = parts.username is not None or parts.password is not None
+    except ValueError:
+        yield at("oracle.url", "it is not an address", "Write url = 'https://labels.example.org'")
+        return
+    if secret:  # never echoed
+        yield at("oracle.url", "it has a name or a password in it", "Leave them out; a token is all that is needed")
+
+
+def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig) -> Problems:
+    for key in ("path", "labels"):
+        if (evaluation.kind != "none") != (getattr(evaluation, key) is not None):
+            fact = "records, their labels and a kind of evaluation go together"
+            yield at(f"evaluation.{key}", fact, "Give path, labels and kind, or none of them")
+    if (evaluation.kind == "paid") != (evaluation.epsilon is not None):
+        yield at("evaluation.epsilon", "a paid evaluation has a price, and no other has", "Give it for kind = 'paid'")
+    elif (evaluation.epsilon or Decimal(0)) > budget.epsilon:
+        yield at("evaluation.epsilon", f"it is more than the whole budget of {budget.epsilon}", "Give less")
+    if evaluation.by_class and evaluation.kind != "paid":
+        yield at("evaluation.by_class", "only a paid evaluation asks that", "Remove it")
+
+
+def _model(model: ModelConfig) -> Problems:
+    if model.max_length is not None and model.encoder is None:
+        yield at("model.max_length", "there is no encoder whose tokens it would count", "Add encoder, or remove it")
+    for name in ("inputs", "classes", "dropout", "seed"):
+        if name in model.options:
+            yield at(f"model.options.{name}", "it is no option of a model", "Remove it; the other tables say it")
+
+
+def _trainer(trainer: TrainerConfig, task: TaskConfig) -> Problems:
+    weights = trainer.class_weights
+    if weights is not None and len(weights) != len(task.classes):
+        fact = f"it has {len(weights)} numbers for {len(task.classes)} classes"
+        yield at("trainer.class_weights", fact, "Give one a class, in their order")
+    if weights is not None and trainer.loss is not None:
+        yield at("trainer.loss", "weights are for the usual loss", "Keep one of the two")
+    if trainer.views > 1 and not trainer.augment:
+        yield at("trainer.views", "nothing makes the views differ", "Add augment = [{ name = 'flip' }], or remove it")
+    for number, part in enumerate(trainer.augment):
+        if (part.name == "shift") != (part.pixels is not None) or (part.fill is not None and part.name != "shift"):
+            remedy = "Write { name = 'shift', pixels = 2 }"
+            yield Problem(path=("trainer", "augment", number), fact="pixels and fill belong to shift", remedy=remedy)
+
+
+def _storage(storage: StorageConfig) -> Problems:
+    try:
+        parts = urlsplit(storage.url or "")
+        secret = parts.password is not None or "password" in parts.query
+    except ValueError:
+        yield at("storage.url", "it is not an address", "Write 'sqlite:///scans.db'")
+        return
+    if secret:  # never echoed: the file is stored with the campaign, and shown
+        yield at("storage.url", "it has a password in it", "Give that by the environment or a password file")
+    if storage.directory is not None and not parts.scheme.startswith("postgres"):
+        yield at("storage.directory", "a file has its directory beside it", "Remove it; it is for postgresql:// alone")
+
+
+def _in_plan(key: str, fact: str, remedy: str, table: str = "plan") -> Problem:
+    return Problem(path=(table, key), fact=fact, remedy=remedy)
+
+
+def _sizes(plan: PlanTable) -> Problems:
+    if 0 < plan.initial < plan.batch:
+        fact = f"phase 0 has {plan.initial}, too few for an expected batch of {plan.batch}"
+        yield _in_plan("batch", fact, f"Write at most {plan.initial}, or raise initial")
+    if plan.whole_batches and plan.schedule != "naive":
+        yield _in_plan(
+            "whole_batches", f"{plan.schedule} does not round its rates", "Remove it, or use schedule = 'naive'"
+        )
+
+
+def _rates(plan: PlanTable) -> Problems:
+    if plan.high_share is not None and not plan.individual_rates:
+        yield _in_plan("high_share", "without individual rates it changes nothing", "Add individual_rates = true")
+    if plan.individual_rates and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
+        fact = "only one-sided selection that is paid for gives records rates of their own"
+        yield _in_plan("individual_rates", fact, "Use selection one-sided or shards, and a selection_epsilon")
+    if plan.individual_rates and plan.schedule not in _AMPLIFIED:
+        yield _in_plan("individual_rates", f"{plan.schedule} has one rate for all", f"Use {' or '.join(_AMPLIFIED)}")
+
+
+def _releases(plan: PlanTable) -> Problems:
+    if plan.releases is None:
+        return
+    phases = len(plan.queries) + 1
+    if plan.selection != "hidden":
+        yield _in_plan("releases", f"{plan.selection} selection is public when it is made", "Remove it")
+    elif len(plan.releases) != phases:
+        yield _in_plan("releases", f"it has {len(plan.releases)} dates for {phases} phases", "Give one a phase")
+    elif list(plan.releases) != sorted(set(plan.releases)):
+        yield _in_plan("releases", "a date is not later than the one before it", "Give them in order")
+
+
+def _prices(plan: PlanTable) -> Problems:
+    count = len(plan.queries)
+    if plan.missed is not None and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
+        yield _in_plan("missed", "there are caps on misses where one-sided selection is paid for, alone", "Remove it")
+    elif plan.missed is not None and len(plan.missed) != count:
+        yield _in_plan("missed", f"it has {len(plan.missed)} caps for {count} queries", "Give one a query")
+    if plan.reads_training_data and plan.selection != "paper":
+        fact = "one-sided prices hold for scores of the record alone"
+        yield _in_plan("reads_training_data", fact, "Use selection = 'paper', where every record pays every query")
+    if isinstance(plan.shards, str):
+        return
+    if plan.selection != "shards":
+        yield _in_plan("shards", f"{plan.selection} does not cut the pool", "Remove it, or use selection = 'shards'")
+    elif len(plan.shards) != count or exact_sum(plan.shards) != 1:
+        yield _in_plan("shards", f"it needs {count} shares, one a query, that sum to exactly 1", "Write 'even'")
+
+
+def _within_the_pool(plan: PlanTable, pool: PoolConfig, budget: BudgetConfig) -> Problems:
+    units = pool.size if budget.unit == "record" else pool.persons
+    wanted = plan.initial + sum(plan.queries)
+    if units is not None and wanted > units:
+        fact = f"initial and queries come to {wanted}, and the pool has {units} {budget.unit}s"
+        yield _in_plan("queries", fact, "Ask fewer")
+
+
+def _within_the_budget(plan: PlanTable, budget: BudgetConfig, initial: InitialConfig | None) -> Problems:
+    if plan.selection_epsilon >= budget.epsilon:
+        fact = f"it leaves nothing of epsilon {budget.epsilon} for training"
+        yield _in_plan("selection_epsilon", fact, "Give a part of it, about a quarter")
+    asked = sum(plan.queries) + (0 if initial else plan.initial)
+    each = budget.records_per_person if budget.unit == "person" else 1
+    if budget.labels is not None and asked * each > budget.labels:
+        persons = f" about {asked} persons, each with {each} records at most" if each > 1 else ""
+        fact = f"the plan asks {asked * each} questions{persons}, and people answer {budget.labels}"
+        yield _in_plan("labels", fact, "Ask fewer in [plan], or raise it", table="budget")
+
+
+def _hides_asked(plan: PlanTable, selector: SelectorConfig) -> bool:
+    return plan.selection == "hidden" or (selector.part is not None and selector.part.prices == ("hidden",))
+
+
+def _hidden_caps(plan: PlanTable, selector: SelectorConfig, oracle: OracleConfig) -> Problems:
+    if _hides_asked(plan, selector) and oracle.per_annotator is not None:
+        fact = "selection is hidden, and an annotator who stops at a cap leaves other records without a label"
+        yield _in_plan("per_annotator", fact, "Remove it, or use another selector", "oracle")
+
+
+def _hidden_labels(
+    plan: PlanTable, selector: SelectorConfig, budget: BudgetConfig, initial: InitialConfig | None
+) -> Problems:
+    """Whoever is asked is labelled: the limit must allow for as many as may be asked."""
+    if budget.labels is None or not _hides_asked(plan, selector) or not plan.queries:
+        return
+    if selector.threshold_epsilon is None or selector.threshold_epsilon <= 0 or budget.delta <= 0:
+        return  # refused elsewhere
+    slots = HiddenSlots.of(
+        tuple(plan.queries),
+        threshold_epsilon=selector.threshold_epsilon,
+        delta=budget.delta,
+        bins=selector.bins or BINS,
+    ).slots
+    questions = sum(slots) + (0 if initial else plan.initial)
+    if questions > budget.labels:
+        fact = f"a hidden selection may ask up to {questions} questions, all of which are answered"
+        yield _in_plan("labels", fact, f"Raise it to {questions}, or leave it out", table="budget")
+
+
+def _paid_for(plan: PlanTable, selector: SelectorConfig, recipe: RecipeConfig) -> Problems:
+    if recipe.name != "private-pool":
+        return
+    if selector.part is not None and selector.part.prices == ("hidden",):
+        if plan.selection_epsilon > 0:
+            yield _in_plan("selection_epsilon", "whom it asks is not released, and costs nothing", "Remove it")
+        if selector.threshold_epsilon is None:
+            yield _in_plan("threshold_epsilon", "its thresholds are all it pays for", "Write '0.05'", "selector")
+        return
+    free = selector.part is not None and not selector.part.prices and recipe.name in selector.part.recipes
+    if free and plan.selection_epsilon > 0:
+        yield _in_plan(
+            "selection_epsilon", f"{selector.name} selection costs nothing", "Remove it, or choose a selector"
+        )
+    if not free and plan.selection_epsilon == 0:
+        yield _in_plan(
+            "selection_epsilon", f"nothing pays for {selector.name}", "Give a part of epsilon, about a quarter"
+        )
+    if plan.selection in ("paper", "separate-budget") and selector.threshold_epsilon is not None:
+        fact = (
+            "the paper's price has no thresholds" if plan.selection == "paper" else "queries apart have no thresholds"
+        )
+        yield _in_plan("threshold_epsilon", fact, "Use one-sided or shards", "selector")
+
+
+PLAN_RULES: tuple[Rule, ...] = (
+    (("plan",), _sizes),
+    (("plan",), _rates),
+    (("plan",), _releases),
+    (("plan",), _prices),
+    (("plan", "pool", "budget"), _within_the_pool),
+    (("plan", "budget", "initial?"), _within_the_budget),
+    (("plan", "selector", "recipe"), _paid_for),
+    (("plan", "selector", "oracle"), _hidden_caps),
+    (("plan", "selector", "budget", "initial?"), _hidden_labels),
+)
+
+
+def _public_tables(
+    recipe: RecipeConfig, checkpoint: CheckpointConfig | None, private: PrivateConfig | None
+) -> Problems:
+    if recipe.name == PUBLIC and checkpoint is None:
+        remedy = "Add [checkpoint] with path, and epsilon and delta as its maker states them"
+        yield at("checkpoint", "a campaign on public data begins with a private model", remedy, table=True)
+    for name, table in (("checkpoint", checkpoint), ("private", private)):
+        if recipe.name != PUBLIC and table is not None:
+            yield at(name, f"{recipe.name} has none", f"Remove it; it is for {PUBLIC}", table=True)
+
+
+def _checkpoint(checkpoint: CheckpointConfig) -> Problems:
+    if sum(checkpoint.ways) != 1:
+        fact = "its promise is said in none of three ways, or in several"
+        remedy = "Give epsilon and delta; or sampling_rate, noise_multiplier and steps; or certificate"
+        yield at("checkpoint.epsilon", fact, remedy)
+    elif checkpoint.ways[0] and (checkpoint.epsilon is None or checkpoint.delta is None):
+        yield at("checkpoint.delta", "a promise has an epsilon and a delta", "Give both, as its maker states them")
+    elif checkpoint.ways[1] and None in (checkpoint.sampling_rate, checkpoint.noise_multiplier, checkpoint.steps):
+        fact = "a training is a sampling rate, a noise multiplier and a number of steps"
+        yield at("checkpoint.steps", fact, "Give all three")
+
+
+def _choosing(
+    recipe: RecipeConfig,
+    selector: SelectorConfig,
+    scorer: ScorerConfig,
+    budget: BudgetConfig,
+    private: PrivateConfig | None,
+) -> Problems:
+    if recipe.name != PUBLIC:
+        return
+    if selector.part is None or PUBLIC not in selector.part.recipes:
+        remedy = alternatives(selector.name, SELECTORS.names(recipe=PUBLIC))
+        yield at("selector.name", f"{PUBLIC} has none called {selector.name}", remedy)
+    if scorer.needs == "draws" or (scorer.part is not None and scorer.part.option("draws") is not None):
+        yield at("scorer.name", "it reads draws of the model, and here one prediction is read", "Try 'entropy'")
+    if budget.unit != "record":
+        yield at("budget.unit", f"{PUBLIC} protects records", "Write 'record'; divide by the records a person has")
+    if selector.name == "near-private":
+        if private is None:
+            remedy = "Add [private] with path and size"
+            yield at("private", "near-private looks at the records the checkpoint learnt from", remedy, table=True)
+        if selector.support_epsilon is None:
+            yield at("selector.support_epsilon", "near-private pays for its counts", "Write support_epsilon = '0.5'")
+    elif private is not None:
+        yield at("private", f"{selector.name} reads no private record", "Remove it, or use near-private", table=True)
+
+
+def _planned(recipe: RecipeConfig, plan: PlanTable, initial: InitialConfig | None) -> Problems:
+    if recipe.name == PUBLIC:
+        if plan.initial:
+            yield at("plan.initial", "phase 0 is the checkpoint, and asks nobody", "Write initial = 0")
+        if not plan.queries:
+            yield at("plan.queries", "nothing is asked", "Write queries = [500, 500]")
+        if initial is not None:
+            yield at("initial", "phase 0 is the checkpoint", "Remove it", table=True)
+        for name, usual in _UNPLANNED.items():
+            if getattr(plan, name) != usual:
+                yield at(f"plan.{name}", f"{PUBLIC} trains on public records, and plans no such thing", "Remove it")
+    elif recipe.name == "private-pool" and plan.initial == 0:
+        yield at("plan.initial", "phase 0 has no records to begin with", "Write initial = 1000")
+
+
+PUBLIC_RULES: tuple[Rule, ...] = (
+    (("recipe", "checkpoint?", "private?"), _public_tables),
+    (("checkpoint",), _checkpoint),
+    (("recipe", "selector", "scorer", "budget", "private?"), _choosing),
+    (("recipe", "plan", "initial?"), _planned),
+)
+
+RULES: tuple[Rule, ...] = (
+    (("pool",), _pool),
+    (("task",), _task),
+    (("budget", "pool", "trainer"), _persons),
+    (("budget", "recipe"), _delta),
+    (("selector",), _selector),
+    (("selector", "simulation?"), _exact),
+    (("scorer", "selector"), _scorer),
+    (("oracle", "simulation?"), _oracle),
+    (("evaluation", "budget"), _evaluation),
+    (("model",), _model),
+    (("trainer", "task"), _trainer),
+    (("storage",), _storage),
+    *PLAN_RULES,
+    *PUBLIC_RULES,
+)
+"""What each rule reads; a name with a question mark may be left out of a file."""
+POOL_RULES: tuple[Rule, ...] = ((("pool",), _pool),)
+TASK_RULES: tuple[Rule, ...] = ((("task",), _task),)
+ORACLE_RULES: tuple[Rule, ...] = ((("oracle", "simulation?"), _oracle),)
+STORAGE_RULES: tuple[Rule, ...] = ((("storage",), _storage),)

@@ -1,0 +1,214 @@
+"""What campaigns with a pool of records share: where their records are, and what `verify` checks in their stores.
+
+Guarantee of the checks: a plan that is not the one the ledger is committed to, and a step that nobody paid for, are
+failed checks. Under hidden selection (docs/proofs/hidden-selection.md) so are a phase that was trained while one of
+its questions was open, a cap on questions per annotator, and questions that went to whoever came next. Withdrawn
+records are passed over: they are missing for themselves. Stores say nothing of how people split a list that was
+handed out whole, to nobody by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from discreet.campaign.answers import IMPORTED, Assignment, answering, team_of
+from discreet.campaign.crash_recovery import secret_key
+from discreet.campaign.recipe import replannings
+from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, today
+from discreet.campaign.status import evaluations_of
+from discreet.config import CampaignConfig
+from discreet.errors import BadInput, DiscreetError
+from discreet.pools import Pool, extended
+from discreet.privacy.certificate import Check
+from discreet.privacy.ledger import Ledger
+from discreet.recipes.labelled_records import pool_like
+from discreet.recipes.specification import form_of, newest_plan
+from discreet.records import Question
+from discreet.storage import CampaignStore, Transition
+
+Needed = Callable[[Any, set[tuple[str, int]]], set[tuple[int, str]]]
+"""By the stored form of a plan and the steps that were taken: phases and purposes that must have been charged."""
+
+
+MAY_CHANGE = (
+    "trainer.device",
+    "trainer.checkpoint_every",
+    "initial.path",
+    "model.init",
+    "model.encoder",
+    "checkpoint.path",
+    "checkpoint.certificate",
+    "private.path",
+)
+"""Keys that say where files are, and on what and how safely a model is trained."""
+
+
+def check_releases(config: CampaignConfig) -> None:
+    """A date that has come already would be late before anybody is asked."""
+    if config.plan.releases and config.plan.releases[0] <= today().isoformat():
+        raise config.error("plan.releases", f"{config.plan.releases[0]} is not in the future", "Plan later dates")
+
+
+def as_created(store: CampaignStore, config: CampaignConfig) -> CampaignConfig:
+    """A pool given in Python says its own length: longer by what joined later, shorter by what was withdrawn."""
+    if config.pool.kind != "arrays":
+        return config
+    first, withdrawn = int(form_of(store)["config"]["pool"]["size"]), len(store.withdrawn())
+    enrolled = sum(cohort.size for cohort in store.pool_cohorts()) or first
+    fits = any(size - withdrawn <= config.pool.size <= size for size in (first, enrolled))
+    return replace(config, pool=replace(config.pool, size=first)) if fits else config
+
+
+def base_pool(config: CampaignConfig, pool: Pool | None, *, withdrawn: int = 0) -> Pool:
+    """The records that the campaign began with. Of withdrawn ones some may be gone; the store knows which."""
+    if pool is not None:
+        if len(pool) < config.pool.size - withdrawn:
+            raise config.error("pool.size", f"the pool has {len(pool)} records", "Declare as many")
+        return pool
+    if config.pool.kind == "arrays":
+        raise BadInput(f"the campaign {config.name}", "its pool was given in Python", "Give pool=ArrayPool(...)")
+    with config.pointing("pool"):
+        return pool_like(config, config.pool.path, size=None if withdrawn else config.pool.size)
+
+
+def records_of(store: CampaignStore, config: CampaignConfig, base: Pool | None) -> Pool:
+    """The pool of a store, with the files that joined it later."""
+    withdrawn = len(store.withdrawn())
+    pool = base_pool(config, base, withdrawn=withdrawn)
+    joined = [cohort for cohort in store.pool_cohorts()[1:] if cohort.facts.get("path")]
+    moved = config.pool.further
+    if moved is not None and len(moved) != len(joined):
+        raise config.error(
+            "pool.further",
+            f"{len(moved)} files are named, and {len(joined)} joined",
+            "Name each file that joined, in their order; new ones join with discreet pool extend",
+        )
+    if not joined or len(pool) > config.pool.size:  # a pool that was given complete has them
+        return pool
+    for cohort, name in zip(joined, moved or [str(cohort.facts["path"]) for cohort in joined], strict=True):
+        path = config.resolve(name)
+        if not path.exists():
+            raise config.error(
+                "pool.further",
+                f"{path.name}, which joined the pool later, is not there",
+                "Put it back, or say where the files that joined are now: further = ['...']",
+            )
+        pool = extended(pool, path, size=None if withdrawn else cohort.size)
+    return pool
+
+
+def plan_checks(
+    store: CampaignStore, ledger: Ledger, *, digest_of: Callable[[Any], str], needed: Needed
+) -> Iterator[Check]:
+    """The plan against the ledger, every re-planning, and every step against its charge."""
+    try:
+        newest = newest_plan(store)
+        digests = (digest_of(store.config["plan"]), digest_of(newest))  # their claims were checked with the terms
+    except DiscreetError as error:
+        yield Check(name="plan", ok=False, detail=error.fact)
+        return
+    same = digests == (ledger.opening.terms.plan, ledger.terms.plan) and store.simulation == ledger.simulation
+    detail = "it is the one the ledger is committed to" if same else "the ledger is committed to another one"
+    yield Check(name="plan", ok=same, detail=detail)
+    steps = store.transitions()
+    if ledger.amendments or replannings(steps):
+        yield _replanned(steps, ledger, digest_of)
+    paid = {(entry.why.phase, entry.why.purpose.split()[0]) for entry in ledger.entries}
+    due = needed(newest, {(step.kind, step.phase) for step in steps})
+    due |= {
+        (phase, "evaluation") for phase, measured in evaluations_of(steps).items() if measured.get("kind") == "paid"
+    }
+    missing = len(due - paid)
+    detail = f"{missing} queries, trainings or evaluations are not in the ledger" if missing else ""
+    yield Check(name="steps", ok=not missing, detail=detail or f"{len(due)}, each charged")
+
+
+def phases_taken(taken: set[tuple[str, int]]) -> tuple[set[int], set[int]]:
+    """Phases whose questions were published, and those that were trained."""
+    return (
+        {phase for kind, phase in taken if kind == PUBLISHED},
+        {phase for kind, phase in taken if kind == TRAINED},
+    )
+
+
+def _replanned(steps: list[Transition], ledger: Ledger, digest_of: Callable[[Any], str]) -> Check:
+    """Every re-planning of the ledger is a step of the store, with the plan that the ledger names, and no other is."""
+
+    def digest(form: Any) -> str:
+        try:
+            return digest_of(form)
+        except DiscreetError:
+            return "no plan"
+
+    stored = [(step.phase, digest(step.facts.get("plan"))) for step in replannings(steps)]
+    lines = [(line.why.phase, line.terms.plan) for line in ledger.amendments if line.terms is not None]
+    ok = stored == lines
+    detail = f"{len(lines)}, each with its plan" if ok else "the store's and the ledger's are not the same ones"
+    return Check(name="replanning", ok=ok, detail=detail)
+
+
+_LOST = "the guarantee of a hidden selection does not hold for it"
+
+
+def hidden_checks(store: CampaignStore, config: CampaignConfig, ledger: Ledger) -> Iterator[Check]:
+    """Of a campaign whose asked sets are not released; none of others."""
+    if not ledger.terms.overflow:
+        return
+    oracle = store.config["config"].get("oracle", {})
+    if oracle.get("per_annotator") is not None and any(step.kind == PUBLISHED for step in store.transitions()):
+        detail = f"it was created with [oracle] per_annotator = {oracle['per_annotator']}, which lets people stop"
+        yield Check(name="cap", ok=False, detail=f"{detail}: {_LOST}")
+    seed = None if config.simulation is None else config.simulation.seed
+    per_question = min(config.oracle.per_question, int(oracle.get("per_question", 1)))
+    try:
+        key = secret_key(store, "votes", seed)
+    except DiscreetError as error:
+        yield Check(name="labelling", ok=False, detail=error.fact)
+        return
+    yield _labelling(store, Assignment.of(store, key, per_question=per_question))
+
+
+def _labelling(store: CampaignStore, assignment: Assignment) -> Check:
+    wrong: list[str] = []
+    steps = [step for step in store.transitions() if step.kind == TRAINING]
+    gone = {record.id for record in store.withdrawn()}
+    first_told: dict[str, dict[str, Any]] = store.first_told()
+    for step in steps:
+        questions = [question for question in store.questions(step.phase) if question.record not in gone]
+        wrong += _of_phase(step, questions, first_told, assignment, simulation=store.simulation)
+    detail = "; ".join(wrong)
+    if wrong:
+        return Check(name="labelling", ok=False, detail=f"{detail}: {_LOST}")
+    return Check(name="labelling", ok=True, detail="everybody who was asked in a trained phase was labelled")
+
+
+def _of_phase(
+    step: Transition,
+    questions: list[Question],
+    first_told: dict[str, dict[str, Any]],
+    assignment: Assignment,
+    *,
+    simulation: bool,
+) -> Iterator[str]:
+    """What is wrong with the labels of a phase. How many there are is the owner's, and is not said."""
+    team = assignment.team(step.phase)
+    # a phase that recorded no team may have been trained with open questions; later answers do not mend it
+    late = {
+        question.id: set() if team_of(step) else _after(first_told.get(question.id, {}), step) for question in questions
+    }
+    voices = {question.id: set(first_told.get(question.id, {})) - late[question.id] for question in questions}
+    if any(_missing(question, voices[question.id], assignment) for question in questions):
+        yield f"phase {step.phase} was trained while some of its questions were open"
+    if not team.names and not simulation and len(answering(questions, voices)) > team.per_question:
+        yield f"questions of phase {step.phase} went to whoever came next, not by the keyed ranking of annotators"
+
+
+def _after(times: dict[str, Any], step: Transition) -> set[str]:
+    return {name for name, at in times.items() if at > step.at}
+
+
+def _missing(question: Question, voices: set[str], assignment: Assignment) -> bool:
+    counted = sum(assignment.counts(question, annotator) for annotator in voices)
+    return IMPORTED not in voices and counted < assignment.team(question.phase).per_question
