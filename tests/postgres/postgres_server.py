@@ -18,6 +18,7 @@ SETTINGS = {
     "max_wal_size": "64MB",
     "min_wal_size": "32MB",
     "autovacuum": "off",
+    "wal_writer_delay": "10s",  # a stop at once loses what no commit has written
     "max_parallel_workers": "0",
     "jit": "off",
 }
