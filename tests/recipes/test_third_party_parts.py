@@ -8,14 +8,14 @@ import pytest
 from small_campaigns import BUDGET, again, finish, ids_of, pool_and_truth, tables
 
 from discreet.api import create_campaign
-from discreet.checks import exact, number
+from discreet.checks import exact, number, text
 from discreet.cli.app import run
 from discreet.config import campaign_from_json, read_campaign
 from discreet.errors import BadInput, DiscreetError
 from discreet.parts import Option, Part
 from discreet.privacy.certificate import write_certificate
 from discreet.recipes.opening import create
-from discreet.records import Selection
+from discreet.records import Answer, Selection
 from discreet.scorers import SCORERS
 from discreet.selectors import LaplaceTopK
 
@@ -228,3 +228,36 @@ def test_a_campaign_is_looked_at_without_loading_its_parts(tmp_path, point, caps
     file.write_text(FILE.replace('"1e-1"', '"0.2"'))
     assert run(["verify", str(file)]) == 1
     assert "something else in selector.share" in capsys.readouterr().out
+
+
+class Panel:
+    """Answers every question at once. ``answer``: its option."""
+
+    asked = 0
+
+    def __init__(self, *, classes, multilabel, answer):
+        assert (answer in classes, multilabel) == (True, False)
+        self.answer, self.ready = answer, []
+
+    def ask(self, questions):
+        Panel.asked += len(questions)
+        self.ready += [Answer(question_id=question.id, value=self.answer, annotator="panel") for question in questions]
+
+    def collect(self):
+        ready, self.ready = self.ready, []
+        return ready
+
+
+def test_a_file_names_an_oracle_of_another_package(tmp_path, point, capsys):
+    np.savez(tmp_path / "pool.npz", id=np.array([f"r{n}" for n in range(40)]), x=np.zeros((40, 3), dtype=np.float32))
+    file, chosen = tmp_path / "small.toml", '[selector]\nname = "elsewhere"\nshare = "1e-1"\n[oracle]\nname = "files"\n'
+    free = FILE.replace('selection_epsilon = "2"\nselection = "paper"\n', "")
+    free = free.replace('[scorer]\nname = "entropy"\n', "")
+    file.write_text(free.replace(chosen, '[oracle]\nname = "panel"\nanswer = "a"\n'))
+    assert run(["init", str(file)]) == 2
+    assert "there is no 'panel'" in capsys.readouterr().err
+    options = (Option(name="answer", check=text(what="a class"), type="text", meaning="what it always says"),)
+    point.value = Part(kind="oracle", name="panel", summary="one answer", build=Panel, options=options)
+    for verb in ("init", "run"):
+        assert run([verb, str(file)]) == 0, capsys.readouterr()
+    assert Panel.asked == 12, "8 at first, 4 by the query"

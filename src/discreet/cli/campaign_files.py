@@ -117,6 +117,8 @@ def oracle_of(config: CampaignFile, campaign: Campaign) -> Oracle:
             oracle = at_label_studio(config, campaign)
             oracle.check()  # before anything is charged
             return oracle
+        if table.origin is not None:  # of another package
+            return build_oracle(table.name, **options, **table.options)
         return build_oracle(table.name)
 
 

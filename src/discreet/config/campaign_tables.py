@@ -100,6 +100,11 @@ class InitialConfig:
     chosen: str = key(choice(*CHOSEN), add="chosen = 'uniformly', if they were drawn uniformly at random")
 
 
+def _oracle_name(value: object) -> str:
+    """A word. Whether an oracle of that name is installed is a rule, so that a stored name is read without it."""
+    return str(_WORD(value) if isinstance(value, str) else choice(*ORACLES.names())(value))
+
+
 @dataclass(frozen=True, kw_only=True)
 class OracleConfig(PartTable):
     """Who answers, and how many people answer each question.
@@ -108,7 +113,7 @@ class OracleConfig(PartTable):
     """
 
     registry: ClassVar[Registry] = ORACLES
-    name: str = key(choice(*ORACLES.names()), add="name = 'files'")
+    name: str = key(_oracle_name, add="name = 'files'")
     per_question: int = key(whole(most=1000), 1)
     separator: str | None = key(text(what="a sign such as '|'", most=10), None)
 

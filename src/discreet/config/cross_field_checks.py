@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from urllib.parse import urlsplit
 
+from discreet.checks import shown
 from discreet.config.campaign_tables import (
     BudgetConfig,
     CheckpointConfig,
@@ -29,6 +30,7 @@ from discreet.config.campaign_tables import (
 )
 from discreet.config.schema import PartTable, Problem, Rule
 from discreet.errors import alternatives
+from discreet.oracles import ORACLES
 from discreet.planning.parameters import PlanTable
 from discreet.privacy.exact import exact_sum
 from discreet.privacy.hidden_selection import BINS, HiddenSlots
@@ -144,6 +146,9 @@ def _scorer(scorer: ScorerConfig, selector: SelectorConfig) -> Problems:
 
 
 def _oracle(oracle: OracleConfig, simulation: SimulationConfig | None) -> Problems:
+    if oracle.part is None and oracle.origin is None:
+        yield at("oracle.name", f"there is no {shown(oracle.name)}", alternatives(oracle.name, ORACLES.names()))
+        return
     simulated = oracle.name == "simulated"
     if simulated and simulation is None:
         yield at("oracle.name", "simulated people answer in simulations only", "Add [simulation] with seed = 0")
