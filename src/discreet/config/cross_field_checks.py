@@ -32,7 +32,7 @@ from discreet.config.schema import PartTable, Problem, Rule
 from discreet.errors import alternatives
 from discreet.oracles import ORACLES
 from discreet.planning.parameters import PlanTable
-from discreet.privacy.exact import exact_sum
+from discreet.privacy.budget import exact_sum
 from discreet.privacy.hidden_selection import BINS, HiddenSlots
 from discreet.selectors import SELECTORS
 
