@@ -125,7 +125,7 @@ def public_plan_of(config: CampaignConfig) -> PublicPlan:
     event, bound = _checkpoint(config, weights)
     plan = PublicPlan(checkpoint=event, weights=weights, bound=bound)
     _check(config, plan, "budget.epsilon", "Raise it, or take an earlier checkpoint")
-    if config.selector.name != "near-private":
+    if not config.selector.reads_private:
         return plan
     support, noise = config.selector.support_epsilon, config.selector.components_noise
     assert support is not None  # checked with the file

@@ -335,7 +335,7 @@ PARTS = (
                 meaning="what embeddings are clipped to",
             ),
         ),
-        reads=("scores", "embeddings"),
+        reads=("scores", "embeddings", "private"),
         recipes=("public-data",),
         units=("record",),
     ),
