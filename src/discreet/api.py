@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import BadInput
 from discreet.planning import make_plan, plan_request
-from discreet.privacy.budget import Budget, Unit
-from discreet.privacy.exact import Number
+from discreet.privacy.budget import Budget, Number, Unit
 from discreet.privacy.plan import Plan
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import typer
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, show
 from discreet.cli.plan import check_plot, parse_sizes
 from discreet.errors import BadInput
-from discreet.privacy.exact import exact_decimal
+from discreet.privacy.budget import exact_decimal
 
 if TYPE_CHECKING:
     from discreet.config import CampaignConfig

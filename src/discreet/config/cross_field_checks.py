@@ -33,7 +33,7 @@ from discreet.errors import alternatives
 from discreet.oracles import ORACLES
 from discreet.planning.parameters import PlanTable
 from discreet.pools.opening import READERS
-from discreet.privacy.exact import exact_sum
+from discreet.privacy.budget import exact_sum
 from discreet.privacy.hidden_selection import BINS, HiddenSlots
 from discreet.selectors import SELECTORS
 

@@ -21,9 +21,9 @@ from discreet.config import CampaignConfig
 from discreet.config.campaign_tables import CheckpointConfig
 from discreet.errors import BadInput, DiscreetError, InvalidStore, UnsupportedEvent
 from discreet.planning.calibration import least_noise
+from discreet.privacy.budget import exact_decimal, float_above, float_below
 from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import DiscreteLaplace, Event, Gaussian, PoissonSampledGaussian, Repeated, Stated
-from discreet.privacy.exact import exact_decimal, float_above, float_below
 from discreet.privacy.ledger import Line, PathSegment, Terms, committed
 from discreet.privacy.ledger import Path as LedgerPath
 from discreet.privacy.ledger.charges import canonical

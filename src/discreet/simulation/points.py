@@ -26,7 +26,7 @@ import numpy as np
 
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
-from discreet.privacy.exact import exact_decimal
+from discreet.privacy.budget import exact_decimal
 from discreet.selectors import SELECTORS
 
 OWN, RANDOM, SUBSET, EXACT = "own", "random", "subset", "exact"
