@@ -95,7 +95,7 @@ class TaskConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class InitialConfig:
-    """Labels that are there already, for phase 0. The promise rests on how their records were ``chosen``."""
+    """Labels that are there already, for phase 0. The guarantee rests on how their records were ``chosen``."""
 
     path: str = key(_PATH, add="path = 'labels.csv'")
     chosen: str = key(choice(*CHOSEN), add="chosen = 'uniformly', if they were drawn uniformly at random")
@@ -210,7 +210,7 @@ def _view(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetConfig:
-    """What is promised, in exact decimals.
+    """What is guaranteed, in exact decimals.
 
     epsilon, delta          for one unit, all phases together
     unit                    ``record`` or ``person``

@@ -106,7 +106,7 @@ def _persons(budget: BudgetConfig, pool: PoolConfig, trainer: TrainerConfig) -> 
 
 def _delta(budget: BudgetConfig, recipe: RecipeConfig) -> Problems:
     if budget.delta == 0 and recipe.name == "private-pool":
-        yield at("budget.delta", "training with Gaussian noise has no promise at delta 0", "Write delta = '1e-6'")
+        yield at("budget.delta", "training with Gaussian noise has no guarantee at delta 0", "Write delta = '1e-6'")
 
 
 def _options(path: str, table: PartTable, remedy: str) -> Problems:
@@ -381,11 +381,11 @@ def _public_tables(
 
 def _checkpoint(checkpoint: CheckpointConfig) -> Problems:
     if sum(checkpoint.ways) != 1:
-        fact = "its promise is said in none of three ways, or in several"
+        fact = "its guarantee is said in none of three ways, or in several"
         remedy = "Give epsilon and delta; or sampling_rate, noise_multiplier and steps; or certificate"
         yield at("checkpoint.epsilon", fact, remedy)
     elif checkpoint.ways[0] and (checkpoint.epsilon is None or checkpoint.delta is None):
-        yield at("checkpoint.delta", "a promise has an epsilon and a delta", "Give both, as its maker states them")
+        yield at("checkpoint.delta", "a guarantee has an epsilon and a delta", "Give both, as its maker states them")
     elif checkpoint.ways[1] and None in (checkpoint.sampling_rate, checkpoint.noise_multiplier, checkpoint.steps):
         fact = "a training is a sampling rate, a noise multiplier and a number of steps"
         yield at("checkpoint.steps", fact, "Give all three")

@@ -28,7 +28,7 @@ from discreet.campaign.recipe import Chosen, Continuation, Labels, PhaseContext,
 from discreet.campaign.state import CREATED
 from discreet.config import CrowdConfig
 from discreet.errors import NotNow
-from discreet.gates.gate import NOT_PROMISED
+from discreet.gates.gate import NOT_GUARANTEED
 from discreet.gates.query_log import QueryLog
 from discreet.noise import SecretKey, random_places
 from discreet.noise.unit_words import require_aes
@@ -242,7 +242,7 @@ def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
         f"the gate released {count} texts that {gate.k} or more {config.budget.unit}s kept, by coins of {gate.beta:g}"
     ]
     released = {"values": count, "k": gate.k, "beta": gate.beta, "persons": persons}
-    return {"released": released}, lines if persons else [*lines, NOT_PROMISED]
+    return {"released": released}, lines if persons else [*lines, NOT_GUARANTEED]
 
 
 def _owner_facts(campaign: Campaign) -> dict[str, int | None]:
@@ -267,7 +267,7 @@ def _true_labels(campaign: Campaign) -> dict[str, Value]:
 def _about(campaign: Campaign) -> dict[str, str]:
     config = _config(campaign)
     gate, persons = config.gate, config.log.person is not None
-    unit = "persons" if persons else "rows, which is no promise to a person with several"
+    unit = "persons" if persons else "rows, which is no guarantee to a person with several"
     return {
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(config.task.classes)} classes",
