@@ -15,7 +15,7 @@ from typing import Any
 
 from discreet.errors import BadInput, alternatives
 from discreet.privacy.budget import exact_decimal
-from discreet.privacy.hidden_selection import release_date
+from discreet.privacy.selection_terms import release_date
 
 Check = Callable[[Any], Any]
 MOST_TEXT, MOST_LIST, MOST_DEPTH = 1000, 100_000, 8
