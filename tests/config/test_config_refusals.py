@@ -7,9 +7,9 @@ import pytest
 
 from discreet.config import config_from, example
 from discreet.config.campaign import EXTRA_KEYS, SCHEMA, keys_of
-from discreet.config.lines import line_index
 from discreet.config.unsupported_keys import KEYS
 from discreet.errors import InvalidConfig
+from discreet.toml_lines import line_index
 
 EXAMPLE = example()
 INDEX = line_index(EXAMPLE)
