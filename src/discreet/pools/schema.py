@@ -153,7 +153,7 @@ class Column:
 
     def to_json(self) -> dict[str, Any]:
         """As a file has it, with its name."""
-        form = {"name": self.name, "type": self.type}
+        form: dict[str, Any] = {"name": self.name, "type": self.type}
         form |= {key: getattr(self, key) for key in OPTIONS[self.type] if getattr(self, key) is not None}
         if self.fill is not None:
             del form["missing"]
