@@ -109,15 +109,15 @@ def stream_model(path):
 
 
 def campaign(path):
-    from discreet.config.recipes import read_campaign
+    from discreet.config.campaign import read_campaign
 
     return bool(read_campaign(path).name)
 
 
 def stream_file(path):
-    from discreet.config.stream import read_stream_config
+    from discreet.config.stream import StreamConfig
 
-    return bool(read_stream_config(path).name)
+    return bool(StreamConfig.read(path).name)
 
 
 OPENED = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from discreet.campaign.recipe import PhaseContext
-from discreet.config import config_from_json
+from discreet.config import CampaignConfig
 from discreet.pools import ArrayPool
 from discreet.recipes import private_pool
 from discreet.recipes.pool_queries import counted
@@ -44,7 +44,7 @@ def recipe_of(kind):
         "budget": {"epsilon": "8", "delta": "1e-4"},
         **tables,
     }
-    config = config_from_json(form)
+    config = CampaignConfig.from_json(form)
     return PrivatePool(config=config, plan=plan_of(config), inputs=(2,))
 
 
@@ -86,7 +86,7 @@ def test_exact_counts_would_be_found(tmp_path):
     mechanism = shown(recipe, tmp_path)
 
     def leaking(data, ledger):
-        from discreet.recipes.selecting import scorer_of
+        from discreet.recipes.learning import scorer_of
 
         facts = mechanism(data, ledger)
         scores = scorer_of(recipe.config).score(np.asarray(data, dtype=np.float64))

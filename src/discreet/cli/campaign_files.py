@@ -40,11 +40,11 @@ def is_stream(path: Path) -> bool:
 def lines_of(path: Path) -> list[bytes]:
     """The ledger of the campaign or stream that a file names, as it is kept."""
     if is_stream(path):
-        from discreet.config import read_stream_config
+        from discreet.config import StreamConfig
         from discreet.privacy.ledger.sinks import read_lines
         from discreet.stream.stream_directory import ledger_path
 
-        return read_lines(ledger_path(read_stream_config(path)))
+        return read_lines(ledger_path(StreamConfig.read(path)))
     from discreet.config import read_campaign
     from discreet.recipes.verification import ledger_lines
 
@@ -74,7 +74,7 @@ def oracle_of(config: CampaignFile, campaign: Campaign) -> Oracle:
     from discreet.oracles import build_oracle, read_labels
     from discreet.recipes.labelled_records import answer_words
     from discreet.recipes.opening import question_folder
-    from discreet.recipes.registry import spec_of
+    from discreet.recipes.specification import spec_of
 
     spec = spec_of(config)
     if spec.answers_itself:
@@ -154,7 +154,7 @@ def show(form: dict[str, Any], text: str, *, as_json: bool) -> None:
 
 def where(campaign: Campaign, *, answered: bool = False) -> str:
     """The next step, in words. ``answered``: nothing is open, which is for the owner to know."""
-    from discreet.recipes.registry import spec_of_campaign
+    from discreet.recipes.specification import spec_of_campaign
 
     now, phases = campaign.standing, campaign.recipe.phases
     step = "next: discreet tell, then discreet train"

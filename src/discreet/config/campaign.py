@@ -3,17 +3,18 @@
 Guarantee: a `CampaignConfig` that was read holds declared, public numbers only, each checked by itself and with the
 others it must agree with. Decimals of the budget are exactly those of the file. `to_json` gives the same form for
 equal configurations, and reading a form, or the file that `to_toml` writes, gives an equal one. For any bytes,
-`read_config` gives a checked configuration or an `InvalidConfig`; it runs nothing that the file names.
+`CampaignConfig.read` gives a checked configuration or an `InvalidConfig`; it runs nothing that the file names.
 """
 
 from __future__ import annotations
 
 import pathlib
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from discreet.checks import Wrong, whole
+from discreet.checks import Wrong, nearest, whole
 from discreet.config.campaign_tables import (
     BudgetConfig,
     CheckpointConfig,
@@ -32,7 +33,8 @@ from discreet.config.campaign_tables import (
     TrainerConfig,
 )
 from discreet.config.cross_field_checks import RULES
-from discreet.config.schema import Declared, Problem, Schema, Source
+from discreet.config.schema import Declared, Problem, Schema, Source, word_at
+from discreet.errors import BadInput
 from discreet.parts import RECIPES
 from discreet.planning.parameters import MOST_QUERIES, PlanTable
 
@@ -41,9 +43,8 @@ _SQLITE = "sqlite:///"
 
 
 class CampaignFile(Declared):
-    """What files of all recipes have. ``SCHEMA``: the tables and checks by which such a file is read."""
+    """What files of all recipes have."""
 
-    SCHEMA: ClassVar[Schema]
     task: TaskConfig
     budget: BudgetConfig
     recipe: RecipeConfig
@@ -90,8 +91,6 @@ SCHEMA: dict[str, type[Any]] = {
     "simulation": SimulationConfig,
 }
 """Which table is read as what."""
-EXTRA_KEYS = {"plan": ("phases",)}
-"""Keys of a file that are turned into others while it is read."""
 
 
 def spread_queries(table: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
@@ -121,7 +120,7 @@ CAMPAIGN = Schema(
     tables=SCHEMA,
     rules=RULES,
     optional=("initial", "checkpoint", "private", "simulation"),
-    extra=EXTRA_KEYS,
+    extra={"plan": ("phases",)},
     rewrite={"plan": spread_queries},
     elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
     recipes={name: recipe.elsewhere for name, recipe in RECIPES.items() if recipe.elsewhere is not None},
@@ -130,7 +129,7 @@ CAMPAIGN = Schema(
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignConfig(CampaignFile):
-    """All that a campaign's file says. Made by `read_config`, `config_from` and `from_json`, which check it."""
+    """All that a campaign's file says. Made by `read`, `from_text` and `from_json`, which check it."""
 
     FORMAT: ClassVar[str] = FORMAT
     SCHEMA: ClassVar[Schema] = CAMPAIGN
@@ -153,35 +152,40 @@ class CampaignConfig(CampaignFile):
     simulation: SimulationConfig | None = None
     source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
 
-    @classmethod
-    def from_json(cls, form: Any, *, directory: pathlib.Path | None = None) -> CampaignConfig:
-        """The inverse of `to_json`, as strict as reading a file is. Paths are seen from ``directory``."""
-        return config_from_json(form, directory=directory)
+
+# -- files of every recipe
+
+EXAMPLES = tuple(RECIPES)
 
 
-TABLES = CampaignConfig.tables()
+def _config_class(recipe: object) -> type[CampaignFile]:
+    """What a campaign's file is read as; of a recipe that does not exist as that of a private pool, which says so."""
+    entry = RECIPES.get(recipe) if isinstance(recipe, str) else None
+    if entry is None or entry.spec is None:
+        return CampaignConfig
+    config: type[CampaignFile] = entry.config.load()
+    return config
 
 
-def read_config(path: pathlib.Path | str) -> CampaignConfig:
-    """The configuration in the file at ``path``. Paths in it are seen from the folder it is in."""
-    tables, source = CAMPAIGN.read_file(path)
-    return CampaignConfig(**tables, source=source)
+def read_campaign(path: pathlib.Path | str, *, stored: bool = False) -> CampaignFile:
+    """The configuration in the file at ``path``, of whichever recipe.
+
+    ``stored``: to look at a campaign that exists; no part of another package is loaded.
+    """
+    return _config_class(word_at(path, "recipe", "name")).read(path, stored=stored)
 
 
-def config_from(text: str, *, name: str = "campaign.toml", directory: pathlib.Path | None = None) -> CampaignConfig:
-    """The configuration in ``text``; errors call it ``name``."""
-    tables, source = CAMPAIGN.read_text(text, name=name, directory=directory)
-    return CampaignConfig(**tables, source=source)
+def campaign_from_json(
+    form: Any, *, name: str = "", directory: pathlib.Path | None = None, stored: bool = False
+) -> CampaignFile:
+    """The inverse of `to_json`, of whichever recipe. ``stored``: of a campaign that exists, as in `read_campaign`."""
+    recipe = form.get("recipe") if isinstance(form, dict) else None
+    config_class = _config_class(recipe.get("name") if isinstance(recipe, dict) else None)
+    return config_class.from_json(form, name=name, directory=directory, stored=stored)
 
 
-def config_from_json(
-    form: Any, *, name: str = "the stored campaign", directory: pathlib.Path | None = None
-) -> CampaignConfig:
-    """The inverse of `CampaignConfig.to_json`, as strict as reading a file is."""
-    tables, source = CAMPAIGN.read_json(form, name=name, directory=directory)
-    return CampaignConfig(**tables, source=source)
-
-
-def keys_of(table: str) -> list[str]:
-    """The keys that a file may have in ``table``."""
-    return CAMPAIGN.keys_of(table)
+def example(name: str = "private-pool") -> str:
+    """The text of a file for this recipe."""
+    if name not in EXAMPLES:
+        raise BadInput(f"an example called {name}", "there is none", nearest(name, EXAMPLES))
+    return (resources.files("discreet.config") / f"{name}.toml").read_text(encoding="utf-8")

@@ -15,15 +15,14 @@ from typing import get_args
 from discreet.errors import BadInput
 from discreet.planning.calibration import gaussian_query
 from discreet.planning.parameters import GAUSSIAN, Mechanism, PlanParameters
+from discreet.privacy.budget import MAX_DIGITS, Number, exact_decimal, exact_minus, exact_sum, share_of
 from discreet.privacy.events import (
     BoundedRange,
     Event,
     Pure,
     Repeated,
 )
-from discreet.privacy.exact import MAX_DIGITS, Number, exact_decimal, exact_minus, exact_sum, share_of
-from discreet.privacy.hidden_selection import HiddenSlots
-from discreet.privacy.selection_terms import SelectionTerms
+from discreet.privacy.selection_terms import HiddenSlots, SelectionTerms
 
 DEFAULT_HIGH_SHARE = 0.5
 """Share of a cohort planned as asked from above the threshold when no pool size says better."""

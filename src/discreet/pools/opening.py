@@ -57,10 +57,10 @@ READERS = Registry(
     (
         _reader("images", "a folder of pictures", open_images, _ID, _PERSON, _SHAPE),
         _reader("parquet", "a Parquet file", open_table, *_TABLE),
+        _reader("arrow", "an Arrow (IPC, Feather 2) file", open_table, *_TABLE),
+        _reader("csv", "a CSV file", open_csv, *_TABLE),
         _reader("npz", "arrays of an npz file", open_npz, _ID, _PERSON, _ARRAY, _SHAPE),
         _reader("npy", "one array of an npy file", open_npy, _ID, _SHAPE),
-        _reader("csv", "a CSV file", open_csv, *_TABLE),
-        _reader("arrow", "an Arrow (IPC, Feather 2) file", open_table, *_TABLE),
     ),
 )
 KINDS = READERS.names()

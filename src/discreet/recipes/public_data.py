@@ -27,9 +27,9 @@ from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import ChargeReason, Ledger, Terms
 from discreet.privacy.ledger.charges import request
 from discreet.recipes import labelled_records, learning, pool_campaigns, public_choice
+from discreet.recipes.learning import scorer_of
 from discreet.recipes.pool_records import inputs_of, made_up_rows
 from discreet.recipes.public_plan import FIRST_QUERY, PRIVATE, PublicPlan, checkpoint_bytes, public_plan_of
-from discreet.recipes.selecting import scorer_of
 from discreet.recipes.specification import FileRecipe, Inputs, ModelParts, RecipeSpec, newest_plan
 from discreet.records import Value
 from discreet.roles import Predictor
@@ -75,7 +75,7 @@ class PublicData(FileRecipe):
             with self.config.pointing("selector.name"):
                 predictor.embed(rows)
         self._check_candidates(len(pool))
-        if self.config.selector.name == "near-private":
+        if self.config.selector.reads_private:
             public_choice.near_private_of(self.config, self.plan)
             self._check_apart(pool)
         labelled_records.check(self.config, pool)
@@ -86,7 +86,7 @@ class PublicData(FileRecipe):
         if uncertain is None:
             return
         with self.config.pointing("selector.uncertain"):
-            looked_at(uncertain, sum(queries) if self.config.selector.name == "near-private" else max(queries), size)
+            looked_at(uncertain, sum(queries) if self.config.selector.reads_private else max(queries), size)
 
     def _check_apart(self, pool: Pool) -> None:
         """A private record in the public pool would be shown to everybody."""

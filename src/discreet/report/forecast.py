@@ -17,13 +17,13 @@ from typing import Any, Literal
 from discreet.campaign import Campaign
 from discreet.campaign.state import CampaignState
 from discreet.errors import BudgetExceeded
+from discreet.privacy.budget import json_number
 from discreet.privacy.events import PoissonSampledGaussian
-from discreet.privacy.exact import json_number
 from discreet.privacy.ledger import ChargeReason, Ledger, Line, MemorySink
 from discreet.privacy.ledger.plan_terms import HELD_OUT
 from discreet.privacy.ledger.terms import Terms
 from discreet.privacy.trajectories import cost_of
-from discreet.recipes.registry import spec_of_campaign
+from discreet.recipes.specification import spec_of_campaign
 from discreet.report.campaign_report import PathMeter
 from discreet.report.report_data import meters_of, plan_of
 
