@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import pairwise
 from urllib.parse import urlsplit
 
 from discreet.checks import shown
@@ -178,7 +179,7 @@ def _label_studio(oracle: OracleConfig) -> Problems:
         yield at("oracle.url", "it has a name or a password in it", "Leave them out; a token is all that is needed")
 
 
-def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig) -> Problems:
+def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskConfig) -> Problems:
     for key in ("path", "labels"):
         if (evaluation.kind != "none") != (getattr(evaluation, key) is not None):
             fact = "records, their labels and a kind of evaluation go together"
@@ -187,8 +188,13 @@ def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig) -> Problems:
         yield at("evaluation.epsilon", "a paid evaluation has a price, and no other has", "Give it for kind = 'paid'")
     elif (evaluation.epsilon or Decimal(0)) > budget.epsilon:
         yield at("evaluation.epsilon", f"it is more than the whole budget of {budget.epsilon}", "Give less")
-    if evaluation.by_class and evaluation.kind != "paid":
-        yield at("evaluation.by_class", "only a paid evaluation asks that", "Remove it")
+    if evaluation.table is not None and evaluation.kind != "paid":
+        yield at("evaluation.table", "a public evaluation tells everything", "Remove it")
+    elif evaluation.table == "confusion" and task.kind == "multilabel":
+        yield at("evaluation.table", "records with several labels have no confusion matrix", "Use table = 'scores'")
+    ends = (0.0, *(evaluation.edges or ()), 1.0)
+    if any(low >= high for low, high in pairwise(ends)):
+        yield at("evaluation.edges", "they do not increase within 0 and 1", "Write edges = [0.1, 0.5, 0.9]")
 
 
 def _model(model: ModelConfig) -> Problems:
@@ -450,7 +456,7 @@ RULES: tuple[Rule, ...] = (
     (("selector", "simulation?"), _exact),
     (("scorer", "selector"), _scorer),
     (("oracle", "simulation?"), _oracle),
-    (("evaluation", "budget"), _evaluation),
+    (("evaluation", "budget", "task"), _evaluation),
     (("model",), _model),
     (("trainer", "task"), _trainer),
     (("storage",), _storage),

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -55,8 +54,9 @@ from discreet.recipes.specification import CLASSIFIER, FileRecipe, Inputs, Model
 from discreet.records import Answer, Question, Value
 from discreet.scorers import pool_scores
 from discreet.storage import CampaignStore
-from discreet.trainers.accuracy import Evaluation, evaluation_of
-from discreet.trainers.text_classifier import TextClassifier, TextSettings, public_cells, train_texts
+from discreet.trainers.accuracy import Evaluation
+from discreet.trainers.layouts import Layout, measure
+from discreet.trainers.text_classifier import TextClassifier, TextSettings, train_texts
 
 COHORT, MECHANISM = "asked", "uncertainty"
 _CERTAIN = 1e12
@@ -171,8 +171,8 @@ class Crowd(FileRecipe):
         held_out = evaluation_texts(self.config)
         if held_out is None:
             return None
-        cells = public_cells(model, held_out.texts, held_out.labels, self.classes)
-        return evaluation_of("public", cells, noise=0.0, each=1, epsilon=Decimal(0), simulation=False)
+        truth = np.array([self.classes.index(label) for label in held_out.labels])
+        return measure(model.predict_proba(held_out.texts), truth, Layout(classes=len(self.classes)))
 
     def continued(self, wish: ReplanRequest, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
         """There is nothing to re-plan: the gate is the whole price, and it is paid."""
