@@ -86,7 +86,7 @@ def main(place):
     run(campaign, InternalOracle(campaign))
     for one in campaign.store.transitions():
         if one.kind == "trained":
-            print(f"phase {one.phase}: accuracy {one.facts['evaluation']['accuracy']:.1%} on public digits")
+            print(f"phase {one.phase}: {evaluation_words(one.facts['evaluation'])}, on digits")
     print("verified" if verify_campaign(config).ok else "NOT verified", "without reading a record")
 
 

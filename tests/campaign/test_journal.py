@@ -34,7 +34,7 @@ def test_what_is_no_number_or_name_does_not_become_an_event(wrong):
 
 def test_what_was_measured_is_told_and_what_was_not_is_left_out():
     assert Trained.of(1, "ab", None).facts() == {"phase": 1, "model": "ab"}
-    cells = np.array([[0, 9], [4, 1]])
+    cells = np.array([0, 9, 4, 1])
     measured = Layout(classes=2, table="confusion").evaluation(
         "paid", cells, uncertainty=Uncertainty(noise=2.0), epsilon=Decimal("0.5")
     )

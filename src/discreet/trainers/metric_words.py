@@ -12,7 +12,7 @@ from typing import Any
 LOWER_IS_BETTER = ("log-loss", "calibration-error")
 MAJORITY = "majority"
 """The baseline of accuracy: always the largest class."""
-_IN_PERCENT = ("accuracy", "balanced-accuracy", "precision", "recall")
+IN_PERCENT = ("accuracy", "balanced-accuracy", "precision", "recall")
 _SPELLED = {"auc": "AUC", "f1": "F1"}
 _SUMMARY = ("auc", "balanced-accuracy")
 
@@ -28,7 +28,7 @@ def value_of(name: str, value: float | None) -> str:
     """A metric's value: in percent, or with three decimals; a dash where it is not known."""
     if value is None:
         return "-"
-    return f"{value:.1%}" if name in _IN_PERCENT else f"{value:.3f}"
+    return f"{value:.1%}" if name in IN_PERCENT else f"{value:.3f}"
 
 
 def interval_of(name: str, metric: Form) -> str:
