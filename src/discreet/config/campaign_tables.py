@@ -37,7 +37,7 @@ from discreet.selectors import SELECTORS
 # ruff: noqa: RUF009 - `key` is dataclasses.field with a check
 
 
-POOL_KINDS = ("images", "parquet", "arrow", "csv", "npz", "npy", "arrays")
+POOL_KINDS = ("images", "parquet", "arrow", "huggingface", "csv", "npz", "npy", "arrays")
 """``arrays`` are given in Python, and never named by a file."""
 TASKS = ("binary", "multiclass", "multilabel")
 EVALUATIONS = ("public", "paid", "none")

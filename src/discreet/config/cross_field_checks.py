@@ -37,7 +37,7 @@ from discreet.privacy.hidden_selection import BINS, HiddenSlots
 from discreet.selectors import SELECTORS
 
 Problems = Iterator[Problem]
-_TABULAR = ("parquet", "arrow", "csv")
+_TABULAR = ("parquet", "arrow", "huggingface", "csv")
 PUBLIC = "public-data"
 _UNPLANNED = {
     "selection_epsilon": 0,
