@@ -118,11 +118,11 @@ def foretold(folder: Path, test: float) -> dict[str, Any]:
 
 def real(folder: Path, method: str, number: int, held: Any, truth: list[str]) -> float:
     """A campaign with the operating system's noise; its last model on records that it never saw."""
-    from discreet.config import config_from
+    from discreet.config import CampaignConfig
     from discreet.recipes.opening import create
 
     text = toml(method).replace('name = "adult"', f'name = "{method}-{number}"', 1)
-    campaign = create(config_from(text, name="real", directory=folder))
+    campaign = create(CampaignConfig.from_text(text, name="real", directory=folder))
     with np.load(folder / "pool.npz") as pool:
         known = dict(zip(pool["id"].tolist(), pool["label"].tolist(), strict=True))
     while not campaign.done:

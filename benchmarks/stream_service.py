@@ -69,12 +69,12 @@ def lines(records: int, features: int, labels: str) -> Iterator[str]:
 
 def run(folder: Path, path: Path, features: int) -> tuple[float, float]:
     """Seconds on the clock and of the processor."""
-    from discreet.config import stream_config_from
+    from discreet.config import StreamConfig
     from discreet.stream.lines import FileOutlet, LineReader
     from discreet.stream.runner import run_lines
     from discreet.stream.service import StreamService
 
-    with StreamService(stream_config_from(text_of(features), directory=folder)) as service:
+    with StreamService(StreamConfig.from_text(text_of(features), directory=folder)) as service:
         outlet, reader = FileOutlet(folder / "decisions.jsonl"), LineReader.of(path)
         began, spent = time.perf_counter(), time.process_time()
         run_lines(service, reader, outlet)

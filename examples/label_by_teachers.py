@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from discreet.campaign.loop import InternalOracle, run
-from discreet.config import pate_config_from
+from discreet.config import PateConfig
 from discreet.recipes.opening import create
 from discreet.recipes.verification import verify_campaign
 
@@ -77,7 +77,7 @@ def main(place):
     """The campaign, from wherever it stands to its end."""
     if not (place / "digits.db").exists():
         write(place)
-    config = pate_config_from(FILE, directory=place)
+    config = PateConfig.from_text(FILE, directory=place)
     campaign = create(config, confirm=looked_at)
     price = campaign.recipe.plan.price
     print(

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import BadInput
 from discreet.planning import make_plan, plan_request
-from discreet.privacy.budget import Budget, Unit
-from discreet.privacy.exact import Number
+from discreet.privacy.budget import Budget, Number, Unit
 from discreet.privacy.plan import Plan
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def create_campaign(
     recipe    the other tables: `discreet.recipes.private_pool` makes them
     """
     from discreet.campaign.recipe import unwatched
-    from discreet.config import config_from_json
+    from discreet.config import CampaignConfig
     from discreet.pools import Pool
     from discreet.recipes.opening import create
 
@@ -120,7 +119,7 @@ def create_campaign(
         "storage": {"url": str(storage)},
         **{table: dict(keys) for table, keys in recipe.items()},
     }
-    config = config_from_json(form, name=f"the campaign {name}", directory=Path())
+    config = CampaignConfig.from_json(form, name=f"the campaign {name}", directory=Path())
     return create(config, pool=pool_value, load_if_exists=load_if_exists, watch=watch or unwatched)
 
 

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from discreet.errors import BadInput, alternatives
-from discreet.privacy.exact import exact_decimal
+from discreet.privacy.budget import exact_decimal
 from discreet.privacy.hidden_selection import release_date
 
 Check = Callable[[Any], Any]

@@ -29,8 +29,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
 from discreet.planning import PlanRequest
-from discreet.privacy.budget import Budget
-from discreet.privacy.exact import Number
+from discreet.privacy.budget import Budget, Number
 from discreet.privacy.plan import Plan
 
 if TYPE_CHECKING:

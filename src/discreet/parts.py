@@ -83,7 +83,8 @@ class Part:
     build      makes it; what it is called with is fixed by the kind (for selectors: a `SelectorRequest`)
     prices     of a selector: the values of ``selection`` in [plan] that pay for it; none: it is free
     mechanism  of a selector: the name by which a plan prices it
-    reads      of a selector: "scores", "embeddings", "centres" (embeddings of the labelled records), or nothing
+    reads      of a selector: "scores", "embeddings", "centres" (embeddings of the labelled records), "private" (scores
+               and embeddings of [private] records), or nothing
     recipes, tasks, units    what it supports
     one_query  whether `discreet select` offers it: it can be priced without a plan
     private    False for a part that is taken in simulations alone

@@ -9,7 +9,7 @@ from discreet.api import create_campaign
 from discreet.audit.auditing import RECIPES, recipe_of, targets_of
 from discreet.cli.app import run
 from discreet.cli.audit import _subject
-from discreet.config import StreamConfig, read_campaign, read_stream_config
+from discreet.config import StreamConfig, read_campaign
 from discreet.errors import BadInput
 from discreet.pools import ArrayPool
 from discreet.recipes import private_pool
@@ -96,7 +96,7 @@ def test_nonsense_is_refused(wrong, capsys, tmp_path, monkeypatch):
 def test_reading_reads_either(tmp_path):
     path = tmp_path / "s.toml"
     assert run(["init", str(path), "--example", "stream"]) == 0
-    assert read_stream_config(path)
+    assert StreamConfig.read(path)
     with pytest.raises(BadInput):
         read_campaign(path)
 

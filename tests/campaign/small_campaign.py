@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from discreet.config import config_from_json, read_config
+from discreet.config import CampaignConfig
 
 TOML = """format = "discreet.campaign/1"
 name = "small"
@@ -58,7 +58,7 @@ def written(place, text=TOML):
 
 def changed(place, table, key, value):
     """The configuration with one key changed, as a program would have it."""
-    config = read_config(place / "small.toml")
+    config = CampaignConfig.read(place / "small.toml")
     form = config.to_json()
     form.setdefault(table, {})[key] = value
-    return config_from_json(form, directory=place)
+    return CampaignConfig.from_json(form, directory=place)

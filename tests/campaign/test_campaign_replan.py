@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 from small_campaign import TOML, write_pool, written
 
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InfeasiblePlan, NotNow, StoreUnavailable
 from discreet.recipes import opening
 from discreet.recipes.pool_changes import extend
@@ -26,7 +26,7 @@ def trained_once(tmp_path_factory):
     place = tmp_path_factory.mktemp("replan") / "here"
     place.mkdir()
     written(place, TOML.replace("phases = 1", "phases = 2"))
-    campaign = opening.create(read_config(place / "small.toml"))
+    campaign = opening.create(CampaignConfig.read(place / "small.toml"))
     with pytest.raises(NotNow, match="nothing was done yet"):
         campaign.replan(because="outside", queries=())
     answered(campaign)
@@ -43,7 +43,7 @@ def here(trained_once, tmp_path):
 
 
 def loaded(place):
-    return opening.load(read_config(place / "small.toml"))
+    return opening.load(CampaignConfig.read(place / "small.toml"))
 
 
 def facts_of(place):
@@ -56,7 +56,7 @@ def facts_of(place):
 
 
 def checks(place):
-    verdict = verify_campaign(read_config(place / "small.toml"))
+    verdict = verify_campaign(CampaignConfig.read(place / "small.toml"))
     return [check.name for check in verdict.checks if not check.ok]
 
 
@@ -82,7 +82,7 @@ def test_looking_and_being_refused_change_nothing(here):
 
 
 def test_records_that_joined_can_be_asked_for(here):
-    campaign, config = loaded(here), read_config(here / "small.toml")
+    campaign, config = loaded(here), CampaignConfig.read(here / "small.toml")
     with pytest.raises(BadInput, match="the pool has 40 units"):
         campaign.replan(because="outside", queries=(50,), dry_run=True)
     write_pool(here / "more.npz", [f"s{number}" for number in range(30)], seed=2)
@@ -95,7 +95,7 @@ def test_records_that_joined_can_be_asked_for(here):
 
 def test_more_labels_than_the_file_has_money_for_are_warned_of(tmp_path):
     written(tmp_path, TOML.replace('delta = "1e-4"', 'delta = "1e-4"\nlabels = 14'))
-    campaign = opening.create(read_config(tmp_path / "small.toml"))
+    campaign = opening.create(CampaignConfig.read(tmp_path / "small.toml"))
     answered(campaign)
     campaign.train()
     more, fewer = (campaign.replan(because="outside", queries=(size,), dry_run=True) for size in (7, 6))
@@ -204,7 +204,7 @@ def test_every_kind_of_selection_goes_on(tmp_path, change):
     change.pop("selection_epsilon", None)
     text = text.replace("[plan]\n", "[plan]\n" + "".join(f"{key} = {value}\n" for key, value in change.items()))
     written(tmp_path, text)
-    campaign = opening.create(read_config(tmp_path / "small.toml"))
+    campaign = opening.create(CampaignConfig.read(tmp_path / "small.toml"))
     answered(campaign)
     campaign.train()
     if campaign.recipe.plan.selection.kind == "shards":

@@ -9,7 +9,7 @@ from small_campaign import TOML, changed, write_pool, written
 
 from discreet.api import load_campaign
 from discreet.campaign.state import ledger_of
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.errors import BadInput, CampaignExists, InvalidConfig, NoSuchCampaign, PoolChanged
 from discreet.pools import ArrayPool
 from discreet.recipes import opening, specification
@@ -29,7 +29,7 @@ def plan_made_once():
 
 @pytest.fixture
 def config(tmp_path):
-    return read_config(written(tmp_path))
+    return CampaignConfig.read(written(tmp_path))
 
 
 def test_creating_again_is_loading_unless_that_is_not_wanted(config):
@@ -146,7 +146,7 @@ def test_a_file_that_joined_and_moved_is_found_where_the_campaign_file_says(conf
 
 def test_a_pool_given_in_python_is_extended_in_python(tmp_path):
     text = TOML.replace('path = "pool.npz"\nkind = "npz"\nid = "id"\narray = "x"', 'path = "here"\nkind = "arrays"')
-    config = read_config(written(tmp_path, text))
+    config = CampaignConfig.read(written(tmp_path, text))
     numbers = np.random.default_rng(1).normal(size=(43, 3)).astype(np.float32)
     names = [f"r{number}" for number in range(43)]
     campaign = create(config, pool=ArrayPool(ids=names[:40], x=numbers[:40]))

@@ -8,7 +8,7 @@ import pytest
 from small_campaign import written
 
 from discreet.cli.app import run
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.errors import InvalidStore
 from discreet.recipes.opening import create, load
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.thorough
 def finished(tmp_path_factory):
     """Two phases, every question answered by ann, one answer corrected."""
     place = tmp_path_factory.mktemp("finished")
-    campaign = create(read_config(written(place)))
+    campaign = create(CampaignConfig.read(written(place)))
     while not campaign.done:
         questions = campaign.ask(annotator="ann")
         campaign.tell({one.id: "b" for one in questions[:1]}, annotator="ann")
@@ -138,7 +138,7 @@ def rows_of(place, *names):
 
 def test_an_older_state_of_the_rows_that_is_put_back(place, capsys):
     """All rows and MACs of a moment ago, kept by somebody who never had the key."""
-    campaign = load(read_config(place / "small.toml"))
+    campaign = load(CampaignConfig.read(place / "small.toml"))
     (first, *_) = campaign.store.questions(1)
     ((_, position, head, _),) = rows_of(place, "row_mac_heads")["row_mac_heads"]
     campaign.tell({first.id: "b"}, annotator="bo")
@@ -157,7 +157,7 @@ def test_an_older_state_of_the_rows_that_is_put_back(place, capsys):
 
 
 def test_an_older_state_than_the_last_line_of_the_ledger(tmp_path, capsys):
-    campaign = create(read_config(written(tmp_path)))
+    campaign = create(CampaignConfig.read(written(tmp_path)))
     campaign.tell({one.id: "a" for one in campaign.ask()})
     kept = rows_of(tmp_path, "transitions", "files", "row_macs", "row_mac_heads")
     campaign.train()
@@ -192,7 +192,7 @@ def test_without_the_key_it_says_what_was_not_checked(place, capsys):
 
 def test_a_host_without_the_key_changes_nothing(place):
     (key,) = place.glob("small.db.files/*/rows.key")
-    campaign = load(read_config(place / "small.toml"))
+    campaign = load(CampaignConfig.read(place / "small.toml"))
     key.unlink()
     (first, *_) = campaign.store.questions(1)
     before = rows_of(place, "answers", "row_macs")
@@ -212,7 +212,7 @@ def test_a_store_without_macs_and_their_key(place, capsys):
 
 
 def test_withdrawal_erases_and_still_verifies(place, capsys):
-    campaign = load(read_config(place / "small.toml"))
+    campaign = load(CampaignConfig.read(place / "small.toml"))
     (first, second, *_) = campaign.store.questions(1)
     unasked = next(
         name for name in campaign.store.ids() if name not in {one.record for one in campaign.store.questions()}

@@ -8,7 +8,7 @@ import pytest
 from withdrawal_parts import Marked, read
 
 from discreet.cli.app import run
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.recipes.opening import load
 from discreet.storage import open_storage
 
@@ -23,7 +23,7 @@ def played(tmp_path_factory):
     marked.verb("run")
     marked.answer_files(0)
     marked.verb("run")
-    campaign = load(read_config(marked.file))
+    campaign = load(CampaignConfig.read(marked.file))
     assert (campaign.standing.phase, campaign.standing.step) == (1, "answer")
     corrected = {one.id: ("b",) for one in campaign.store.questions(0)}
     for one in campaign.store.questions(0):
@@ -162,7 +162,7 @@ def test_the_files_of_the_oracle_lose_its_rows_and_nothing_else(marked):
 
 
 def test_a_null_trains_nothing_and_keeps_its_place(marked):
-    campaign = load(read_config(marked.file))
+    campaign = load(CampaignConfig.read(marked.file))
     record = campaign.store.questions(0)[0].record
     members = campaign.store.cohort_members()
     place = campaign.pool.ids.index(record)
@@ -178,11 +178,11 @@ def test_a_null_trains_nothing_and_keeps_its_place(marked):
 
     cohort = cohort_of(campaign.recipe.config, campaign.pool, [code], {code: ("a",)})
     assert np.isnan(cohort.y).all(), "no label, whatever is said"
-    assert load(read_config(marked.file)).pool.ids == campaign.pool.ids
+    assert load(CampaignConfig.read(marked.file)).pool.ids == campaign.pool.ids
 
 
 def test_another_process_that_has_it_open_goes_on(marked):
-    old = load(read_config(marked.file))
+    old = load(CampaignConfig.read(marked.file))
     record = old.open()[0].record
     question = old.open()[0].id
     marked.verb("withdraw", record)
@@ -204,7 +204,7 @@ def test_it_does_not_come_back_by_another_file(marked):
     assert run(["pool", "extend", marked.file, str(marked.place / "more.parquet")]) == 0
     marked.verb("withdraw", "new")
     assert run(["pool", "extend", marked.file, str(marked.place / "more.parquet")]) == 0, "the same file again"
-    assert len(load(read_config(marked.file)).pool) == 42
+    assert len(load(CampaignConfig.read(marked.file)).pool) == 42
 
 
 def test_nonsense_is_refused_in_one_line(marked, capsys):

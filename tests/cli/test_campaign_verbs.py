@@ -14,7 +14,7 @@ import pytest
 
 from discreet.cli import campaign_files
 from discreet.cli.app import run
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.storage import open_storage
 
 CLASSES = ("a", "b")
@@ -147,7 +147,7 @@ def charged(place):
 def test_an_example_is_written_once_and_can_be_read(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert form(capsys, "init", "new.toml", "--example", "private-pool")["file"] == "new.toml"
-    assert read_config("new.toml").name == "scans"
+    assert CampaignConfig.read("new.toml").name == "scans"
     assert "it is there already" in refused(capsys, "init", "new.toml", "--example", "private-pool")
     assert "there is none" in refused(capsys, "init", "other.toml", "--example", "public-pol")
     assert not (tmp_path / "other.toml").exists()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discreet.cli.app import run
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.recipes.opening import create
 
 TOML = """format = "discreet.campaign/1"
@@ -53,7 +53,7 @@ def said(capsys, *arguments, code=0):
 
 
 def test_users_are_added_listed_renewed_and_removed(place, capsys):
-    create(read_config("small.toml"))
+    create(CampaignConfig.read("small.toml"))
     token = said(capsys, "user", "add", "ida", "--role", "annotator").out.strip()
     assert re.fullmatch(r"dt_[\w-]{43}", token)
     form = json.loads(said(capsys, "user", "add", "olga", "--role", "owner", "--campaign", "small.toml", "--json").out)
@@ -83,14 +83,14 @@ def test_users_are_added_listed_renewed_and_removed(place, capsys):
     ],
 )
 def test_refusals_are_one_clear_line(place, capsys, arguments, fact):
-    create(read_config("small.toml"))
+    create(CampaignConfig.read("small.toml"))
     refused = said(capsys, *arguments, code=2)
     assert fact in refused.err
     assert refused.out == ""
 
 
 def test_a_campaign_whose_questions_go_elsewhere_is_not_served(place, capsys):
-    create(read_config("small.toml"))
+    create(CampaignConfig.read("small.toml"))
     (place / "small.toml").write_text(TOML.replace('"web"', '"files"'))
     assert "its questions go elsewhere" in said(capsys, "serve", "small.toml", code=2).err
 
@@ -101,7 +101,7 @@ def test_which_campaign_is_said_where_there_are_several(place, capsys):
 
 
 def test_people_on_pages_answer_into_the_store(place, capsys):
-    campaign = create(read_config("small.toml"))
+    campaign = create(CampaignConfig.read("small.toml"))
     ran = json.loads(said(capsys, "run", "small.toml", "--json").out)
     assert (ran["waiting"], ran["done"]) == (8, False)
     assert campaign.exposures() == [], "a run shows nobody anything"

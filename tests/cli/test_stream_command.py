@@ -227,11 +227,11 @@ def test_the_live_view_shows_what_an_owner_wants_to_know(place, capsys):
 
 def test_what_is_lost_and_comes_no_more_is_forgotten_on_demand(place):
     """The marks of a batch that never became durable."""
-    from discreet.config import read_stream_config
+    from discreet.config import StreamConfig
     from discreet.stream.journal import Marks
     from discreet.stream.service import StreamService
 
-    config = read_stream_config(place / "pay.toml")
+    config = StreamConfig.read(place / "pay.toml")
     with StreamService(config) as service:
         vectors, mark = service.parts.preparation.many([record(0), record(1)]), service.parts.key.mark
     marks = Marks(config.directory / "marks", decided=0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.config import CampaignConfig, config_from, example, read_config
+from discreet.config import CampaignConfig, example
 from discreet.errors import BadInput, BudgetExceeded, InvalidConfig
 
 EXAMPLE = example()
@@ -29,12 +29,12 @@ def changed(*changes, text=EXAMPLE):
 
 def refused(text):
     with pytest.raises(InvalidConfig) as caught:
-        config_from(text, name="scan.toml")
+        CampaignConfig.from_text(text, name="scan.toml")
     return caught.value
 
 
 def test_the_example_is_valid_and_explains_every_key():
-    config = config_from(EXAMPLE)
+    config = CampaignConfig.from_text(EXAMPLE)
     assert config.name == "scans"
     assert config.plan.queries == (500,) * 4
     assert config.budget.budget().epsilon == 8
@@ -47,7 +47,7 @@ def test_the_example_is_valid_and_explains_every_key():
 def test_commented_parts_of_the_example_are_valid_too():
     text = EXAMPLE.replace("# [", "[").replace("# path", "path").replace("# chosen", "chosen")
     text = text.replace("# seed", "seed").replace("# init", "init")
-    config = config_from(text)
+    config = CampaignConfig.from_text(text)
     assert (config.initial.chosen, config.simulation.seed, config.model.init) == ("uniformly", 0, "weights.safetensors")
 
 
@@ -58,14 +58,14 @@ def test_an_example_of_another_name_is_refused():
 
 @pytest.mark.parametrize("written", ["1e-6", "'1e-6'", "0.000001", '"0.0000010"'])
 def test_decimals_are_taken_as_written(written):
-    config = config_from(changed(("delta = ", f"delta = {written}")))
+    config = CampaignConfig.from_text(changed(("delta = ", f"delta = {written}")))
     assert config.budget.delta == Decimal("0.000001")
-    assert config == config_from(EXAMPLE)
-    assert config.to_json() == config_from(EXAMPLE).to_json()
+    assert config == CampaignConfig.from_text(EXAMPLE)
+    assert config.to_json() == CampaignConfig.from_text(EXAMPLE).to_json()
 
 
 def test_a_decimal_that_no_float_holds_is_kept():
-    config = config_from(changed(("epsilon = ", "epsilon = 7.10000000000000000000001")))
+    config = CampaignConfig.from_text(changed(("epsilon = ", "epsilon = 7.10000000000000000000001")))
     assert str(config.budget.epsilon) == "7.10000000000000000000001"
     assert CampaignConfig.from_json(json.loads(json.dumps(config.to_json()))).budget.epsilon == config.budget.epsilon
 
@@ -84,17 +84,17 @@ FULL = changed(
 
 @pytest.mark.parametrize("text", [EXAMPLE, FULL], ids=["example", "full"])
 def test_stored_and_written_forms_read_back_equal(text):
-    config = config_from(text)
+    config = CampaignConfig.from_text(text)
     stored = json.dumps(config.to_json())
     assert CampaignConfig.from_json(json.loads(stored)) == config
     assert json.dumps(CampaignConfig.from_json(json.loads(stored)).to_json()) == stored
-    assert config_from(config.to_toml()) == config
+    assert CampaignConfig.from_text(config.to_toml()) == config
     assert config.to_json()["format"] == "discreet.campaign/1"
 
 
 def test_a_stored_form_holds_defaults_and_no_machine_paths(tmp_path):
     (tmp_path / "scan.toml").write_text(EXAMPLE)
-    form = read_config(tmp_path / "scan.toml").to_json()
+    form = CampaignConfig.read(tmp_path / "scan.toml").to_json()
     assert form["trainer"]["checkpoint_every"] == 50
     assert str(tmp_path) not in json.dumps(form)
 
@@ -109,7 +109,7 @@ def test_paths_are_seen_from_the_folder_of_the_file(tmp_path, monkeypatch):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "scan.toml").write_text(EXAMPLE)
     monkeypatch.chdir(tmp_path)
-    config = read_config("deep/scan.toml")
+    config = CampaignConfig.read("deep/scan.toml")
     assert config.resolve(config.pool.path) == tmp_path / "deep" / "pool.parquet"
     assert config.resolve("/data/x.npy") == Path("/data/x.npy")
     assert config.storage_url() == f"sqlite:///{tmp_path / 'deep' / 'scans.db'}"
@@ -128,13 +128,13 @@ def test_paths_are_seen_from_the_folder_of_the_file(tmp_path, monkeypatch):
     ],
 )
 def test_the_address_of_the_store(written, url):
-    config = config_from(changed(("url = ", written)), directory=Path("/d"))
+    config = CampaignConfig.from_text(changed(("url = ", written)), directory=Path("/d"))
     assert config.storage_url() == url
 
 
 def test_the_directory_of_a_database():
     def directory(written):
-        return config_from(changed(("url = ", written)), directory=Path("/d")).storage_directory()
+        return CampaignConfig.from_text(changed(("url = ", written)), directory=Path("/d")).storage_directory()
 
     assert directory("url = 'mine.db'") is None
     assert directory("url = 'postgresql://me@host/scans'") == Path("/d/scans.files")
@@ -142,7 +142,7 @@ def test_the_directory_of_a_database():
 
 
 def test_other_rooms_point_at_a_line():
-    config = config_from(EXAMPLE, name="scan.toml")
+    config = CampaignConfig.from_text(EXAMPLE, name="scan.toml")
     line = line_with('name = "entropy"')
     error = config.error("scorer.name", "there is no such score", "Choose margin")
     assert (error.line, error.fact, error.remedy) == (line, "there is no such score", "Choose margin")
@@ -157,7 +157,7 @@ def test_other_rooms_point_at_a_line():
 
 
 def test_errors_of_other_rooms_are_pointed_at_a_line():
-    config = config_from(EXAMPLE, name="scan.toml")
+    config = CampaignConfig.from_text(EXAMPLE, name="scan.toml")
     with (
         pytest.raises(
             InvalidConfig, match=r"\[model\] name: the model 'x': there is no such model. Give another."
@@ -209,24 +209,24 @@ def test_missing_tables_and_keys_are_named_with_where_they_belong():
 
 def test_a_file_that_cannot_be_read(tmp_path):
     with pytest.raises(InvalidConfig, match="nothing.toml: the file cannot be read: No such file"):
-        read_config(tmp_path / "nothing.toml")
+        CampaignConfig.read(tmp_path / "nothing.toml")
     with pytest.raises(InvalidConfig, match="cannot be read"):
-        read_config(tmp_path)
+        CampaignConfig.read(tmp_path)
     with pytest.raises(InvalidConfig, match="no path"):
-        read_config("a\0b")
+        CampaignConfig.read("a\0b")
     (tmp_path / "latin.toml").write_bytes("# a\n# é".encode("latin-1"))
     with pytest.raises(InvalidConfig, match="line 2: it is not UTF-8") as caught:
-        read_config(tmp_path / "latin.toml")
+        CampaignConfig.read(tmp_path / "latin.toml")
     assert caught.value.line == 2
     (tmp_path / "large.toml").write_bytes(b"# " + b"a" * (1 << 20))
     with pytest.raises(InvalidConfig, match="larger than"):
-        read_config(tmp_path / "large.toml")
+        CampaignConfig.read(tmp_path / "large.toml")
 
 
 def test_windows_files_are_read(tmp_path):
     (tmp_path / "windows.toml").write_bytes(b"\xef\xbb\xbf" + EXAMPLE.replace("\n", "\r\n").encode())
-    config = read_config(tmp_path / "windows.toml")
-    assert config == config_from(EXAMPLE)
+    config = CampaignConfig.read(tmp_path / "windows.toml")
+    assert config == CampaignConfig.from_text(EXAMPLE)
     assert config.error("plan.batch", "x").line == line_with("batch = ")
 
 

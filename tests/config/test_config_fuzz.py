@@ -5,8 +5,8 @@ import random
 import re
 from pathlib import Path
 
-from discreet.config import CampaignConfig, config_from, example
-from discreet.config.campaign import SCHEMA, keys_of
+from discreet.config import CampaignConfig, example
+from discreet.config.campaign import SCHEMA
 from discreet.errors import BadInput, InvalidConfig
 
 EXAMPLE = example()
@@ -17,7 +17,7 @@ def test_every_table_and_key_is_on_the_page():
     for table in SCHEMA:
         part = re.search(rf"^## `\[{table}\]`\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
         assert part, table
-        for key in keys_of(table):
+        for key in CampaignConfig.SCHEMA.keys_of(table):
             assert re.search(rf"^\|[^|]*`{key}`", part[1], re.MULTILINE), (table, key)
 
 
@@ -52,7 +52,7 @@ def test_mutated_files_give_a_configuration_or_invalid_config():
     for _ in range(1000):
         text = mutated(EXAMPLE, chance)
         try:
-            config = config_from(text)
+            config = CampaignConfig.from_text(text)
         except InvalidConfig as error:
             assert error.fact
             assert all(line.isprintable() for line in str(error).split("\n"))
@@ -64,7 +64,7 @@ def test_mutated_files_give_a_configuration_or_invalid_config():
 
 
 def test_salted_forms_give_a_configuration_or_invalid_config():
-    chance, form, refusals = random.Random(21), config_from(EXAMPLE).to_json(), 0
+    chance, form, refusals = random.Random(21), CampaignConfig.from_text(EXAMPLE).to_json(), 0
     for _ in range(1000):
         salted = copy.deepcopy(form)
         part = salted

@@ -5,11 +5,13 @@ from decimal import Decimal
 
 import pytest
 
-from discreet.config import config_from, example
-from discreet.config.campaign import EXTRA_KEYS, SCHEMA, keys_of
+from discreet.config import CampaignConfig, example
+from discreet.config.campaign import SCHEMA
 from discreet.config.lines import line_index
 from discreet.config.unsupported_keys import KEYS
 from discreet.errors import InvalidConfig
+
+keys_of = CampaignConfig.SCHEMA.keys_of
 
 EXAMPLE = example()
 INDEX = line_index(EXAMPLE)
@@ -35,12 +37,12 @@ def edited(changes):
 
 def refused(changes):
     with pytest.raises(InvalidConfig) as caught:
-        config_from(edited(changes))
+        CampaignConfig.from_text(edited(changes))
     return caught.value
 
 
 def accepted(changes):
-    return config_from(edited(changes))
+    return CampaignConfig.from_text(edited(changes))
 
 
 BY_NAME = [
@@ -85,7 +87,11 @@ def test_what_cannot_be_private_is_refused_by_name_with_its_replacement(key, val
 
 def test_no_refused_key_hides_one_that_is_taken():
     for name in KEYS:
-        assert [table for table in SCHEMA if name in keys_of(table)] in ([], ["trainer"], ["checkpoint"]), name
+        assert [table for table in SCHEMA if name in keys_of(table)] in (
+            [],
+            ["trainer"],
+            ["checkpoint"],
+        ), name
     assert accepted({"trainer.class_weights": "[1.0, 2.0, 3.0]"}).trainer.class_weights == (1.0, 2.0, 3.0)
 
 
@@ -243,7 +249,7 @@ def test_keys_that_must_agree(changes, key):
 def request(config):
     from discreet.planning.request import PlanRequest
 
-    plan = {name: getattr(config.plan, name) for name in keys_of("plan") if name not in EXTRA_KEYS["plan"]}
+    plan = {name: getattr(config.plan, name) for name in keys_of("plan") if name != "phases"}
     price = config.selector.threshold_epsilon or 0
     return PlanRequest(budget=config.budget.budget(), threshold_epsilon=price, pool_size=config.pool.size, **plan)
 
@@ -262,7 +268,7 @@ def test_what_is_accepted_here_the_planner_takes_and_what_it_refuses_is_refused(
     for _ in range(300):
         changes = {key: chance.choice(ways[key]) for key in chance.sample(sorted(ways), chance.choice([1, 2, 3, 4]))}
         try:
-            config = config_from(edited(changes))
+            config = CampaignConfig.from_text(edited(changes))
         except InvalidConfig:
             seen["refused"] += 1
         else:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.config import example, read_campaign, read_stream_config
+from discreet.config import StreamConfig, example, read_campaign
 from discreet.errors import InvalidConfig
 from discreet.parts import RECIPES
 
@@ -31,7 +31,7 @@ def messages(recipe, edits, directory):
     path = directory / f"{recipe}.toml"
     path.write_text(edited(example(recipe), edits), encoding="utf-8")
     try:
-        (read_stream_config if recipe == "stream" else read_campaign)(path)
+        (StreamConfig.read if recipe == "stream" else read_campaign)(path)
     except InvalidConfig as error:
         problems = [InvalidConfig(error.asked, error.fact, error.remedy, line=error.line), *error.others]
         listed = (", ".join(RECIPES), FIRST_RECIPES)  # a further recipe changes no stored message

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.config import StreamConfig, config_from, example, stream_config_from, stream_config_from_json
+from discreet.config import CampaignConfig, StreamConfig, example
 from discreet.config.schema import format_of
 from discreet.config.stream import STREAM
 from discreet.errors import InvalidConfig
@@ -27,7 +27,7 @@ def changed(*changes):
 
 def refused(text):
     with pytest.raises(InvalidConfig) as caught:
-        stream_config_from(text, name="pay.toml")
+        StreamConfig.from_text(text, name="pay.toml")
     return caught.value
 
 
@@ -37,7 +37,7 @@ def line_with(words, text):
 
 
 def test_the_example_is_valid_and_explains_every_key():
-    config = stream_config_from(EXAMPLE)
+    config = StreamConfig.from_text(EXAMPLE)
     assert (config.name, config.task.classes, config.budget.epsilon) == ("payments", ("ok", "fraud"), Decimal(2))
     assert config.window.asked == 10
     for line in LINES:
@@ -48,7 +48,7 @@ def test_the_example_is_valid_and_explains_every_key():
 
 def test_commented_parts_of_the_example_are_valid_too():
     text = re.sub(r"(?m)^# (\[|epsilon|window|records|seed|path|components|noise_multiplier)", r"\1", EXAMPLE)
-    config = stream_config_from(text.replace('delta = "0"', 'delta = "1e-6"'))
+    config = StreamConfig.from_text(text.replace('delta = "0"', 'delta = "1e-6"'))
     assert (config.preparation.components, config.preparation.records) == (2, "held-out")
     assert (config.drift.window, config.redis.records, config.simulation.seed) == (200, "payments", 0)
 
@@ -129,19 +129,19 @@ PERSONS = PERSONS.replace("[budget]   ", '[budget]\nunit = "person"\nrecords = 5
 
 @pytest.mark.parametrize("text", [EXAMPLE, FULL, PERSONS], ids=["example", "full", "persons"])
 def test_stored_and_written_forms_read_back_equal(text):
-    config = stream_config_from(text)
+    config = StreamConfig.from_text(text)
     stored = json.dumps(config.to_json())
-    assert stream_config_from_json(json.loads(stored)) == config
-    assert json.dumps(stream_config_from_json(json.loads(stored)).to_json()) == stored
-    assert stream_config_from(config.to_toml()) == config
+    assert StreamConfig.from_json(json.loads(stored)) == config
+    assert json.dumps(StreamConfig.from_json(json.loads(stored)).to_json()) == stored
+    assert StreamConfig.from_text(config.to_toml()) == config
     assert config.to_json()["format"] == "discreet.stream/1"
 
 
 def test_the_full_file_has_every_key_of_the_schema():
-    form = stream_config_from(FULL).to_json()
+    form = StreamConfig.from_text(FULL).to_json()
     optional = {("asking", "asked"), ("asking", "low"), ("slab", "power"), ("slab", "least"), ("window", "asked")}
     optional |= {("noise", "epsilon"), ("records", "preparation")}
-    persons = stream_config_from(PERSONS).to_json()  # who are not prepared for
+    persons = StreamConfig.from_text(PERSONS).to_json()  # who are not prepared for
     assert (persons["records"]["person"], persons["budget"]["records"]) == ("customer", 5)
     optional |= {("records", "person"), ("budget", "records")}
     for table in STREAM.tables:
@@ -210,7 +210,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines():
 
 def test_files_of_campaigns_and_streams_are_told_apart(tmp_path):
     with pytest.raises(InvalidConfig, match="discreet stream"):
-        config_from(EXAMPLE)
+        CampaignConfig.from_text(EXAMPLE)
     assert "a campaign's file" in refused(example()).fact
     (tmp_path / "pay.toml").write_text(EXAMPLE)
     (tmp_path / "none.toml").write_text("format = ")
@@ -219,12 +219,12 @@ def test_files_of_campaigns_and_streams_are_told_apart(tmp_path):
 
 
 def test_paths_are_seen_from_the_folder_of_the_file(tmp_path):
-    config = stream_config_from(EXAMPLE, directory=tmp_path)
+    config = StreamConfig.from_text(EXAMPLE, directory=tmp_path)
     assert config.directory == tmp_path / "payments.stream"
     assert config.models == tmp_path / "payments.stream" / "models"
-    assert stream_config_from(FULL, directory=tmp_path).models == tmp_path / "out"
+    assert StreamConfig.from_text(FULL, directory=tmp_path).models == tmp_path / "out"
     short = changed(("directory = ", "# none"))
-    assert stream_config_from(short, directory=tmp_path).directory == tmp_path / "payments.stream"
+    assert StreamConfig.from_text(short, directory=tmp_path).directory == tmp_path / "payments.stream"
 
 
 def test_whatever_is_read_is_a_configuration_or_invalid_config():
@@ -255,11 +255,11 @@ def test_whatever_is_read_is_a_configuration_or_invalid_config():
                 case _ if " = " in lines[place]:
                     lines[place] = f"{lines[place].partition(' = ')[0]} = {chance.choice(values)}"
         try:
-            config = stream_config_from("\n".join(lines))
+            config = StreamConfig.from_text("\n".join(lines))
         except InvalidConfig as error:
             assert error.fact
         else:
             assert isinstance(config, StreamConfig)
-            assert stream_config_from(config.to_toml()) == config
+            assert StreamConfig.from_text(config.to_toml()) == config
             read += 1
     assert read > 20

@@ -25,7 +25,7 @@ from sqlalchemy import Engine, event
 
 from discreet.campaign.crash_recovery import leftovers
 from discreet.campaign.state import ledger_of
-from discreet.config import config_from_json
+from discreet.config import CampaignConfig
 from discreet.noise.replay_key import ReplayKey
 from discreet.pools import Pool
 from discreet.privacy.ledger.high_water_mark import HighWaterMark
@@ -80,7 +80,7 @@ def config_in(place, seed):
         "evaluation": {"kind": "paid", "path": "../held.npz", "labels": "../held.csv", "epsilon": "0.5"},
         "storage": {"url": store_in(place)},
     }
-    return config_from_json(form if seed is None else {**form, "simulation": {"seed": seed}}, directory=place)
+    return CampaignConfig.from_json(form if seed is None else {**form, "simulation": {"seed": seed}}, directory=place)
 
 
 SERVER = os.environ.get("DISCREET_KILLS_SERVER")

@@ -15,7 +15,7 @@ from pathlib import Path
 import campaign_kills as kills
 import crowd_parts
 
-from discreet.config import crowd_config_from
+from discreet.config import CrowdConfig
 from discreet.errors import LedgerUnavailable, PoolChanged
 from discreet.gates import gate
 from discreet.gates.release_files import RepeatedRelease
@@ -38,7 +38,7 @@ def config_in(place, seed):
         model={"features": 256, "epochs": 1},
         storage={"url": "'sqlite:///scan.db'"},
     )
-    return crowd_config_from(text, directory=place)
+    return CrowdConfig.from_text(text, directory=place)
 
 
 def opened(place, seed):

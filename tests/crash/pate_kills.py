@@ -14,7 +14,7 @@ from pathlib import Path
 import campaign_kills as kills
 import pate_parts
 
-from discreet.config import pate_config_from
+from discreet.config import PateConfig
 from discreet.recipes import opening, pate_votes
 from discreet.recipes.verification import verify_campaign
 
@@ -40,7 +40,7 @@ def config_in(place, seed):
     }
     for name, keys in CHANGE.items():
         shape[name] = shape.get(name, {}) | keys
-    return pate_config_from(pate_parts.toml(simulation=seed is not None, **shape), directory=place)
+    return PateConfig.from_text(pate_parts.toml(simulation=seed is not None, **shape), directory=place)
 
 
 def opened(place, seed):

@@ -12,7 +12,7 @@ from pathlib import Path
 import campaign_kills as kills
 import small_public
 
-from discreet.config import config_from_json
+from discreet.config import CampaignConfig
 from discreet.recipes import opening, public_plan
 from discreet.recipes.verification import verify_campaign
 
@@ -39,7 +39,7 @@ def config_in(place, seed):
         "evaluation": {"kind": "none"},
         "storage": {"url": "sqlite:///scan.db"},
     }
-    return config_from_json(form if seed is None else {**form, "simulation": {"seed": seed}}, directory=place)
+    return CampaignConfig.from_json(form if seed is None else {**form, "simulation": {"seed": seed}}, directory=place)
 
 
 def opened(place, seed):

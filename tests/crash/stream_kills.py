@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, event
 
-from discreet.config import example, stream_config_from
+from discreet.config import StreamConfig, example
 from discreet.noise.keys import read_secret
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.sinks import read_lines
@@ -74,7 +74,7 @@ def config_in(place, seed):
     text = text.replace("[service]", f"[service]\nbatch = {BATCH[0]}")
     if seed is not None:
         text = text.replace("# [simulation]", "[simulation]").replace("# seed = 0", f"seed = {seed}")
-    return stream_config_from(text, directory=place)
+    return StreamConfig.from_text(text, directory=place)
 
 
 def run(place, seed, outlet):

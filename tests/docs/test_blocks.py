@@ -17,7 +17,7 @@ from documented import BLOCKS_NOT_RUN, ROOT, RUN, STORIES, VERBS_NOT_RUN, all_bl
 from pyarrow import parquet
 
 from discreet.cli.app import add_installed_commands, app, run
-from discreet.config import EXAMPLES, config_from, example, stream_config_from
+from discreet.config import EXAMPLES, CampaignConfig, StreamConfig, example
 from discreet.errors import DiscreetError
 from discreet.parts import RECIPES
 
@@ -225,7 +225,7 @@ def test_refusals_say_what_is_shown(block, tmp_path, monkeypatch, capsys):
 def test_parts_of_files_have_keys_that_exist(block, tmp_path):
     part = tomllib.loads(block.text)
     fits = []
-    for name, read in (("private-pool", config_from), ("stream", stream_config_from)):
+    for name, read in (("private-pool", CampaignConfig.from_text), ("stream", StreamConfig.from_text)):
         whole = tomllib.loads(example(name))
         for table, values in part.items():
             whole[table] = whole.get(table, {}) | values

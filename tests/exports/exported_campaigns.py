@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from discreet.config import config_from
+from discreet.config import CampaignConfig
 from discreet.recipes.opening import create
 
 CLASSES = ("ill", "well", "unsure")
@@ -48,7 +48,7 @@ def trained(place, *, kind="multiclass", phases=2, text=TOML):
     place.mkdir(parents=True, exist_ok=True)
     np.savez(place / "pool.npz", x=raw(), id=np.array([f"secret-{number}" for number in range(60)]))
     (place / "visits.toml").write_text(text.replace("KIND", kind))
-    campaign = create(config_from(text.replace("KIND", kind), directory=place))
+    campaign = create(CampaignConfig.from_text(text.replace("KIND", kind), directory=place))
     for _ in range(phases):
         questions = campaign.ask()
         said = ("ill",) if kind == "multilabel" else "ill"

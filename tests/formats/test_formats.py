@@ -115,9 +115,9 @@ def campaign(path):
 
 
 def stream_file(path):
-    from discreet.config.stream import read_stream_config
+    from discreet.config.stream import StreamConfig
 
-    return bool(read_stream_config(path).name)
+    return bool(StreamConfig.read(path).name)
 
 
 OPENED = {

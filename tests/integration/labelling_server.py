@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.recipes.opening import create
 
 POOLS = {
@@ -72,7 +72,7 @@ def digits(place, size=400):
 
 def created(path, **people):
     """The campaign, with its first questions asked; tokens by name."""
-    campaign = create(read_config(path))
+    campaign = create(CampaignConfig.read(path))
     campaign.due()
     return campaign, {name: campaign.store.users.add(name, role) for name, role in people.items()}
 

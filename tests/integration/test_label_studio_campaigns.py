@@ -14,7 +14,7 @@ from label_studio_people import People
 from label_studio_server import LEGACY
 
 from discreet.cli.app import run
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.errors import ServerUnavailable
 from discreet.oracles.label_studio import LabelStudioOracle
 from discreet.recipes.label_studio import oracle_of, pull
@@ -144,10 +144,10 @@ def test_three_phases_on_digits_with_a_restart_in_the_middle(label_studio, place
         assert form(capsys, "labelstudio", "push", "c.toml")["pushed"] == 0
         assert run(["train", "c.toml"]) == 0
         phases += 1
-        if load(read_config(place / "c.toml")).done:
+        if load(CampaignConfig.read(place / "c.toml")).done:
             break
     assert phases == 3
-    assert load(read_config(place / "c.toml")).labels() == given
+    assert load(CampaignConfig.read(place / "c.toml")).labels() == given
     assert people.count(project) == len(given)
     assert "patient-" not in people.database()  # no id of a record is there
     assert run(["verify", "c.toml"]) == 0
@@ -176,7 +176,7 @@ def test_who_can_see_a_question_is_recorded_before_it_is_pushed(place, people, c
     seen = []
 
     def importing(self, number, tasks):
-        campaign = load(read_config(place / "c.toml"))
+        campaign = load(CampaignConfig.read(place / "c.toml"))
         seen.extend({one.question_id for one in campaign.exposures(name)} >= {one for one, _ in tasks} for _ in "x")
         raise KeyboardInterrupt
 
@@ -218,7 +218,7 @@ def test_what_was_read_and_could_not_be_told_is_read_again(place, people, capsys
     """In one process, as `sync` is: the server dies between two requests of a pull."""
     project = form(capsys, "labelstudio", "push", "c.toml")["project"]
     people.choose(people.tasks(project)["0.0"], "one")
-    config = read_config(place / "c.toml")
+    config = CampaignConfig.read(place / "c.toml")
     campaign = load(config)
     oracle = oracle_of(config, campaign)
     with monkeypatch.context() as broken:
@@ -244,7 +244,7 @@ def test_an_account_that_is_deleted_has_one_voice_still(place, people, capsys):
         people.send("DELETE", f"/api/users/{number}/")
     for new in (1, 0):  # bo's, which was not pulled yet
         assert form(capsys, "labelstudio", "pull", "c.toml")["new"] == new
-    answers = load(read_config(place / "c.toml")).store.answers()
+    answers = load(CampaignConfig.read(place / "c.toml")).store.answers()
     assert [(one.question_id, one.value) for one in answers] == [("0.0", "one"), ("0.1", "two")]
 
 
@@ -352,5 +352,5 @@ def test_sync_goes_on_by_itself_through_a_server_that_dies(label_studio, place, 
     found = json.loads(out)
     assert (found["step"], found["trained"], found["open"]) == ("done", 3, 0)
     assert found["failed"] > 0  # it was away
-    labels, truth = load(read_config(place / "c.toml")).labels(), json.loads((place / "truth.json").read_text())
+    labels, truth = load(CampaignConfig.read(place / "c.toml")).labels(), json.loads((place / "truth.json").read_text())
     assert labels == {one: truth[one] for one in records(place).values()}

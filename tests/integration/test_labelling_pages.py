@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from labelling_server import campaign_file, chromium, created, digits, log_in, screenshot, serving
 
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.recipes.opening import load
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "web"))
@@ -75,7 +75,7 @@ def test_fifty_pictures_by_keyboard_to_the_end_of_a_phase(tmp_path):
     assert said == labels | {skipped: None}
     assert [one.value for one, _ in campaign.store.history(wrong)][-1] == labels[wrong]
     assert len(campaign.store.history(wrong)) == 2
-    again = load(read_config(path))
+    again = load(CampaignConfig.read(path))
     assert again.open() == []
     again.train()
     assert again.standing.phase == 1

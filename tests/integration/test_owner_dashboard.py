@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 from labelling_server import campaign_file, chromium, digits, log_in, serving
 
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.recipes.opening import create
 
 pytestmark = pytest.mark.integration
@@ -61,7 +61,7 @@ def kept(page, name):
 def test_an_owner_leads_a_campaign(tmp_path):  # noqa: PLR0915 - one story, told once: a browser takes its time
     truth = digits(tmp_path)
     path = campaign_file(tmp_path, pool="pictures", classes=CLASSES, initial=40, oracle="per_question = 2")
-    campaign = create(read_config(path))
+    campaign = create(CampaignConfig.read(path))
     tokens = {
         name: campaign.store.users.add(name, role)
         for name, role in (("olga", "owner"), ("ada", "annotator"), ("bo", "annotator"))

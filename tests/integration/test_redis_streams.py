@@ -11,7 +11,7 @@ import time
 import pytest
 from redis_server import Server
 
-from discreet.config import example, stream_config_from
+from discreet.config import StreamConfig, example
 from discreet.errors import BadInput, InvalidStore, StoreUnavailable
 from discreet.storage.stream_store import StreamStore
 from discreet.stream.redis_streams import Names, RedisStreams
@@ -117,7 +117,7 @@ def check_whole(place, client, summary, asked, count):
     assert len(output) == count
     assert {one["id"] for one in output} == {f"p{number}" for number in range(count)}
     assert [one["place"] for one in output] == list(range(1, count + 1))
-    config = stream_config_from(TEXT, directory=place)
+    config = StreamConfig.from_text(TEXT, directory=place)
     store = StreamStore(config.directory / "journal.db")
     journal = []
     while rows := store.decisions_after(len(journal), most=10_000):
@@ -149,7 +149,7 @@ def test_a_million_records_are_decided_once_though_the_consumer_is_killed(tmp_pa
 
 
 def run_to_the_end(place, server, *, idle=0.3, text=SEEDED):
-    with StreamService(stream_config_from(text, directory=place)) as service:
+    with StreamService(StreamConfig.from_text(text, directory=place)) as service:
         streams = RedisStreams(server.url, NAMES, most_waiting=service.config.redis.most_waiting)
         try:
             return run_redis(service, streams, idle=idle), service.counts()
@@ -164,7 +164,7 @@ def test_it_decides_as_lines_do(tmp_path, server):
     send(server.client(), range(300))
     run_to_the_end(tmp_path / "redis", server)
     (tmp_path / "lines.jsonl").write_text("".join(json.dumps(record(number)[0]) + "\n" for number in range(300)))
-    with StreamService(stream_config_from(SEEDED, directory=tmp_path)) as service:
+    with StreamService(StreamConfig.from_text(SEEDED, directory=tmp_path)) as service:
         outlet = FileOutlet(tmp_path / "out.jsonl")
         run_lines(service, LineReader.of(tmp_path / "lines.jsonl"), outlet)
         outlet.close()
@@ -197,7 +197,7 @@ def test_decisions_that_were_durable_and_not_written_are_written_later(tmp_path,
     """Killed between the journal and Redis: the output is brought up to date, and the entries are acknowledged."""
     client = server.client()
     send(client, range(40))
-    with StreamService(stream_config_from(SEEDED, directory=tmp_path)) as service:
+    with StreamService(StreamConfig.from_text(SEEDED, directory=tmp_path)) as service:
         streams = RedisStreams(server.url, NAMES, most_waiting=100)
         delivered = streams.take(25, wait=0.1)
         service.take([service.form.read(one.line) for one in delivered])
@@ -220,7 +220,7 @@ def test_the_server_itself_refuses_a_second_decision(tmp_path, server):
 def test_an_old_copy_of_the_journal_is_refused(tmp_path, server):
     send(server.client(), range(20))
     run_to_the_end(tmp_path, server)
-    with StreamService(stream_config_from(SEEDED, directory=tmp_path / "other")) as service:
+    with StreamService(StreamConfig.from_text(SEEDED, directory=tmp_path / "other")) as service:
         streams = RedisStreams(server.url, NAMES, most_waiting=100)
         with pytest.raises(InvalidStore, match="old copy"):
             catch_up(service, streams)
@@ -282,7 +282,7 @@ def test_nothing_is_read_while_readers_of_decisions_are_behind(tmp_path, server)
 def test_a_server_that_comes_back_is_gone_on_with(tmp_path, server):
     client = server.client()
     send(client, range(100))
-    with StreamService(stream_config_from(SEEDED, directory=tmp_path)) as service:
+    with StreamService(StreamConfig.from_text(SEEDED, directory=tmp_path)) as service:
         streams = RedisStreams(server.url, NAMES, most_waiting=10_000)
         done = []
         thread = threading.Thread(target=lambda: done.append(run_redis_here(service, streams)))
@@ -319,7 +319,7 @@ def test_decisions_of_another_stream_are_left_alone(tmp_path, server):
     send(client, range(20))
     run_to_the_end(tmp_path, server)
     there = client.xrange("payments:decisions")
-    with StreamService(stream_config_from(SEEDED, directory=tmp_path / "other")) as service:
+    with StreamService(StreamConfig.from_text(SEEDED, directory=tmp_path / "other")) as service:
         service.take([service.form.read(json.dumps(record(number)[0]).encode()) for number in range(50, 90)])
         streams = RedisStreams(server.url, NAMES, most_waiting=100)
         with pytest.raises(BadInput, match="not the one of this stream"):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from discreet.checks import number
-from discreet.config import CampaignConfig, campaign_from_json, config_from, example
+from discreet.config import CampaignConfig, campaign_from_json, example
 from discreet.errors import BadInput, InvalidConfig
 from discreet.noise import Seeded
 from discreet.oracles import ORACLES
@@ -90,13 +90,6 @@ def test_options_of_one_name_agree_where_several_parts_have_it():
             assert {part.option(name) for part in registry if part.option(name)} == {option}
 
 
-def test_kinds_of_pools_in_files_are_those_that_are_read():
-    from discreet.config.campaign_tables import POOL_KINDS
-    from discreet.pools.opening import KINDS
-
-    assert {*POOL_KINDS} == {*KINDS, "arrays"}
-
-
 def test_two_parts_of_a_name_are_refused():
     with pytest.raises(AssertionError, match="one name"):
         Registry("selector", (PART, PART))
@@ -144,12 +137,12 @@ def test_broken_packages_are_named(installed, points, says):
         SELECTORS.get("elsewhere")
     assert "secret" not in str(error.value)
     with pytest.raises(InvalidConfig, match=says):
-        config_from(in_plan(campaign()))
+        CampaignConfig.from_text(in_plan(campaign()))
 
 
 def test_a_file_names_a_part_of_another_package(installed):
     installed.append(Point("selector.elsewhere", PART))
-    config = config_from(in_plan(campaign()))
+    config = CampaignConfig.from_text(in_plan(campaign()))
     assert config.selector.options == {"share": 0.25}
     assert config.selector.declared.prices == ("paper",)
     form = config.to_json()
@@ -164,15 +157,15 @@ def test_a_file_names_a_part_of_another_package(installed):
         }
     ]
     with pytest.raises(InvalidConfig, match=r"shares: there is no such key. The nearest is share"):
-        config_from(in_plan(campaign(options="shares = 0.25")))
+        CampaignConfig.from_text(in_plan(campaign(options="shares = 0.25")))
     with pytest.raises(InvalidConfig, match="not a number from 0 to 1"):
-        config_from(in_plan(campaign(options="share = 7")))
+        CampaignConfig.from_text(in_plan(campaign(options="share = 7")))
 
 
 def test_a_stored_campaign_is_read_without_the_package(installed):
     point = Point("selector.elsewhere", PART)
     installed.append(point)
-    form, loads = config_from(in_plan(campaign())).to_json(), point.loads
+    form, loads = CampaignConfig.from_text(in_plan(campaign())).to_json(), point.loads
     again = campaign_from_json(form, stored=True)
     assert again.to_json() == form
     assert point.loads == loads
@@ -183,7 +176,7 @@ def test_a_stored_campaign_is_read_without_the_package(installed):
 def test_a_new_form_is_checked_as_a_file_is(installed):
     point = Point("selector.elsewhere", PART)
     installed.append(point)
-    form = config_from(in_plan(campaign())).to_json()
+    form = CampaignConfig.from_text(in_plan(campaign())).to_json()
     wrong = form | {"plan": form["plan"] | {"selection_epsilon": "0"}}
     with pytest.raises(InvalidConfig, match="nothing pays for elsewhere"):
         CampaignConfig.from_json(wrong)
@@ -199,7 +192,7 @@ def test_a_new_form_is_checked_as_a_file_is(installed):
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_built_in_part_has_no_distribution(stored):
-    form = config_from(example("private-pool")).to_json()
+    form = CampaignConfig.from_text(example("private-pool")).to_json()
     named = {"name": "exact", "distribution": "other", "version": "1"}
     for table in ({"name": "exact", "version": "1"}, named):
         with pytest.raises(InvalidConfig, match="version: there is no such key"):
@@ -211,7 +204,7 @@ def test_a_built_in_part_has_no_distribution(stored):
 def test_a_stored_part_is_resolved_with_its_options_checked_and_in_its_version(installed):
     point = Point("selector.elsewhere", PART)
     installed.append(point)
-    form = config_from(in_plan(campaign())).to_json()
+    form = CampaignConfig.from_text(in_plan(campaign())).to_json()
     selector = campaign_from_json(form, stored=True).selector
     assert selector.is_unloaded
     assert selector.declared.prices == ("paper",)
@@ -227,14 +220,14 @@ def test_another_version_than_the_file_names_is_refused(installed):
     installed.append(Point("selector.elsewhere", PART))
     pinned = "share = 0.25\ndistribution = 'other'\nversion = '1.1'\n"
     with pytest.raises(InvalidConfig, match=r"version: other 1.2 is installed"):
-        config_from(in_plan(campaign(options=pinned)))
-    config_from(in_plan(campaign(options=pinned.replace("1.1", "1.2"))))
+        CampaignConfig.from_text(in_plan(campaign(options=pinned)))
+    CampaignConfig.from_text(in_plan(campaign(options=pinned.replace("1.1", "1.2"))))
 
 
 def test_a_file_that_names_a_part_of_nobody_says_so(installed):
     from discreet.recipes.selecting import check_priced
 
-    config = config_from(in_plan(campaign(options="")))
+    config = CampaignConfig.from_text(in_plan(campaign(options="")))
     with pytest.raises(InvalidConfig, match="a private pool has none called elsewhere"):
         check_priced(config)
 

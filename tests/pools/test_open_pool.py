@@ -5,7 +5,21 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from pool_files import COLUMNS, COUNT, FILES, FOLDERS, IDS, NAMED, PERSONS, PIXELS, SHAPE, TEXTS, table, write_npy, write_parquet
+from pool_files import (
+    COLUMNS,
+    COUNT,
+    FILES,
+    FOLDERS,
+    IDS,
+    NAMED,
+    PERSONS,
+    PIXELS,
+    SHAPE,
+    TEXTS,
+    table,
+    write_npy,
+    write_parquet,
+)
 
 from discreet.errors import BadInput
 from discreet.pools import ArrayPool, open_pool

@@ -7,7 +7,20 @@ import traceback
 import numpy as np
 import pyarrow as pa
 import pytest
-from pool_files import COLUMNS, COUNT, FILES, FOLDERS, IDS, NAMED, PIXELS, table, write_csv, write_npy, write_npz, write_parquet
+from pool_files import (
+    COLUMNS,
+    COUNT,
+    FILES,
+    FOLDERS,
+    IDS,
+    NAMED,
+    PIXELS,
+    table,
+    write_csv,
+    write_npy,
+    write_npz,
+    write_parquet,
+)
 from pyarrow import parquet
 
 from discreet.errors import BadInput, MissingExtra

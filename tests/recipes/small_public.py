@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 
 PUBLIC, PRIVATE, FAR = 120, 300, 40
 TOML = """format = "discreet.campaign/1"
@@ -105,7 +105,7 @@ def written(place, *, selector="diverse-public", options="", checkpoint=STATED, 
 
 
 def config_in(place, **options):
-    return read_config(written(place, **options))
+    return CampaignConfig.read(written(place, **options))
 
 
 def truth(place):

@@ -13,7 +13,7 @@ from discreet.campaign.loop import run
 from discreet.campaign.state import ledger_of
 from discreet.cli.app import run as command
 from discreet.cli.campaign_files import oracle_of
-from discreet.config import crowd_config_from, read_campaign, read_config
+from discreet.config import CampaignConfig, CrowdConfig, read_campaign
 from discreet.errors import InvalidConfig, InvalidStore, NotNow
 from discreet.gates.values import Normaliser
 from discreet.privacy.events import ReleaseGate
@@ -115,7 +115,7 @@ def test_a_verb_at_a_time_by_other_processes_ends_alike(tmp_path, ended):
 def test_mistakes_are_told_at_their_lines(tmp_path, change, said, line):
     text = toml(**change)
     with pytest.raises(InvalidConfig, match=said.replace("[", r"\[")) as caught:
-        crowd_config_from(text, directory=tmp_path)
+        CrowdConfig.from_text(text, directory=tmp_path)
     assert line in text.splitlines()[caught.value.line - 1]
 
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_is_refused_and_no_store_is_left(tmp_path, change, said):
 def test_verbs_of_private_pools_say_so(tmp_path):
     file = make(tmp_path)
     with pytest.raises(InvalidConfig, match="private-pool") as caught:
-        read_config(file)
+        CampaignConfig.read(file)
     assert "crowd" in file.read_text().splitlines()[caught.value.line - 1]
     campaign = opening.create(read_campaign(file))
     assert campaign.ask() == []

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli.app import app
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.errors import InvalidConfig
 from discreet.recipes.opening import load
 
@@ -111,7 +111,7 @@ def test_a_task_of_several_labels_from_the_shell(evaluation, tmp_path):
         answer(questions, truth)
         run("tell", file, questions)
         run("train", file)
-    campaign = load(read_config(file))
+    campaign = load(CampaignConfig.read(file))
     given = campaign.labels()
     assert len(given) > 80
     assert all(set(value) == set(truth[one].split("+")) - {"none"} for one, value in given.items())
@@ -141,4 +141,4 @@ def test_scores_that_cannot_be_are_refused(score, word, tmp_path):
 def test_a_score_of_the_least_certain_label(tmp_path):
     file, _, _ = write(tmp_path, score="least-confidence")
     run("init", file)
-    assert load(read_config(file)).standing.step == "ask"
+    assert load(CampaignConfig.read(file)).standing.step == "ask"

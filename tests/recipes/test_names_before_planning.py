@@ -7,7 +7,7 @@ import pytest
 from small_campaigns import BUDGET, tables
 
 from discreet.api import create_campaign
-from discreet.config import config_from_json
+from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InvalidConfig
 from discreet.pools import ArrayPool
 from discreet.recipes.opening import create
@@ -76,7 +76,7 @@ def test_the_line_of_the_file_is_named(tmp_path):
         **tables(**PAID, scorer="entropi"),
     }
     with pytest.raises(InvalidConfig, match=r"\[scorer\]"):
-        create(config_from_json(form, directory=tmp_path), pool=POOL)
+        create(CampaignConfig.from_json(form, directory=tmp_path), pool=POOL)
 
 
 def test_a_plan_alone_checks_names_too():
@@ -88,4 +88,4 @@ def test_a_plan_alone_checks_names_too():
         **tables(model="liner"),
     }
     with pytest.raises(InvalidConfig, match="Did you mean linear"):
-        plan_of(config_from_json(form))
+        plan_of(CampaignConfig.from_json(form))

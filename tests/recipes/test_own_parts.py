@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from small_campaigns import BUDGET, accuracy, finish, made, pool_and_truth, tables
 
 from discreet.api import create_campaign
-from discreet.config import config_from
+from discreet.config import CampaignConfig
 from discreet.errors import InvalidConfig
 from discreet.recipes.learning import model_of
 from discreet.recipes.opening import create
@@ -99,7 +99,7 @@ def test_what_is_wrong_is_refused_at_its_line(old, new, at, word, tmp_path):
     pool, _ = pool_and_truth()
     text = TOML.replace(old, new)
     line = next(number for number, row in enumerate(text.splitlines(), start=1) if at in row)
-    config = config_from(text, name="own.toml", directory=tmp_path)
+    config = CampaignConfig.from_text(text, name="own.toml", directory=tmp_path)
     with pytest.raises(InvalidConfig, match=word) as refused:
         create(config, pool=pool)
     assert refused.value.line == line

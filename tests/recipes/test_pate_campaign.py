@@ -13,7 +13,7 @@ from discreet.campaign.loop import InternalOracle, run
 from discreet.campaign.recipe import Chosen
 from discreet.campaign.state import ledger_of
 from discreet.cli.app import run as command
-from discreet.config import campaign_from_json, example, pate_config_from, read_campaign, read_config
+from discreet.config import CampaignConfig, PateConfig, campaign_from_json, example, read_campaign
 from discreet.errors import BadInput, InvalidConfig, InvalidStore, NotNow
 from discreet.recipes import opening
 from discreet.recipes.pate import Pate
@@ -235,7 +235,7 @@ def test_keys_of_answers_do_not_outlive_the_training(tmp_path):
 def test_mistakes_are_told_at_their_lines(tmp_path, change, said, line):
     text = toml(**change)
     with pytest.raises(InvalidConfig) as caught:
-        pate_config_from(text, directory=tmp_path)
+        PateConfig.from_text(text, directory=tmp_path)
     assert said in str(caught.value)
     assert line in text.splitlines()[caught.value.line - 1]
 
@@ -278,7 +278,7 @@ def test_a_campaign_keeps_its_terms(tmp_path):
 
 
 def test_a_file_says_the_same_after_storing_it():
-    made = pate_config_from(example("pate"))
+    made = PateConfig.from_text(example("pate"))
     assert campaign_from_json(made.to_json()) == made
     assert made.answers.aggregator == "gaussian"
 
@@ -305,7 +305,7 @@ def test_withdrawing_is_refused_and_the_phase_goes_on(tmp_path):
 
 def test_verbs_of_private_pools_say_so(tmp_path):
     with pytest.raises(InvalidConfig, match="counted at init"):
-        read_config(make(tmp_path))
+        CampaignConfig.read(make(tmp_path))
 
 
 def test_other_votes_are_a_failed_check_and_no_answer(tmp_path):

@@ -196,12 +196,12 @@ def test_a_re_planning_counts_persons_as_the_plan_does(tmp_path):
 
 
 def test_records_and_persons_are_not_withdrawn_in_one_command(tmp_path):
-    from discreet.config import config_from_json
+    from discreet.config import CampaignConfig
     from discreet.recipes.pool_changes import withdraw
 
     pool, _, persons = people()
     campaign = campaign_of(tmp_path, pool, persons)
-    config = config_from_json(campaign.store.config["config"], directory=tmp_path)
+    config = CampaignConfig.from_json(campaign.store.config["config"], directory=tmp_path)
     with pytest.raises(BadInput, match="both records and persons"):
         withdraw(config, [pool.ids[0]], persons=["nobody"])
     assert campaign.store.withdrawn() == []

@@ -9,7 +9,7 @@ from small_public import config_in, truth, written
 
 from discreet import Budget
 from discreet.cli.app import run
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InvalidConfig
 from discreet.models import build_model
 from discreet.pools import ArrayPool
@@ -49,7 +49,7 @@ def test_one_that_names_no_weights_is_taken_and_said(tmp_path, capsys, monkeypat
     monkeypatch.chdir(tmp_path)
     file = written(tmp_path, checkpoint=CERTIFIED)
     write_certificate(certificate(), tmp_path / "certificate.json")
-    assert public_plan_of(read_config(file)).bound is False
+    assert public_plan_of(CampaignConfig.read(file)).bound is False
     assert run(["init", str(file)]) == 0
     assert "names no weights" in capsys.readouterr().out
     assert run(["init", str(file), "--json"]) == 0
@@ -96,7 +96,7 @@ def test_a_classifier_is_certified_with_its_weights(tmp_path):
     file.write_text(text.replace("weights.s", "model/weights.s"))
     made.predictor_.save(tmp_path / "model")
     write_certificate(made.certificate(), tmp_path / "certificate.json")
-    assert public_plan_of(read_config(file)).bound is True
+    assert public_plan_of(CampaignConfig.read(file)).bound is True
 
 
 # -- private records of a pool that was given in Python
@@ -111,9 +111,9 @@ def test_the_declared_number_of_private_records_is_checked_beside_arrays(tmp_pat
     arrays = '[pool]\nkind = "arrays"\npath = "given"\nsize = 120\n'
     file.write_text(text[:start] + arrays + text[end:].replace("size = 300", "size = 299"))
     with pytest.raises(InvalidConfig, match="private"):
-        create(read_config(file), pool=pool)
+        create(CampaignConfig.read(file), pool=pool)
     file.write_text(text[:start] + arrays + text[end:])
-    assert create(read_config(file), pool=pool).ask() == []
+    assert create(CampaignConfig.read(file), pool=pool).ask() == []
 
 
 # -- where nobody can be counted for, nothing is paid
@@ -126,11 +126,11 @@ def test_a_model_that_says_nothing_is_found_before_the_charge(tmp_path):
         for one in broken.parameters():
             one.fill_(float("nan"))
     (tmp_path / "weights.safetensors").write_bytes(to_bytes(broken))
-    campaign = create(read_config(file))
+    campaign = create(CampaignConfig.read(file))
     assert campaign.ask() == []
     campaign.train()
     before = len(list(campaign.store.sink().read()))
     with pytest.raises(BadInput, match="no public record"):
         campaign.ask()
-    assert len(list(load(read_config(file)).store.sink().read())) == before
+    assert len(list(load(CampaignConfig.read(file)).store.sink().read())) == before
     assert truth(tmp_path)

@@ -66,11 +66,11 @@ def test_a_campaign_with_every_selector(tmp_path, selector):
 
 
 def test_an_evaluation_that_is_paid_for_has_a_path_of_its_own(tmp_path):
-    from discreet.config import read_config
+    from discreet.config import CampaignConfig
 
     file = written(tmp_path, simulation=True)
     file.write_text(file.read_text().replace('kind = "public"\npath', 'kind = "paid"\nepsilon = "0.5"\npath'))
-    config = read_config(file)
+    config = CampaignConfig.read(file)
     campaign = create(config)
     assert run_loop(campaign, oracle_of(config, campaign)).done
     assert {found["kind"] for found in campaign.status().evaluations.values()} == {"paid"}
@@ -115,9 +115,9 @@ def test_the_commented_example_is_a_campaign_that_can_be_read(tmp_path, capsys, 
     assert run(["init", "x.toml", "--example", "public-data"]) == 0
     text = (tmp_path / "x.toml").read_text()
     assert max(map(len, text.splitlines())) <= 120
-    from discreet.config import read_config
+    from discreet.config import CampaignConfig
 
-    assert read_config(tmp_path / "x.toml").recipe.name == "public-data"
+    assert CampaignConfig.read(tmp_path / "x.toml").recipe.name == "public-data"
     assert run(["init", "x.toml"]) == 2  # its files are not there
     assert "public.npz" in capsys.readouterr().err
 
@@ -150,9 +150,9 @@ def test_a_query_that_was_cut_off_repeats_the_same_draws(tmp_path, monkeypatch):
 
 
 def config_of(place):
-    from discreet.config import read_config
+    from discreet.config import CampaignConfig
 
-    return read_config(place / "small.toml")
+    return CampaignConfig.read(place / "small.toml")
 
 
 def test_other_private_records_are_refused_after_a_crash(tmp_path, monkeypatch):
@@ -276,12 +276,14 @@ def test_what_does_not_go_together_is_refused_when_it_is_read(tmp_path, changes,
 
 
 def test_tables_of_public_data_are_for_it_alone(tmp_path):
-    from discreet.config import config_from, example
+    from discreet.config import CampaignConfig, example
 
     with pytest.raises(InvalidConfig, match="checkpoint"):
-        config_from(example("private-pool") + '\n[checkpoint]\npath = "x"\nepsilon = "1"\ndelta = "1e-6"\n')
+        CampaignConfig.from_text(
+            example("private-pool") + '\n[checkpoint]\npath = "x"\nepsilon = "1"\ndelta = "1e-6"\n'
+        )
     with pytest.raises(InvalidConfig, match="initial"):
-        config_from(example("private-pool").replace("initial = 1000 ", "initial = 0 "))
+        CampaignConfig.from_text(example("private-pool").replace("initial = 1000 ", "initial = 0 "))
 
 
 def test_another_checkpoint_is_refused(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from discreet.config import config_from
+from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InvalidConfig
 from discreet.pools import ArrayPool
 from discreet.recipes.opening import create, load
@@ -78,7 +78,7 @@ def config(folder, tmp_path, *changes):
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    return config_from(text, name="texts.toml", directory=folder)
+    return CampaignConfig.from_text(text, name="texts.toml", directory=folder)
 
 
 def finish(campaign):

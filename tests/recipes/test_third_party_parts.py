@@ -1,8 +1,10 @@
 """Campaigns with parts of another package, with a faked list of entry points: what is charged, checked and loaded."""
 
 import importlib.metadata
+from dataclasses import replace
 from types import SimpleNamespace
 
+import crowd_parts
 import numpy as np
 import pytest
 from small_campaigns import BUDGET, again, finish, ids_of, pool_and_truth, tables
@@ -11,7 +13,7 @@ from discreet.api import create_campaign
 from discreet.checks import exact, number, text
 from discreet.cli.app import run
 from discreet.config import campaign_from_json, read_campaign
-from discreet.errors import BadInput, DiscreetError
+from discreet.errors import BadInput, DiscreetError, InvalidConfig
 from discreet.parts import Option, Part
 from discreet.privacy.certificate import write_certificate
 from discreet.recipes.opening import create
@@ -261,3 +263,36 @@ def test_a_file_names_an_oracle_of_another_package(tmp_path, point, capsys):
     for verb in ("init", "run"):
         assert run([verb, str(file)]) == 0, capsys.readouterr()
     assert Panel.asked == 12, "8 at first, 4 by the query"
+
+
+def test_a_crowd_campaign_ranks_texts_by_a_score_of_another_package(tmp_path, point):
+    file = crowd_parts.make(tmp_path, scorer={"name": "'elsewhere'", "temperature": 2.0})
+    with pytest.raises(InvalidConfig, match="there is no 'elsewhere'. Choose one of entropy"):
+        read_campaign(file)
+    built = []
+
+    def build(*, temperature, **options):
+        built.append(temperature)
+        return SCORERS.get("margin").build(**options)
+
+    option = Option(name="temperature", check=number(0, 10), type="number", meaning="a temperature")
+    score = Part(kind="scorer", name="elsewhere", summary="a score", build=build, options=(option,))
+    point.value = score
+    with pytest.raises(InvalidConfig, match="there is no 'elsewhere'"):  # it is for private pools
+        read_campaign(file)
+    point.value = replace(score, recipes=("crowd",))
+    begun = create(read_campaign(file))
+    assert not begun.ask()
+    begun.train()
+    assert len(begun.ask()) == 12
+    assert set(built) == {2.0}
+
+
+def test_only_the_recipe_is_refused_where_it_does_not_exist(tmp_path):
+    file = crowd_parts.make(tmp_path)
+    file.write_text(
+        file.read_text().replace('name = "crowd"', 'name = "crowds"').replace("name = 'crowd'", 'name = "crowds"')
+    )
+    with pytest.raises(InvalidConfig, match=r"there is no 'crowds'. Did you mean crowd\?") as refused:
+        read_campaign(file)
+    assert not refused.value.others

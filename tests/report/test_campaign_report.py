@@ -15,7 +15,7 @@ from report_parts import ASKED, CLASSES, SIZE, answer, names, play, rows, write
 
 from discreet.cli import campaign_files
 from discreet.cli.app import run
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.errors import BadInput
 from discreet.privacy.trajectories import Trajectory
 from discreet.recipes.opening import load
@@ -64,7 +64,7 @@ def here(played, tmp_path, monkeypatch):
 
 
 def reported(place, audience="public", **options):
-    return report_of(load(read_config(place / "visits.toml")), audience, **options)
+    return report_of(load(CampaignConfig.read(place / "visits.toml")), audience, **options)
 
 
 def change(place, *statements):
@@ -85,7 +85,7 @@ def test_the_world_sees_the_same_whatever_the_owner_has(here):
     """Other records, answers, sides, times, and fewer questions: not a byte differs. The draws are those recorded."""
     before = both(reported(here))
     x = rows()
-    asked = {question.record for question in load(read_config(here / "visits.toml")).store.questions()}
+    asked = {question.record for question in load(CampaignConfig.read(here / "visits.toml")).store.questions()}
     never = next(number for number, name in enumerate(names()) if name not in asked)
     x[never] = 0.0
     write(here, x=x)
@@ -125,7 +125,9 @@ def test_the_worlds_report_has_declared_keys_only(here):
 def test_histograms_of_the_world_are_those_that_were_paid_for(here):
     report = reported(here)
     kept = [
-        one.facts for one in load(read_config(here / "visits.toml")).store.transitions() if "histogram" in one.facts
+        one.facts
+        for one in load(CampaignConfig.read(here / "visits.toml")).store.transitions()
+        if "histogram" in one.facts
     ]
     shown = report.phases[1].query.histogram
     assert [one["histogram"] for one in kept] == [shown.to_json()]
@@ -164,7 +166,7 @@ def test_the_owner_sees_what_became_of_the_questions(here):
 
 
 def test_withdrawn_questions_are_not_skipped_ones(here):
-    record = next(iter(load(read_config(here / "visits.toml")).labels()))
+    record = next(iter(load(CampaignConfig.read(here / "visits.toml")).labels()))
     assert run(["withdraw", str(here / "visits.toml"), record]) == 0
     first = reported(here, "owner").owned.phases[0]
     assert (first.asked, first.labelled, first.skipped, first.withdrawn, first.open) == (20, 16, 3, 1, 0)

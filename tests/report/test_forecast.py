@@ -5,7 +5,7 @@ from pathlib import Path
 from report_parts import write
 
 from discreet.campaign.state import ledger_of
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.recipes.opening import create
 from discreet.report.forecast import claims_of, forecast_of
 from discreet.report.report_data import meters_of
@@ -23,7 +23,7 @@ def answered(campaign):
 
 
 def test_every_step_charges_what_was_said(tmp_path):
-    campaign = create(read_config(Path(write(tmp_path))))
+    campaign = create(CampaignConfig.read(Path(write(tmp_path))))
     moved = 0
     for phase in range(2):
         for part in ("ask", "train"):

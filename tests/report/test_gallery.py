@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "recipes"))
 from small_public import TOML, blobs, truth, write_labels, written
 
 from discreet.cli.app import run
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.errors import BadInput, NotNow
 from discreet.recipes.opening import create
 from discreet.report.gallery import gallery_html, gallery_of, gallery_png
@@ -39,7 +39,7 @@ def pictures(place):
     text = text.replace('name = "mlp"\noptions = { hidden = [8] }', 'name = "linear"')
     text = text[: text.index("[evaluation]")]
     (place / "small.toml").write_text(text)
-    return create(read_config(place / "small.toml"))
+    return create(CampaignConfig.read(place / "small.toml"))
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_verbs(campaign, tmp_path, capsys, monkeypatch):
 def test_what_has_no_gallery(tmp_path):
     from discreet.campaign.campaign import Campaign
 
-    made = create(read_config(written(tmp_path, selector="near-private", simulation=True)))
+    made = create(CampaignConfig.read(written(tmp_path, selector="near-private", simulation=True)))
     with pytest.raises(NotNow):
         gallery_of(made)
     made.ask()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from discreet.campaign.recipe import PhaseContext
-from discreet.config import config_from_json
+from discreet.config import CampaignConfig
 from discreet.pools import ArrayPool
 from discreet.recipes import private_pool
 from discreet.recipes.pool_queries import counted
@@ -44,7 +44,7 @@ def recipe_of(kind):
         "budget": {"epsilon": "8", "delta": "1e-4"},
         **tables,
     }
-    config = config_from_json(form)
+    config = CampaignConfig.from_json(form)
     return PrivatePool(config=config, plan=plan_of(config), inputs=(2,))
 
 

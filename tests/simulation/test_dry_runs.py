@@ -10,12 +10,13 @@ import pytest
 from pyarrow import parquet
 
 from discreet.cli.app import run
-from discreet.config import config_from, config_from_json
+from discreet.config import CampaignConfig
 from discreet.errors import BadInput
 from discreet.simulation.dry_runs import Setting
 from discreet.simulation.labelled_data import LabelledSource, read_labelled
 from discreet.simulation.points import (
     EXACT,
+    METHODS,
     OWN,
     RANDOM,
     SUBSET,
@@ -78,7 +79,7 @@ def config(tmp_path, monkeypatch):
     x[:, 0] += 3 * y
     np.savez("public.npz", id=np.array([f"p{number}" for number in range(200)]), x=x, label=y)
     (tmp_path / "c.toml").write_text(TOML)
-    return config_from(TOML, name="c.toml", directory=tmp_path)
+    return CampaignConfig.from_text(TOML, name="c.toml", directory=tmp_path)
 
 
 def said(capsys, *words, code=0):
@@ -136,12 +137,11 @@ def test_nonsense_is_refused(config, capsys, words, told):
     assert "Traceback" not in shown_to.err
 
 
-@pytest.mark.parametrize("method", ["own", "random", "subset", "threshold-response", "hidden-threshold",
-                                    "clipped-laplace", "exact"])  # fmt: skip
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_a_configuration_of_the_same_campaign(config, method):
     point = Point(epsilon=Decimal(4), queries=(10, 10), initial=40, method=method)
     pool = {"path": "in Python", "kind": "arrays", "size": 120}
-    made = config_from_json(form_of(config, point, pool=pool) | {"simulation": {"seed": 1}})
+    made = CampaignConfig.from_json(form_of(config, point, pool=pool) | {"simulation": {"seed": 1}})
     assert made.budget.epsilon == 4
     assert made.plan.initial + sum(made.plan.queries) == 60
     assert (made.task, made.model, made.trainer) == (config.task, config.model, config.trainer)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.api import create_campaign, load_campaign
-from discreet.config import config_from_json
+from discreet.config import CampaignConfig
 from discreet.errors import InvalidLedger, LedgerUnavailable, StoreUnavailable
 from discreet.noise import OperatingSystem, SealedPhase, laplace
 from discreet.pools import ArrayPool
@@ -83,7 +83,7 @@ def campaign_in(tmp_path):
 
 def config_of(campaign, place):
     form = dict(campaign.store.config["config"])
-    return config_from_json({**form, "storage": {"url": str(place)}}, directory=place.parent)
+    return CampaignConfig.from_json({**form, "storage": {"url": str(place)}}, directory=place.parent)
 
 
 def test_one_flipped_bit_in_the_log_does_not_bring_a_charge_back(tmp_path):

@@ -3,7 +3,7 @@
 import json
 import random
 
-from discreet.config import example, stream_config_from
+from discreet.config import StreamConfig, example
 
 TEXT = example("stream").replace("low = 0.02", "low = 0.3")
 SEEDED = TEXT.replace("# [simulation]", "[simulation]").replace("# seed = 0", "seed = 7")
@@ -15,7 +15,7 @@ def config_in(place, text=SEEDED, *changes):
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
-    return stream_config_from(text, directory=place)
+    return StreamConfig.from_text(text, directory=place)
 
 
 def record(number, **more):

@@ -8,7 +8,7 @@ from web_parts import House, hidden, written
 
 from discreet.campaign import Campaign
 from discreet.campaign.state import ledger_of
-from discreet.config import read_config
+from discreet.config import CampaignConfig
 from discreet.recipes.opening import load
 from discreet.records import Answer
 from discreet.report.campaign_report import rounded
@@ -297,7 +297,7 @@ def test_another_server_goes_on_with_what_one_left(house, monkeypatch):
     gate.go.set()
     leaving.join(60)
     assert worker(house).work.state == "stopped"
-    load(read_config(house.path)).train()
+    load(CampaignConfig.read(house.path)).train()
     assert house.campaign.standing.phase == 1
 
 

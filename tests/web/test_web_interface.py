@@ -34,14 +34,14 @@ def test_an_annotator_labels_by_program(house):
 
 
 def test_a_pool_that_was_extended_is_loaded_again(house, monkeypatch):
-    from discreet.config import read_config
+    from discreet.config import CampaignConfig
     from discreet.recipes.pool_changes import extend
     from discreet.web import hosting
 
     place = house.path.parent / "more.npz"
     np.savez(place, id=np.array(["new-1", "new-2"]), x=np.ones((2, 1, 8, 8), dtype=np.float32))
     before = house.hosted.campaign()
-    extend(house.campaign, read_config(house.path), place)
+    extend(house.campaign, CampaignConfig.read(house.path), place)
     monkeypatch.setattr(hosting, "_FRESH", -1.0)
     assert len(before.pool) == 40
     assert len(house.hosted.campaign().pool) == 42

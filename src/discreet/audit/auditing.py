@@ -179,7 +179,7 @@ def public_data_targets(subject: Any) -> tuple[str, Targets]:
     """The counts near private records, and components of them."""
     from discreet.audit.near_private_target import NearPrivateTarget
 
-    if subject is not None and subject.selector.name != "near-private":
+    if subject is not None and not subject.selector.reads_private:
         raise BadInput(
             f"an audit of public-data by {subject.selector.name}",
             "it reads no private record: its price is that of its checkpoint",

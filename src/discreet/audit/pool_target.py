@@ -188,7 +188,7 @@ class Seen:
 def run_campaign(target: PoolTarget, canaries: Canaries, *, seed: int) -> Seen:
     """Run the campaign from its plan to its last model."""
     from discreet.campaign.loop import run
-    from discreet.config import config_from_json
+    from discreet.config import CampaignConfig
     from discreet.oracles import SimulatedOracle
     from discreet.pools import ArrayPool
     from discreet.recipes.opening import create
@@ -202,7 +202,7 @@ def run_campaign(target: PoolTarget, canaries: Canaries, *, seed: int) -> Seen:
             "storage": {"url": str(Path(directory) / "target.db")},
             **target.tables(seed),
         }
-        config = config_from_json(form, name="an audit target", directory=Path(directory))
+        config = CampaignConfig.from_json(form, name="an audit target", directory=Path(directory))
         pool = ArrayPool(ids=canaries.ids, x=canaries.rows())
         campaign = create(config, pool=pool)
         counts: list[tuple[int, int, float]] = []

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from discreet.errors import BadInput
 from discreet.noise import SealedPhase, SecretKey, Source
 from discreet.pools import Pool
-from discreet.privacy.exact import Number, exact_decimal, json_number
+from discreet.privacy.budget import Number, exact_decimal, json_number
 from discreet.privacy.ledger import Ledger, Terms
 from discreet.privacy.ledger.terms import Because, Continued
 from discreet.records import Answer, Question, Value

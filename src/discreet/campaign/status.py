@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from discreet.campaign.recipe import Recipe, replannings
 from discreet.campaign.state import PUBLISHED, TRAINED, PublicStep, Releases, owner_state, public_state
 from discreet.errors import BadInput
-from discreet.privacy.exact import json_number
+from discreet.privacy.budget import json_number
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger.terms import Mode
 from discreet.storage import CampaignStore, Transition

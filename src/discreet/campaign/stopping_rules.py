@@ -30,7 +30,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from discreet.errors import BadInput
-from discreet.privacy.exact import Number, exact_decimal, json_number
+from discreet.privacy.budget import Number, exact_decimal, json_number
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger.terms import Mode
 

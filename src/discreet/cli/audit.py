@@ -75,7 +75,7 @@ def audit_command(
 
 
 def _subject(what: str | None, campaign: str | None) -> Subject | None:
-    from discreet.config import read_campaign, read_stream_config
+    from discreet.config import StreamConfig, read_campaign
 
     if campaign is not None and (what is None or is_campaign(Path(what))):
         raise BadInput(f"the campaign {campaign}", "there is no store to look for it in", "Name the store, too")
@@ -83,7 +83,7 @@ def _subject(what: str | None, campaign: str | None) -> Subject | None:
         return None
     if not is_campaign(Path(what)):
         return _stored(what, campaign)
-    return read_stream_config(Path(what)) if is_stream(Path(what)) else read_campaign(Path(what))
+    return StreamConfig.read(Path(what)) if is_stream(Path(what)) else read_campaign(Path(what))
 
 
 def _stored(url: str, campaign: str | None) -> Subject:

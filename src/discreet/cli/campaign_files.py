@@ -40,11 +40,11 @@ def is_stream(path: Path) -> bool:
 def lines_of(path: Path) -> list[bytes]:
     """The ledger of the campaign or stream that a file names, as it is kept."""
     if is_stream(path):
-        from discreet.config import read_stream_config
+        from discreet.config import StreamConfig
         from discreet.privacy.ledger.sinks import read_lines
         from discreet.stream.stream_directory import ledger_path
 
-        return read_lines(ledger_path(read_stream_config(path)))
+        return read_lines(ledger_path(StreamConfig.read(path)))
     from discreet.config import read_campaign
     from discreet.recipes.verification import ledger_lines
 

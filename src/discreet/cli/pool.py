@@ -24,10 +24,10 @@ def extend_command(
 
     Example: discreet pool extend scans.toml march.parquet
     """
-    from discreet.config import read_config
+    from discreet.config import CampaignConfig
     from discreet.recipes.pool_changes import extend
 
-    read = read_config(config)
+    read = CampaignConfig.read(config)
     with opened(config) as campaign:
         number, size = extend(campaign, read, file)
     form = {
@@ -75,13 +75,13 @@ def withdraw_command(
 
     Example: discreet withdraw scans.toml scan-0017 scan-0018
     """
-    from discreet.config import read_config
+    from discreet.config import CampaignConfig
     from discreet.recipes.pool_changes import REMAINS, elsewhere, withdraw
 
     named = [*(ids or ()), *(_listed(ids_file) if ids_file is not None else ())]
     if not named and not person:
         raise BadInput("withdrawing records", "none is named", "Give ids, --ids FILE or --person NAME")
-    read = read_config(config)
+    read = CampaignConfig.read(config)
     with watching() as watch, interruptible():
         campaign, done = withdraw(read, named, persons=person or (), later=later, watch=watch)
     form = {

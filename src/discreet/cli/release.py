@@ -153,8 +153,8 @@ def check_promise(gate: CrowdGate, budget: Budget) -> None:
 def _form(gate: CrowdGate, released: Released, budget: Budget, where: ReleaseFile) -> dict[str, Any]:
     from discreet.gates import Profile
     from discreet.gates.gate import NOT_PROMISED
+    from discreet.privacy.budget import json_number
     from discreet.privacy.event_forms import to_json
-    from discreet.privacy.exact import json_number
 
     profile = Profile(k=gate.k, beta=gate.beta, values=gate.values)
     return {

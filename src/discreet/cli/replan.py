@@ -11,7 +11,7 @@ import typer
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, opened, show, where
 from discreet.cli.plan import parse_sizes
 from discreet.errors import BadInput
-from discreet.privacy.exact import shown_up
+from discreet.privacy.budget import shown_up
 
 if TYPE_CHECKING:
     from discreet.campaign import Proposal

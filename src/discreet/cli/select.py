@@ -202,8 +202,8 @@ def _form(
     recorded: bool,
     k: int,
 ) -> dict[str, Any]:
+    from discreet.privacy.budget import exact_decimal, json_number
     from discreet.privacy.event_forms import to_json
-    from discreet.privacy.exact import exact_decimal, json_number
 
     free = not paid
     return {

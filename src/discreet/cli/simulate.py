@@ -11,7 +11,7 @@ import typer
 from discreet.cli.campaign_files import ConfigArgument, JsonOption, show
 from discreet.cli.plan import check_plot, parse_sizes
 from discreet.errors import BadInput
-from discreet.privacy.exact import exact_decimal
+from discreet.privacy.budget import exact_decimal
 
 if TYPE_CHECKING:
     from discreet.config import CampaignConfig
@@ -36,7 +36,8 @@ def simulate_command(
         list[str] | None, typer.Option(help="Queries to try beside the campaign's: 300x4; may be repeated.")
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(help="own, subset, threshold-response, hidden-threshold, clipped-laplace, exact.")
+        str | None,
+        typer.Option(help="own, subset, or selectors by score, such as clipped-laplace; exact is not private."),
     ] = None,
     vary: Annotated[
         list[str] | None, typer.Option(help="Other settings: trainer.learning_rate=1,2,4; may be repeated.")
@@ -62,14 +63,14 @@ def simulate_command(
 
     Example: discreet simulate scans.toml --data public.npz --seeds 5
     """
-    from discreet.config import read_config
+    from discreet.config import CampaignConfig
     from discreet.recipes.registry import spec_of
     from discreet.simulation.dry_runs import Setting
     from discreet.simulation.labelled_data import LabelledSource
     from discreet.simulation.points import points_of
 
     check_plot(plot)
-    read = read_config(config)
+    read = CampaignConfig.read(config)
     if not spec_of(read).simulates:
         raise read.error("recipe.name", "a dry run plays a private pool", "See docs/reference/public-data.md")
     points = points_of(

@@ -62,13 +62,13 @@ def stream_command(
     Example: discreet stream payments.toml < records.jsonl > decisions.jsonl
     """
     from discreet.campaign.journal import Published, StreamOpened
-    from discreet.config import read_stream_config
+    from discreet.config import StreamConfig
     from discreet.stream.runner import run_redis
     from discreet.stream.service import StreamService
 
     if redis is not None and (records, decisions, labels) != (None, None, None):
         raise BadInput("--redis with files", "records, labels and decisions are in Redis then", "Give one or the other")
-    read = read_stream_config(config)
+    read = StreamConfig.read(config)
     with logged(log_json, "stream") as log, interruptible(), ExitStack() as open_files:
         # what cannot be read or written is refused before anything is charged
         ways = None if redis is not None else _ways(open_files, records, decisions, labels)

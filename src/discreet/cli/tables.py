@@ -12,8 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from discreet.privacy.budget import shown_up
 from discreet.privacy.event_forms import to_json
-from discreet.privacy.exact import shown_up
 from discreet.privacy.hidden_selection import NOT_RELEASED
 from discreet.privacy.plan import NEVER_ASKED, Plan
 

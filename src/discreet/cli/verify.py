@@ -101,7 +101,7 @@ def _verdict(file: Path, ledger: Path | None, public_key: Path | None, seconds: 
     from discreet.privacy.certificate.verification import lines_in, verify_certificate
 
     if is_campaign(file):
-        from discreet.config import read_campaign, read_stream_config
+        from discreet.config import StreamConfig, read_campaign
         from discreet.recipes.verification import verify_campaign
 
         if ledger is not None or public_key is not None:
@@ -109,7 +109,7 @@ def _verdict(file: Path, ledger: Path | None, public_key: Path | None, seconds: 
         if is_stream(file):
             from discreet.stream.stream_directory import verify_stream
 
-            return verify_stream(read_stream_config(file), most_seconds=seconds)
+            return verify_stream(StreamConfig.read(file), most_seconds=seconds)
         return verify_campaign(read_campaign(file, stored=True), most_seconds=seconds)
     if file.is_dir():
         from discreet.exports.model_form import verify_export

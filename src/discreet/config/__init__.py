@@ -1,10 +1,10 @@
 """The TOML schema of campaigns and streams: what its owner declares, checked before anything is read, charged or drawn.
 
-config = read_config("scans.toml")          # every mistake at once, each at its line: InvalidConfig
+config = CampaignConfig.read("scans.toml")          # every mistake at once, each at its line: InvalidConfig
 raise config.error("scorer.name", "there is no such score", "Choose entropy")      # for the rooms above
 """
 
-from discreet.config.campaign import FORMAT, CampaignConfig, CampaignFile, config_from, config_from_json, read_config
+from discreet.config.campaign import FORMAT, CampaignConfig, CampaignFile
 from discreet.config.campaign_tables import (
     AugmentConfig,
     BudgetConfig,
@@ -21,11 +21,11 @@ from discreet.config.campaign_tables import (
     TaskConfig,
     TrainerConfig,
 )
-from discreet.config.crowd import CrowdConfig, crowd_config_from
-from discreet.config.pate import PateConfig, pate_config_from
+from discreet.config.crowd import CrowdConfig
+from discreet.config.pate import PateConfig
 from discreet.config.recipes import EXAMPLES, campaign_from_json, example, read_campaign
 from discreet.config.schema import Source
-from discreet.config.stream import StreamConfig, read_stream_config, stream_config_from, stream_config_from_json
+from discreet.config.stream import StreamConfig
 
 __all__ = [
     "EXAMPLES",
@@ -51,14 +51,6 @@ __all__ = [
     "TaskConfig",
     "TrainerConfig",
     "campaign_from_json",
-    "config_from",
-    "config_from_json",
-    "crowd_config_from",
     "example",
-    "pate_config_from",
     "read_campaign",
-    "read_config",
-    "read_stream_config",
-    "stream_config_from",
-    "stream_config_from_json",
 ]

@@ -3,7 +3,7 @@
 Guarantee: a `CampaignConfig` that was read holds declared, public numbers only, each checked by itself and with the
 others it must agree with. Decimals of the budget are exactly those of the file. `to_json` gives the same form for
 equal configurations, and reading a form, or the file that `to_toml` writes, gives an equal one. For any bytes,
-`read_config` gives a checked configuration or an `InvalidConfig`; it runs nothing that the file names.
+`CampaignConfig.read` gives a checked configuration or an `InvalidConfig`; it runs nothing that the file names.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ _SQLITE = "sqlite:///"
 
 
 class CampaignFile(Declared):
-    """What files of all recipes have. ``SCHEMA``: the tables and checks by which such a file is read."""
+    """What files of all recipes have."""
 
-    SCHEMA: ClassVar[Schema]
     task: TaskConfig
     budget: BudgetConfig
     recipe: RecipeConfig
@@ -90,8 +89,6 @@ SCHEMA: dict[str, type[Any]] = {
     "simulation": SimulationConfig,
 }
 """Which table is read as what."""
-EXTRA_KEYS = {"plan": ("phases",)}
-"""Keys of a file that are turned into others while it is read."""
 
 
 def spread_queries(table: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
@@ -121,7 +118,7 @@ CAMPAIGN = Schema(
     tables=SCHEMA,
     rules=RULES,
     optional=("initial", "checkpoint", "private", "simulation"),
-    extra=EXTRA_KEYS,
+    extra={"plan": ("phases",)},
     rewrite={"plan": spread_queries},
     elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
     recipes={name: recipe.elsewhere for name, recipe in RECIPES.items() if recipe.elsewhere is not None},
@@ -130,7 +127,7 @@ CAMPAIGN = Schema(
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignConfig(CampaignFile):
-    """All that a campaign's file says. Made by `read_config`, `config_from` and `from_json`, which check it."""
+    """All that a campaign's file says. Made by `read`, `from_text` and `from_json`, which check it."""
 
     FORMAT: ClassVar[str] = FORMAT
     SCHEMA: ClassVar[Schema] = CAMPAIGN
@@ -152,36 +149,3 @@ class CampaignConfig(CampaignFile):
     private: PrivateConfig | None = None
     simulation: SimulationConfig | None = None
     source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
-
-    @classmethod
-    def from_json(cls, form: Any, *, directory: pathlib.Path | None = None) -> CampaignConfig:
-        """The inverse of `to_json`, as strict as reading a file is. Paths are seen from ``directory``."""
-        return config_from_json(form, directory=directory)
-
-
-TABLES = CampaignConfig.tables()
-
-
-def read_config(path: pathlib.Path | str) -> CampaignConfig:
-    """The configuration in the file at ``path``. Paths in it are seen from the folder it is in."""
-    tables, source = CAMPAIGN.read_file(path)
-    return CampaignConfig(**tables, source=source)
-
-
-def config_from(text: str, *, name: str = "campaign.toml", directory: pathlib.Path | None = None) -> CampaignConfig:
-    """The configuration in ``text``; errors call it ``name``."""
-    tables, source = CAMPAIGN.read_text(text, name=name, directory=directory)
-    return CampaignConfig(**tables, source=source)
-
-
-def config_from_json(
-    form: Any, *, name: str = "the stored campaign", directory: pathlib.Path | None = None
-) -> CampaignConfig:
-    """The inverse of `CampaignConfig.to_json`, as strict as reading a file is."""
-    tables, source = CAMPAIGN.read_json(form, name=name, directory=directory)
-    return CampaignConfig(**tables, source=source)
-
-
-def keys_of(table: str) -> list[str]:
-    """The keys that a file may have in ``table``."""
-    return CAMPAIGN.keys_of(table)

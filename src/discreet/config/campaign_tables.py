@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Literal, get_args
 
 from discreet.checks import (
+    Check,
     address,
     choice,
     either,
@@ -30,6 +31,7 @@ from discreet.checks import (
 from discreet.config.schema import PartTable, record
 from discreet.oracles import ORACLES
 from discreet.parts import RECIPES, Registry
+from discreet.pools.opening import READERS
 from discreet.privacy.budget import Budget, Unit
 from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
@@ -37,8 +39,6 @@ from discreet.selectors import SELECTORS
 # ruff: noqa: RUF009 - `key` is dataclasses.field with a check
 
 
-POOL_KINDS = ("images", "parquet", "arrow", "huggingface", "csv", "npz", "npy", "arrays")
-"""``arrays`` are given in Python, and never named by a file."""
 TASKS = ("binary", "multiclass", "multilabel")
 EVALUATIONS = ("public", "paid", "none")
 CHOSEN = ("uniformly", "by-public-rule")
@@ -54,7 +54,8 @@ class PoolConfig:
     """People's records.
 
     path            a file or folder, from where the campaign's file is
-    kind            how to read it: one of `POOL_KINDS`
+    kind            how to read it: a reader of `discreet.pools.READERS`; ``arrays`` are given in Python, and never
+                    named by a file
     size            how many records there are
     id              the column (array) with the ids, or ``position``
     columns, text   the columns with numbers, or the one with text
@@ -67,7 +68,7 @@ class PoolConfig:
     """
 
     path: str = key(_PATH, add="path = 'pool.parquet'")
-    kind: str = key(choice(*POOL_KINDS), add="kind = 'parquet'")
+    kind: str = key(choice(*READERS.names(), "arrays"), add="kind = 'parquet'")
     size: int = key(whole(), add="size = 20000, the number of records in the pool: it is declared, never counted")
     id: str | None = key(_WORD, None)
     columns: tuple[str, ...] | None = key(listed(_WORD, least=1, distinct=True, such_as="['age', 'dose']"), None)
@@ -100,9 +101,9 @@ class InitialConfig:
     chosen: str = key(choice(*CHOSEN), add="chosen = 'uniformly', if they were drawn uniformly at random")
 
 
-def _oracle_name(value: object) -> str:
-    """A word. Whether an oracle of that name is installed is a rule, so that a stored name is read without it."""
-    return str(_WORD(value) if isinstance(value, str) else choice(*ORACLES.names())(value))
+def part_name(*names: str) -> Check:
+    """A word. Whether a part of that name is installed is a rule, so that a stored name is read without it."""
+    return lambda value: _WORD(value) if isinstance(value, str) else choice(*names)(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,7 @@ class OracleConfig(PartTable):
     """
 
     registry: ClassVar[Registry] = ORACLES
-    name: str = key(_oracle_name, add="name = 'files'")
+    name: str = key(part_name(*ORACLES.names()), add="name = 'files'")
     per_question: int = key(whole(most=1000), 1)
     separator: str | None = key(text(what="a sign such as '|'", most=10), None)
 
@@ -251,6 +252,11 @@ class SelectorConfig(PartTable):
 
     registry: ClassVar[Registry] = SELECTORS
     name: str = key(_WORD, "random")
+
+    @property
+    def reads_private(self) -> bool:
+        """Whether it reads the records of [private]: built-in parts alone, whose price the plan of public data has."""
+        return self.origin is None and self.part is not None and "private" in self.part.reads
 
 
 @dataclass(frozen=True, kw_only=True)

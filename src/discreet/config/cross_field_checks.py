@@ -32,12 +32,12 @@ from discreet.config.schema import PartTable, Problem, Rule
 from discreet.errors import alternatives
 from discreet.oracles import ORACLES
 from discreet.planning.parameters import PlanTable
-from discreet.privacy.exact import exact_sum
+from discreet.pools.opening import READERS
+from discreet.privacy.budget import exact_sum
 from discreet.privacy.hidden_selection import BINS, HiddenSlots
 from discreet.selectors import SELECTORS
 
 Problems = Iterator[Problem]
-_TABULAR = ("parquet", "arrow", "huggingface", "csv")
 PUBLIC = "public-data"
 _UNPLANNED = {
     "selection_epsilon": 0,
@@ -57,12 +57,12 @@ def at(path: str, fact: str, remedy: str, *, table: bool = False) -> Problem:
 
 
 def _pool(pool: PoolConfig) -> Problems:
-    tabular = pool.kind in _TABULAR
-    if tabular and (pool.columns is None) == (pool.text is None):
+    if pool.kind in READERS.having("columns") and (pool.columns is None) == (pool.text is None):
         yield at(
             "pool.columns", f"a pool of kind {pool.kind} has columns with numbers, or one with text", "Name either"
         )
-    for name, kinds in (("columns", _TABULAR), ("text", _TABULAR), ("array", ("npz",))):
+    for name in ("columns", "text", "array"):
+        kinds = READERS.having(name)
         if getattr(pool, name) is not None and pool.kind not in kinds:
             yield at(f"pool.{name}", f"a pool of kind {pool.kind} has none", f"Leave it out; it is for {kinds[-1]}")
     if pool.id is None and pool.kind not in ("images", "arrays"):
@@ -407,14 +407,16 @@ def _choosing(
         yield at("scorer.name", "it reads draws of the model, and here one prediction is read", "Try 'entropy'")
     if budget.unit != "record":
         yield at("budget.unit", f"{PUBLIC} protects records", "Write 'record'; divide by the records a person has")
-    if selector.name == "near-private":
+    if selector.reads_private:
         if private is None:
             remedy = "Add [private] with path and size"
-            yield at("private", "near-private looks at the records the checkpoint learnt from", remedy, table=True)
+            yield at("private", f"{selector.name} looks at the records the checkpoint learnt from", remedy, table=True)
         if selector.support_epsilon is None:
-            yield at("selector.support_epsilon", "near-private pays for its counts", "Write support_epsilon = '0.5'")
+            fact = f"{selector.name} pays for its counts"
+            yield at("selector.support_epsilon", fact, "Write support_epsilon = '0.5'")
     elif private is not None:
-        yield at("private", f"{selector.name} reads no private record", "Remove it, or use near-private", table=True)
+        paying = " or ".join(part.name for part in SELECTORS if "private" in part.reads)
+        yield at("private", f"{selector.name} reads no private record", f"Remove it, or use {paying}", table=True)
 
 
 def _planned(recipe: RecipeConfig, plan: PlanTable, initial: InitialConfig | None) -> Problems:

@@ -6,7 +6,6 @@ log holds is not looked at before it is paid for.
 
 from __future__ import annotations
 
-import pathlib
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -20,9 +19,11 @@ from discreet.config.campaign_tables import (
     SimulationConfig,
     StorageConfig,
     TaskConfig,
+    part_name,
 )
 from discreet.config.cross_field_checks import ORACLE_RULES, STORAGE_RULES, TASK_RULES, Problems, at
 from discreet.config.schema import PartTable, Rule, Schema, Source
+from discreet.errors import alternatives
 from discreet.parts import Registry
 from discreet.planning.parameters import MOST_QUERIES
 from discreet.privacy.events import MOST_K, MOST_VALUES, PLAIN
@@ -112,7 +113,7 @@ class CrowdScorerConfig(PartTable):
     """What is asked first."""
 
     registry: ClassVar[Registry] = SCORERS
-    name: str = key(choice(*SCORERS.names(recipe=NAME)), "entropy")
+    name: str = key(part_name(*SCORERS.names(recipe=NAME)), "entropy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +168,11 @@ def _labels(budget: BudgetConfig, plan: CrowdPlanConfig, oracle: OracleConfig) -
 
 
 def _score(scorer: CrowdScorerConfig) -> Problems:
-    if scorer.draws is not None and scorer.declared.option("draws") is None:
+    if scorer.part is None or NAME not in scorer.part.recipes:
+        remedy = alternatives(scorer.name, SCORERS.names(recipe=NAME))
+        yield at("scorer.name", f"there is no {shown(scorer.name)}", remedy)
+        return
+    if scorer.draws is not None and scorer.part.option("draws") is None:
         yield at("scorer.draws", f"{scorer.name} reads one prediction", "Remove it, or use predictive-variance")
     if scorer.clip is not None:
         yield at("scorer.clip", "texts are ranked, and clipped scores would rank alike", "Remove it")
@@ -241,9 +246,3 @@ class CrowdConfig(CampaignFile):
     storage: StorageConfig = field(default_factory=StorageConfig)
     simulation: SimulationConfig | None = None
     source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
-
-
-def crowd_config_from(text: str, *, name: str = "campaign.toml", directory: pathlib.Path | None = None) -> CrowdConfig:
-    """The configuration in ``text``; errors call it ``name``."""
-    tables, source = CROWD.read_text(text, name=name, directory=directory)
-    return CrowdConfig(**tables, source=source)

@@ -6,7 +6,6 @@ private records are read once, after all of it is fixed.
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -279,9 +278,3 @@ class PateConfig(CampaignFile):
     storage: StorageConfig = field(default_factory=StorageConfig)
     simulation: SimulationConfig | None = None
     source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
-
-
-def pate_config_from(text: str, *, name: str = "campaign.toml", directory: pathlib.Path | None = None) -> PateConfig:
-    """The configuration in ``text``; errors call it ``name``."""
-    tables, source = PATE.read_text(text, name=name, directory=directory)
-    return PateConfig(**tables, source=source)

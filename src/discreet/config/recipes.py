@@ -15,7 +15,7 @@ from discreet.parts import RECIPES
 EXAMPLES = tuple(RECIPES)
 
 
-def _config_class(recipe: object) -> type[Any]:
+def _config_class(recipe: object) -> type[CampaignFile]:
     """What a campaign's file is read as; of a recipe that does not exist as that of a private pool, which says so."""
     entry = RECIPES.get(recipe) if isinstance(recipe, str) else None
     if entry is None or entry.spec is None:
@@ -29,21 +29,16 @@ def read_campaign(path: pathlib.Path | str, *, stored: bool = False) -> Campaign
 
     ``stored``: to look at a campaign that exists; no part of another package is loaded.
     """
-    config_class = _config_class(word_at(path, "recipe", "name"))
-    tables, source = config_class.SCHEMA.read_file(path, stored=stored)
-    config: CampaignFile = config_class(**tables, source=source)
-    return config
+    return _config_class(word_at(path, "recipe", "name")).read(path, stored=stored)
 
 
 def campaign_from_json(
-    form: Any, *, name: str = "the stored campaign", directory: pathlib.Path | None = None, stored: bool = False
+    form: Any, *, name: str = "", directory: pathlib.Path | None = None, stored: bool = False
 ) -> CampaignFile:
     """The inverse of `to_json`, of whichever recipe. ``stored``: of a campaign that exists, as in `read_campaign`."""
     recipe = form.get("recipe") if isinstance(form, dict) else None
     config_class = _config_class(recipe.get("name") if isinstance(recipe, dict) else None)
-    tables, source = config_class.SCHEMA.read_json(form, name=name, directory=directory, stored=stored)
-    config: CampaignFile = config_class(**tables, source=source)
-    return config
+    return config_class.from_json(form, name=name, directory=directory, stored=stored)
 
 
 def example(name: str = "private-pool") -> str:

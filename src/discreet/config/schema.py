@@ -24,8 +24,8 @@ from typing import Any, ClassVar, Self, TypeVar
 from discreet.checks import Check, Wrong, choice, is_required, name_of_campaign, nearest, options, required_keys, shown
 from discreet.config.lines import Path, line_index
 from discreet.config.unsupported_keys import KEYS, refused_value
-from discreet.errors import BadInput, InvalidConfig
-from discreet.parts import Option, Origin, Part, Registry
+from discreet.errors import BadInput, InvalidConfig, alternatives
+from discreet.parts import RECIPES, Option, Origin, Part, Registry
 
 T = TypeVar("T")
 
@@ -236,11 +236,36 @@ class Source:
 
 
 class Declared:
-    """What a file says, as a frozen dataclass with ``name``, ``source``, and a field for every table."""
+    """What a file says, as a frozen dataclass with ``name``, ``source``, and a field for every table.
+
+    ``SCHEMA``: the tables and checks by which such a file is read.
+    """
 
     FORMAT: ClassVar[str]
+    SCHEMA: ClassVar[Schema]
     name: str
     source: Source
+
+    @classmethod
+    def read(cls, path: pathlib.Path | str, *, stored: bool = False) -> Self:
+        """The configuration in the file at ``path``. Paths in it are seen from the folder it is in."""
+        tables, source = cls.SCHEMA.read_file(path, stored=stored)
+        return cls(**tables | {"source": source})
+
+    @classmethod
+    def from_text(cls, text: str, *, name: str = "", directory: pathlib.Path | None = None) -> Self:
+        """The configuration in ``text``; errors call it ``name``."""
+        tables, source = cls.SCHEMA.read_text(text, name=name or f"{cls.SCHEMA.what}.toml", directory=directory)
+        return cls(**tables | {"source": source})
+
+    @classmethod
+    def from_json(
+        cls, form: Any, *, name: str = "", directory: pathlib.Path | None = None, stored: bool = False
+    ) -> Self:
+        """The inverse of `to_json`, as strict as reading a file is. Paths are seen from ``directory``."""
+        name = name or f"the stored {cls.SCHEMA.what}"
+        tables, source = cls.SCHEMA.read_json(form, name=name, directory=directory, stored=stored)
+        return cls(**tables | {"source": source})
 
     @classmethod
     def tables(cls) -> tuple[str, ...]:
@@ -388,9 +413,14 @@ class Schema:
             raise source.error(Problem(path=("format",), fact=fact, remedy=remedy))
         recipe = data.get("recipe")
         named = recipe.get("name") if isinstance(recipe, dict) else None
-        if isinstance(named, str) and named in self.recipes:
+        if not isinstance(named, str) or "recipe" not in self.tables:
+            return
+        if named in self.recipes:
             fact, remedy = self.recipes[named]
             raise source.error(Problem(path=("recipe", "name"), fact=fact, remedy=remedy))
+        if named not in RECIPES:  # nobody can say which tables belong to it
+            remedy = alternatives(named, RECIPES)
+            raise source.error(Problem(path=("recipe", "name"), fact=f"there is no {shown(named)}", remedy=remedy))
 
     def _top(self, data: Table, problems: list[Problem]) -> Table:
         values = {}

@@ -383,11 +383,38 @@ RULES: tuple[Rule, ...] = (
 FORMAT = "discreet.stream/1"
 
 
+STREAM = Schema(
+    format=FORMAT,
+    what="stream",
+    such_as="payments",
+    tables={
+        "records": RecordsConfig,
+        "preparation": PreparationConfig,
+        "task": StreamTaskConfig,
+        "budget": StreamBudgetConfig,
+        "asking": AskingConfig,
+        "slab": SlabConfig,
+        "window": WindowConfig,
+        "learning": LearningConfig,
+        "noise": NoiseConfig,
+        "drift": DriftConfig,
+        "publish": PublishConfig,
+        "service": ServiceConfig,
+        "redis": RedisConfig,
+        "simulation": SimulationConfig,
+    },
+    rules=RULES,
+    optional=("preparation", "window", "drift", "simulation"),
+    elsewhere={"discreet.campaign/1": ("this is a campaign's file", "Use discreet run, or another verb of campaigns")},
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamConfig(Declared):
-    """All that a stream's file says. Made by `read_stream_config` and its kin, which check it."""
+    """All that a stream's file says. Made by `read`, `from_text` and `from_json`, which check it."""
 
     FORMAT: ClassVar[str] = FORMAT
+    SCHEMA: ClassVar[Schema] = STREAM
     name: str
     records: RecordsConfig
     task: StreamTaskConfig
@@ -414,49 +441,3 @@ class StreamConfig(Declared):
     def models(self) -> pathlib.Path:
         """Where models are published."""
         return self.resolve(self.publish.directory) if self.publish.directory else self.directory / "models"
-
-
-def read_stream_config(path: pathlib.Path | str) -> StreamConfig:
-    """The configuration in the file at ``path``. Paths in it are seen from the folder it is in."""
-    tables, source = STREAM.read_file(path)
-    return StreamConfig(**tables, source=source)
-
-
-def stream_config_from(text: str, *, name: str = "stream.toml", directory: pathlib.Path | None = None) -> StreamConfig:
-    """The configuration in ``text``; errors call it ``name``."""
-    tables, source = STREAM.read_text(text, name=name, directory=directory)
-    return StreamConfig(**tables, source=source)
-
-
-def stream_config_from_json(
-    form: Any, *, name: str = "the stored stream", directory: pathlib.Path | None = None
-) -> StreamConfig:
-    """The inverse of `StreamConfig.to_json`, as strict as reading a file is."""
-    tables, source = STREAM.read_json(form, name=name, directory=directory)
-    return StreamConfig(**tables, source=source)
-
-
-STREAM = Schema(
-    format=FORMAT,
-    what="stream",
-    such_as="payments",
-    tables={
-        "records": RecordsConfig,
-        "preparation": PreparationConfig,
-        "task": StreamTaskConfig,
-        "budget": StreamBudgetConfig,
-        "asking": AskingConfig,
-        "slab": SlabConfig,
-        "window": WindowConfig,
-        "learning": LearningConfig,
-        "noise": NoiseConfig,
-        "drift": DriftConfig,
-        "publish": PublishConfig,
-        "service": ServiceConfig,
-        "redis": RedisConfig,
-        "simulation": SimulationConfig,
-    },
-    rules=RULES,
-    optional=("preparation", "window", "drift", "simulation"),
-    elsewhere={"discreet.campaign/1": ("this is a campaign's file", "Use discreet run, or another verb of campaigns")},
-)

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.privacy.accounting.pld import pld_epsilons, pld_pair
 from discreet.privacy.accounting.release_gate import Worst, release_delta
+from discreet.privacy.budget import rounded_up
 from discreet.privacy.events import MOST_K, ReleaseGate, Repeated
-from discreet.privacy.exact import rounded_up
 from discreet.privacy.trajectories import Trajectory
 
 

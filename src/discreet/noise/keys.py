@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.noise.coins import numerator
 from discreet.noise.sources import RELEASE, Streams, paid_events, release
+from discreet.privacy.budget import exact_sum
 from discreet.privacy.events import PmfFamily, Pure, ReleaseGate
-from discreet.privacy.exact import exact_sum
 from discreet.privacy.files import create_whole, sync_directory
 from discreet.privacy.ledger.receipts import Receipt
 

@@ -37,10 +37,9 @@ from discreet.errors import BadInput, ReceiptRefused, UnsupportedEvent
 from discreet.noise.sources import Call, Source, Streams, paid_events, release
 from discreet.noise.stream import Stream
 from discreet.privacy.accounting.rdp import rdp_epsilon
-from discreet.privacy.budget import Budget, Unit
+from discreet.privacy.budget import Budget, Unit, float_below, rounded_up
 from discreet.privacy.event_forms import flatten
 from discreet.privacy.events import Event
-from discreet.privacy.exact import float_below, rounded_up
 from discreet.privacy.ledger import Ledger, Line, MemorySink, Path, PathSegment, Terms, committed
 from discreet.privacy.ledger.receipts import Receipt, Ticket
 from discreet.privacy.tuned import NegativeBinomialRuns, PoissonRuns, RunLaw, Tuned

@@ -54,9 +54,8 @@ from discreet.planning.pate import NoisyMaxPrice
 from discreet.planning.pate.pricing import WHO
 from discreet.planning.pate.vote_noise import EventCount, failure_event
 from discreet.privacy.accounting.rdp import ORDERS, epsilon_at
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, exact_minus, float_below
 from discreet.privacy.events import Gaussian, Laplace
-from discreet.privacy.exact import exact_minus, float_below
 from discreet.privacy.ledger import Ledger, Line, Terms, committed
 from discreet.privacy.ledger.charges import request
 

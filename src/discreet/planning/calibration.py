@@ -8,9 +8,8 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from discreet.errors import BadInput
-from discreet.privacy.budget import Accountant
+from discreet.privacy.budget import Accountant, float_below
 from discreet.privacy.events import BlockEvent, Composed, Event, Gaussian, PoissonSampledGaussian
-from discreet.privacy.exact import float_below
 from discreet.privacy.trajectories import block_epsilon
 
 

@@ -22,8 +22,7 @@ from discreet.planning.calibration import least_noise
 from discreet.planning.request import PlanRequest, TooLittleLeft
 from discreet.planning.schedules import continual_phases, equalised_phases, naive_phases
 from discreet.privacy.accounting.rdp import Array, conversion
-from discreet.privacy.budget import Budget, Schedule
-from discreet.privacy.exact import float_below
+from discreet.privacy.budget import Budget, Schedule, float_below
 from discreet.privacy.plan import Phase, Plan, build_trajectories
 from discreet.privacy.trajectories import Trajectory
 

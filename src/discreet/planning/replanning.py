@@ -25,9 +25,8 @@ from discreet.planning.request import TooLittleLeft
 from discreet.planning.schedules import LEAST_SIGMA, MOST_SIGMA, balanced_stage
 from discreet.planning.selection import coming_caps, high_shares
 from discreet.planning.spending import CohortSpending
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, exact_minus, exact_sum, exact_times, float_above, float_below, share_of
 from discreet.privacy.events import BoundedRange, Pure, Repeated
-from discreet.privacy.exact import exact_minus, exact_sum, exact_times, float_above, float_below, share_of
 from discreet.privacy.ledger import Charge, ChargeReason, Entry
 from discreet.privacy.ledger.admission import Balances, ChargeRule
 from discreet.privacy.ledger.plan_terms import continued_terms, lines_of

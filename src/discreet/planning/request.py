@@ -10,8 +10,7 @@ from typing import Any, get_args
 from discreet.errors import BadInput, InfeasiblePlan
 from discreet.planning.parameters import MOST_QUERIES, PlanParameters
 from discreet.planning.selection import selection_terms
-from discreet.privacy.budget import Accountant, Budget, Schedule, Unit
-from discreet.privacy.exact import Number
+from discreet.privacy.budget import Accountant, Budget, Number, Schedule, Unit
 from discreet.privacy.plan import Cohort
 from discreet.privacy.selection_terms import SelectionTerms
 

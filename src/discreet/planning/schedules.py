@@ -24,7 +24,7 @@ from discreet.planning.calibration import least_noise
 from discreet.planning.request import PlanRequest, TooLittleLeft
 from discreet.planning.spending import CohortSpending, Guess
 from discreet.privacy.accounting.rdp import ORDERS, Array, conversion, epsilon_at, sampled_gaussian_rdp
-from discreet.privacy.exact import float_below
+from discreet.privacy.budget import float_below
 from discreet.privacy.plan import Phase, Stage
 
 LEAST_SIGMA, MOST_SIGMA = 0.05, 1e7

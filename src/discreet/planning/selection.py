@@ -15,13 +15,13 @@ from typing import get_args
 from discreet.errors import BadInput
 from discreet.planning.calibration import gaussian_query
 from discreet.planning.parameters import GAUSSIAN, Mechanism, PlanParameters
+from discreet.privacy.budget import MAX_DIGITS, Number, exact_decimal, exact_minus, exact_sum, share_of
 from discreet.privacy.events import (
     BoundedRange,
     Event,
     Pure,
     Repeated,
 )
-from discreet.privacy.exact import MAX_DIGITS, Number, exact_decimal, exact_minus, exact_sum, share_of
 from discreet.privacy.hidden_selection import HiddenSlots
 from discreet.privacy.selection_terms import SelectionTerms
 

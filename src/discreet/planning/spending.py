@@ -24,7 +24,7 @@ from discreet.privacy.accounting.rdp import (
     sampled_gaussian_divergence,
     sampled_gaussian_rdp,
 )
-from discreet.privacy.exact import float_above
+from discreet.privacy.budget import float_above
 from discreet.privacy.plan import Cohort, Stage, build_trajectories
 
 

@@ -82,7 +82,9 @@ def _refused(what: str, count: int, wrong: str, remedy: str) -> BadInput:
 def check_size(asked: str, size: int, declared: int | None) -> None:
     """A pool has at least one record, and as many as were declared."""
     if size == 0:
-        raise BadInput(asked, "there is no record in it", "Check the path, the kind, and that there is more than a header")
+        raise BadInput(
+            asked, "there is no record in it", "Check the path, the kind, and that there is more than a header"
+        )
     if declared is not None and size != declared:
         raise BadInput(
             asked, f"size = {declared} is declared, and it has {size} records", "Correct the size, or the file"

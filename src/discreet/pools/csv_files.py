@@ -12,7 +12,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
         shape = shape_of_columns(asked, declared.columns, declared.shape)
         scaling = Scaling(declared.center, declared.scale, shape)
     with reading(path, otherwise="it cannot be read as CSV"):
-        _check_header(path, asked, declared)
+        check_header(path, declared_columns(declared))
         columns, x = _contents(path, asked, declared, scaling)
     assert declared.id is not None
     return Pool(
@@ -73,13 +73,13 @@ def _stream(path: Path) -> Any:
     return stream if stream.read(3) == codecs.BOM_UTF8 else pyarrow.input_stream(str(path), compression="detect")
 
 
-def _check_header(path: Path, asked: str, declared: PoolDeclaration) -> None:
-    """The names that are declared stand in the header, once. Others are not told: they may be a record."""
+def check_header(path: Path, names: Iterable[str]) -> None:
+    """The names stand in the header, once. Others are not told: they may be a record."""
     header = header_of(path)
-    for name in declared_columns(declared):
+    for name in names:
         if header.count(name) != 1:
             raise BadInput(
-                asked,
+                f"opening {path.name}",
                 f"its first line has {'no' if name not in header else header.count(name)} column {name!r}",
                 "Check the names that are declared, and that the first line is a header",
             )

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from discreet.checks import listed, text, whole
 from discreet.errors import BadInput
 from discreet.parts import Option, Part, Registry
 from discreet.pools.array_files import open_npy, open_npz
-from discreet.pools.checks import POSITION, check_size, reading
-from discreet.pools.csv_files import open_csv
+from discreet.pools.checks import POSITION, check_size, existing_file, reading
+from discreet.pools.csv_files import batches_of, check_header, open_csv
 from discreet.pools.declaration import PoolDeclaration, declare
 from discreet.pools.derived import JoinedPool, one_pool
 from discreet.pools.images import open_images
 from discreet.pools.pool import Pool
-from discreet.pools.table_files import open_stored_dataset, open_table
+from discreet.pools.table_files import check_columns, open_table, table_of
+from discreet.pools.tables import TEXT_BYTES, rows_of_block
 
 Kind = Literal["images", "parquet", "npz", "npy", "csv", "arrow", "huggingface"]
 _SUFFIXES = {
@@ -61,11 +62,11 @@ READERS = Registry(
     (
         _reader("images", "a folder of pictures", open_images, _ID, _PERSON, _SHAPE),
         _reader("parquet", "a Parquet file, or a folder of such", open_table, *_TABLE),
+        _reader("arrow", "an Arrow (IPC, Feather 2) file, or a folder of such", open_table, *_TABLE),
+        _reader("huggingface", "a folder of Dataset.save_to_disk (Hugging Face)", open_table, *_TABLE),
+        _reader("csv", "a CSV file, or a folder of such; also .csv.gz and .csv.zst", open_csv, *_TABLE),
         _reader("npz", "arrays of an npz file", open_npz, _ID, _PERSON, _ARRAY, _SHAPE),
         _reader("npy", "one array of an npy file", open_npy, _ID, _SHAPE),
-        _reader("csv", "a CSV file, or a folder of such; also .csv.gz and .csv.zst", open_csv, *_TABLE),
-        _reader("arrow", "an Arrow (IPC, Feather 2) file, or a folder of such", open_table, *_TABLE),
-        _reader("huggingface", "a folder of Dataset.save_to_disk (Hugging Face)", open_stored_dataset, *_TABLE),
     ),
 )
 KINDS = READERS.names()
@@ -85,6 +86,16 @@ def kind_of(path: Path, kind: str | None) -> str:
     if not path.exists():
         raise BadInput(f"opening {path.name}", "it is not there", "Check the path")
     raise BadInput(f"opening {path.name}", "its name does not say its kind", f"Declare kind, of {', '.join(KINDS)}")
+
+
+def may_be(path: Path, kind: str) -> bool:
+    """Whether a file or folder may be of a kind: its name says no other."""
+    if path.is_dir():
+        return kind in (*_IN_PARTS, "images", "huggingface")
+    try:
+        return kind_of(path, None) == kind
+    except BadInput:
+        return kind in KINDS and path.exists()
 
 
 def _by_suffix(path: Path) -> str | None:
@@ -168,3 +179,21 @@ def parts_of(path: Path, kind: str) -> list[Path]:
             "Name the file, or the folder that has the parts",
         )
     return files
+
+
+def columns_of(path: Path, kind: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Columns of a table as Arrow has them, block by block; of a CSV file as text. Audience: owner."""
+    for file in parts_of(path, kind):
+        if kind == "csv":
+            existing_file(file)
+            with reading(file, otherwise="it cannot be read as CSV"):
+                check_header(file, names)
+                yield from batches_of(file, f"reading {file.name}", list(names))
+            continue
+        table = table_of(file, kind)
+        with reading(file):
+            check_columns(f"reading {file.name}", table.schema, names)
+            blocks = table.blocks(list(names), rows_of_block(len(names) * TEXT_BYTES))
+            for block in range(len(blocks.counts)):
+                batch = blocks.read(block)
+                yield {name: batch.column(name) for name in names}

@@ -11,7 +11,7 @@ A folder of ``Dataset.save_to_disk`` holds Arrow streams, and a list of them; it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,28 +44,37 @@ class Table(Protocol):
 
 
 def open_table(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
-    """A pool of a Parquet or an Arrow file."""
-    existing_file(path)
+    """A pool of a Parquet or an Arrow file, or of a stored data set."""
     check_columns_declared(f"opening {path.name}", declared)
-    unchanged = Unchanged(path)
+    table = table_of(path, declared.kind)
     with reading(path, otherwise=f"it cannot be read as {declared.kind}"):
-        table: Table = ParquetTable(unchanged) if declared.kind == "parquet" else ArrowTable(unchanged)
         return pool_of_table(table, path.name, declared)
 
 
-def open_stored_dataset(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
-    """A pool of a folder that ``Dataset.save_to_disk`` of Hugging Face ``datasets`` wrote."""
-    existing_folder(path)
-    check_columns_declared(f"opening {path.name}", declared)
+def table_of(path: Path, kind: str) -> Table:
+    """The table of a file: "parquet" or "arrow"; or of a folder: "huggingface"."""
+    if kind == "huggingface":
+        return _stored_dataset(path)
+    file = Unchanged(existing_file(path))
+    with reading(path, otherwise=f"it cannot be read as {kind}"):
+        return ParquetTable(file) if kind == "parquet" else ArrowTable(file)
+
+
+def _stored_dataset(path: Path) -> Table:
+    """What ``Dataset.save_to_disk`` of Hugging Face ``datasets`` wrote: Arrow streams, in the order of a list."""
+    asked = f"opening {existing_folder(path).name}"
     with reading(path, otherwise="it is no folder of Dataset.save_to_disk"):
         if (path / "dataset_dict.json").is_file():
             splits = json.loads((path / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
             fact = f"it holds the splits {', '.join(map(str, splits))}"
-            raise BadInput(f"opening {path.name}", fact, "Name the folder of one of them")
+            raise BadInput(asked, fact, "Name the folder of one of them")
+        if not (path / "state.json").is_file():
+            fact = "it is no folder of Dataset.save_to_disk: it has no state.json"
+            raise BadInput(asked, fact, "Store the data set so, or declare another kind")
         state = json.loads((path / "state.json").read_text(encoding="utf-8"))
         files = [Unchanged(path / Path(part["filename"]).name) for part in state["_data_files"]]
-        check_size(f"opening {path.name}", len(files), None)
-        return pool_of_table(LoadedTable(_streams(files), path.name, files), path.name, declared)
+        check_size(asked, len(files), None)
+        return LoadedTable(_streams(files), path.name, files)
 
 
 def _streams(files: list[Unchanged]) -> Any:
@@ -79,11 +88,13 @@ def _streams(files: list[Unchanged]) -> Any:
 def pool_of_table(table: Table, name: str, declared: PoolDeclaration) -> Pool:
     """The declared columns of a table as a pool; ``name``, for errors."""
     asked = f"opening {name}"
-    _check_columns(asked, table.schema, declared)
+    check_columns(asked, table.schema, declared_columns(declared))
     assert declared.id is not None
     return Pool(
         ids=ids_of(_named(table, declared.id), f"column {declared.id!r}"),
-        persons=None if declared.person is None else names_of(_named(table, declared.person), f"column {declared.person!r}"),
+        persons=None
+        if declared.person is None
+        else names_of(_named(table, declared.person), f"column {declared.person!r}"),
         x=_numbers(table, name, declared),
         text=_texts(table, name, declared),
         declared=declared,
@@ -123,8 +134,9 @@ def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | N
     return TableTexts(table.blocks([declared.text], rows_of_block(TEXT_BYTES)), name=name, column=declared.text)
 
 
-def _check_columns(asked: str, schema: Any, declared: PoolDeclaration) -> None:
-    for name in declared_columns(declared):
+def check_columns(asked: str, schema: Any, names: Iterable[str]) -> None:
+    """Each of the names is that of one column."""
+    for name in names:
         count = len(schema.get_all_field_indices(name))
         if count != 1:
             fact = f"it has no column {name!r}" if count == 0 else f"it has {count} columns {name!r}"
@@ -208,7 +220,9 @@ class ArrowTable:
 
     def blocks(self, columns: list[str], rows: int) -> Blocks:
         """Some columns, in pieces of record batches."""
-        assert self._sizes is not None  # ids are read first, and tell how long batches are
+        if self._sizes is None:  # a column tells how long batches are; as a rule the ids were read before
+            self.column(columns[0])
+        assert self._sizes is not None
         return _ArrowBlocks(self._opened(columns), self._unchanged, self._sizes, rows)
 
     def _opened(self, columns: list[str]) -> Any:

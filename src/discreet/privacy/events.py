@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import ClassVar
 
 from discreet.errors import InvalidEvent
-from discreet.privacy.exact import Number, exact_decimal, exact_sum, exact_times
+from discreet.privacy.budget import Number, exact_decimal, exact_sum, exact_times
 
 LARGEST = 1e100
 MOST = 10**15

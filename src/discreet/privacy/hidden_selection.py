@@ -28,7 +28,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 from discreet.errors import BadInput, InvalidPlan
-from discreet.privacy.exact import exact_decimal, float_below, json_number
+from discreet.privacy.budget import exact_decimal, float_below, json_number
 
 BINS = 64
 """Counts of the histogram in which a hidden threshold is found, unless the plan says otherwise."""

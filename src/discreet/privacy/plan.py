@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from discreet.errors import BadInput, InvalidPlan
-from discreet.privacy.budget import Accountant, Budget, Schedule
+from discreet.privacy.budget import Accountant, Budget, Schedule, float_above
 from discreet.privacy.events import PoissonSampledGaussian, Repeated
-from discreet.privacy.exact import float_above
 from discreet.privacy.files import write_whole
 from discreet.privacy.selection_terms import Part, SelectionTerms
 from discreet.privacy.trajectories import Trajectory

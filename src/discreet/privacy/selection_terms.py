@@ -21,10 +21,9 @@ from decimal import Decimal
 from typing import Any, Literal, Self, get_args
 
 from discreet.errors import BadInput, InvalidPlan
-from discreet.privacy.budget import SelectionKind
+from discreet.privacy.budget import SelectionKind, exact_decimal, exact_sum, json_number, share_of
 from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import BlockEvent, Composed, DiscreteLaplace, Event, Laplace, ThresholdResponse
-from discreet.privacy.exact import exact_decimal, exact_sum, json_number, share_of
 from discreet.privacy.hidden_selection import HiddenSlots
 from discreet.privacy.trajectories import Branch
 

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidEvent
+from discreet.privacy.budget import Number, exact_decimal, exact_product, exact_sum
 from discreet.privacy.events import Event
-from discreet.privacy.exact import Number, exact_decimal, exact_product, exact_sum
 
 Array = NDArray[np.float64]
 MOST_MEAN = 10_000

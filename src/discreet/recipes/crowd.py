@@ -50,9 +50,10 @@ from discreet.recipes.crowd_release import (
     released_texts,
     terms_of_gate,
 )
+from discreet.recipes.selecting import scorer_of
 from discreet.recipes.specification import CLASSIFIER, FileRecipe, Inputs, ModelParts, RecipeSpec, is_recorded
 from discreet.records import Answer, Question, Value
-from discreet.scorers import build_scorer, pool_scores
+from discreet.scorers import pool_scores
 from discreet.storage import CampaignStore
 from discreet.trainers.accuracy import Evaluation, evaluation_of
 from discreet.trainers.text_classifier import TextClassifier, TextSettings, public_cells, train_texts
@@ -124,14 +125,14 @@ class Crowd(FileRecipe):
         return order
 
     def _scores(self, context: PhaseContext, names: list[str]) -> Any:
-        table = self.config.scorer
-        with self.config.pointing("scorer"):
-            scorer = build_scorer(table.name, classes=len(self.classes), draws=table.draws)
         texts = _texts(context.pool, names)
         if not texts:
             return np.zeros(0)
         return pool_scores(
-            scorer, context.model, texts, progress=lambda done, total: context.watch("scoring", done, total)
+            scorer_of(self.config),
+            context.model,
+            texts,
+            progress=lambda done, total: context.watch("scoring", done, total),
         )
 
     def train(self, context: PhaseContext, labels: Mapping[str, Value]) -> Trained:
@@ -209,6 +210,7 @@ def _prepare(config: CrowdConfig, inputs: Inputs) -> tuple[dict[str, Any], Query
     recipe = Crowd(config=config)
     recipe.terms()
     recipe.settings()
+    scorer_of(config)
     labelled_texts(config, config.gold.path, "gold.path")
     evaluation_texts(config)
     require_aes()

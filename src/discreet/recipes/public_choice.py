@@ -37,7 +37,7 @@ COHORT = "round {}"
 
 def chosen_public(context: PhaseContext, config: CampaignConfig, plan: PublicPlan, k: int) -> Chosen:
     """Round number ``context.phase``."""
-    if config.selector.name == "near-private":
+    if config.selector.reads_private:
         return _near_private(context, config, plan, k)
     gone = context.asked | context.pool.withdrawn
     places = np.array([position for position, name in enumerate(context.pool.ids) if name not in gone], dtype=np.int64)

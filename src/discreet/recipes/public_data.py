@@ -75,7 +75,7 @@ class PublicData(FileRecipe):
             with self.config.pointing("selector.name"):
                 predictor.embed(rows)
         self._check_candidates(len(pool))
-        if self.config.selector.name == "near-private":
+        if self.config.selector.reads_private:
             public_choice.near_private_of(self.config, self.plan)
             self._check_apart(pool)
         labelled_records.check(self.config, pool)
@@ -86,7 +86,7 @@ class PublicData(FileRecipe):
         if uncertain is None:
             return
         with self.config.pointing("selector.uncertain"):
-            looked_at(uncertain, sum(queries) if self.config.selector.name == "near-private" else max(queries), size)
+            looked_at(uncertain, sum(queries) if self.config.selector.reads_private else max(queries), size)
 
     def _check_apart(self, pool: Pool) -> None:
         """A private record in the public pool would be shown to everybody."""

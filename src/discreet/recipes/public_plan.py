@@ -21,9 +21,9 @@ from discreet.config import CampaignConfig
 from discreet.config.campaign_tables import CheckpointConfig
 from discreet.errors import BadInput, DiscreetError, InvalidStore, UnsupportedEvent
 from discreet.planning.calibration import least_noise
+from discreet.privacy.budget import exact_decimal, float_above, float_below
 from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import DiscreteLaplace, Event, Gaussian, PoissonSampledGaussian, Repeated, Stated
-from discreet.privacy.exact import exact_decimal, float_above, float_below
 from discreet.privacy.ledger import Line, PathSegment, Terms, committed
 from discreet.privacy.ledger import Path as LedgerPath
 from discreet.privacy.ledger.charges import canonical
@@ -125,7 +125,7 @@ def public_plan_of(config: CampaignConfig) -> PublicPlan:
     event, bound = _checkpoint(config, weights)
     plan = PublicPlan(checkpoint=event, weights=weights, bound=bound)
     _check(config, plan, "budget.epsilon", "Raise it, or take an earlier checkpoint")
-    if config.selector.name != "near-private":
+    if not config.selector.reads_private:
         return plan
     support, noise = config.selector.support_epsilon, config.selector.components_noise
     assert support is not None  # checked with the file

@@ -17,7 +17,7 @@ from discreet.config import CampaignConfig
 from discreet.errors import BadInput, BudgetExceeded, InfeasiblePlan
 from discreet.planning.replanning import Rest, continued_plan
 from discreet.planning.request import MOST_EPSILON, TooLittleLeft
-from discreet.privacy.exact import float_below, json_number
+from discreet.privacy.budget import float_below, json_number
 from discreet.privacy.ledger import Charge, ChargeReason, Ledger, Terms
 from discreet.privacy.ledger.admission import ChargeRule, filter_order
 from discreet.privacy.ledger.plan_terms import HELD_OUT, lines_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from discreet.config import CampaignConfig
+from discreet.config import CampaignConfig, CrowdConfig
 from discreet.errors import alternatives
 from discreet.parts import Part
 from discreet.privacy.ledger.plan_terms import query_lines
@@ -55,10 +55,10 @@ def mechanism_of(config: CampaignConfig) -> dict[str, Any]:
     return {"mechanism": part.mechanism} if part.prices == ("paper",) else {}
 
 
-def scorer_of(config: CampaignConfig) -> Score | RandomScore | OwnScore:
+def scorer_of(config: CampaignConfig | CrowdConfig) -> Score | RandomScore | OwnScore:
     """As the campaign's file names it."""
     table, several = config.scorer.resolved(), config.task.kind == "multilabel"
-    if ":" in table.name:
+    if isinstance(config, CampaignConfig) and ":" in table.name:
         return _own(config)
     with config.pointing("scorer"):
         part = table.part or score_named(table.name, several_labels=several)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from discreet.privacy.exact import Number
+from discreet.privacy.budget import Number
 from discreet.selectors import SELECTORS
 
 Tables = dict[str, dict[str, Any]]

@@ -15,8 +15,7 @@ from typing import Any, Literal
 from discreet.campaign.state import PublicStep, Releases
 from discreet.campaign.status import Audience
 from discreet.errors import BadInput
-from discreet.privacy.budget import Budget
-from discreet.privacy.exact import json_number
+from discreet.privacy.budget import Budget, json_number
 from discreet.privacy.hidden_selection import NOT_RELEASED, TIME_COVERED
 from discreet.privacy.plan import Plan
 from discreet.records import NoisyHistogram

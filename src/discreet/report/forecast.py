@@ -17,8 +17,8 @@ from typing import Any, Literal
 from discreet.campaign import Campaign
 from discreet.campaign.state import CampaignState
 from discreet.errors import BudgetExceeded
+from discreet.privacy.budget import json_number
 from discreet.privacy.events import PoissonSampledGaussian
-from discreet.privacy.exact import json_number
 from discreet.privacy.ledger import ChargeReason, Ledger, Line, MemorySink
 from discreet.privacy.ledger.plan_terms import HELD_OUT
 from discreet.privacy.ledger.terms import Terms

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.noise import discrete_laplace, numerator, random_coins, random_places
 from discreet.parts import Part
+from discreet.privacy.budget import Number, exact_decimal
 from discreet.privacy.events import DiscreteLaplace, Event
-from discreet.privacy.exact import Number, exact_decimal
 from discreet.privacy.hidden_selection import BINS, MOST_BINS
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.plan import Plan

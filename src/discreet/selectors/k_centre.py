@@ -27,9 +27,8 @@ from discreet.errors import BadInput
 from discreet.noise import exponential, random_places
 from discreet.parts import Option, Part
 from discreet.privacy.accounting.rdp import ORDERS, rdp_epsilon
-from discreet.privacy.budget import Unit
+from discreet.privacy.budget import Number, Unit, exact_decimal, exact_times, float_below, rounded_up, share_of
 from discreet.privacy.events import BoundedRange, Event, Repeated
-from discreet.privacy.exact import Number, exact_decimal, exact_times, float_below, rounded_up, share_of
 from discreet.privacy.ledger import Receipt
 from discreet.records import Selection
 from discreet.selectors.selection_inputs import (

@@ -38,8 +38,8 @@ from discreet.components.principal_components import ROWS, Floats, checked_radiu
 from discreet.errors import BadInput
 from discreet.noise import discrete_laplace, random_places
 from discreet.parts import Option, Part
+from discreet.privacy.budget import Number, exact_decimal
 from discreet.privacy.events import DiscreteLaplace, Event, Gaussian
-from discreet.privacy.exact import Number, exact_decimal
 from discreet.privacy.ledger import Receipt
 from discreet.records import Selection
 from discreet.selectors.public_selectors import (
@@ -335,7 +335,7 @@ PARTS = (
                 meaning="what embeddings are clipped to",
             ),
         ),
-        reads=("scores", "embeddings"),
+        reads=("scores", "embeddings", "private"),
         recipes=("public-data",),
         units=("record",),
     ),

@@ -10,7 +10,7 @@ from typing import Any
 from discreet.errors import BadInput, alternatives
 from discreet.noise import Source
 from discreet.parts import Part, Registry
-from discreet.privacy.exact import Number, exact_decimal
+from discreet.privacy.budget import Number, exact_decimal
 from discreet.roles import Selector
 from discreet.selectors.selection_inputs import SelectorRequest
 

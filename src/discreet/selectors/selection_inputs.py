@@ -24,8 +24,8 @@ from discreet.checks import exact
 from discreet.errors import BadInput, DiscreetError
 from discreet.noise import SealedPhase, SecretKey, Source, charge_once
 from discreet.parts import Option
+from discreet.privacy.budget import exact_minus, exact_sum
 from discreet.privacy.events import Event, Repeated
-from discreet.privacy.exact import exact_minus, exact_sum
 from discreet.privacy.ledger import ChargeReason, Ledger, Receipt
 from discreet.privacy.ledger.charges import Charge, request
 from discreet.privacy.plan import Cohort, Plan

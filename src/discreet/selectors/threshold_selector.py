@@ -26,8 +26,8 @@ from discreet.checks import exact, number, whole
 from discreet.errors import BadInput
 from discreet.noise import discrete_laplace, highest, numerator, random_places, threshold_places
 from discreet.parts import Option, Part
+from discreet.privacy.budget import Number, exact_decimal, exact_minus
 from discreet.privacy.events import DiscreteLaplace, Event, ThresholdResponse
-from discreet.privacy.exact import Number, exact_decimal, exact_minus
 from discreet.privacy.ledger import Receipt
 from discreet.records import NoisyHistogram, Selection
 from discreet.scorers.score import declared_range

@@ -34,8 +34,8 @@ from discreet.noise import (
 )
 from discreet.parts import Option, Part
 from discreet.planning.calibration import gaussian_query
+from discreet.privacy.budget import Number, exact_decimal, share_of
 from discreet.privacy.events import Event, Gaussian, Laplace, PoissonSampledGaussian, Pure, Repeated
-from discreet.privacy.exact import Number, exact_decimal, share_of
 from discreet.privacy.ledger import Receipt
 from discreet.records import Selection
 from discreet.scorers.score import declared_range

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from discreet.campaign.loop import run
-from discreet.config import CampaignConfig, config_from_json
+from discreet.config import CampaignConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.oracles import SimulatedOracle
 from discreet.privacy.budget import LooseDelta
@@ -157,7 +157,7 @@ class DryRun:
         form = json.loads(self.form)
         form["pool"]["size"] = size  # of persons, as many records as these have
         form |= {"storage": {"url": f"sqlite:///{directory / 'dry-run.db'}"}, "simulation": {"seed": self.seed}}
-        return config_from_json(form, name=str(self), directory=self.setting.config.source.directory)
+        return CampaignConfig.from_json(form, name=str(self), directory=self.setting.config.source.directory)
 
     def __str__(self) -> str:
         return f"{self.point.problem}, {self.point.name}, seed {self.seed}"
@@ -208,7 +208,7 @@ def _planned(setting: Setting, point: Point, sizes: Sizes, directory: Path) -> t
         )
     form = form_of(setting.config, point, pool=setting.pool_table(sizes))
     complete = form | {"simulation": {"seed": 0}}
-    config = config_from_json(complete, name=point.problem, directory=setting.config.source.directory)
+    config = CampaignConfig.from_json(complete, name=point.problem, directory=setting.config.source.directory)
     path = directory / f"{point.digest(form)}.json"
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)

@@ -5,8 +5,8 @@ Everything but these is as the campaign's file says, so a dry run shows what tha
 own          as the campaign's file says
 random       asked uniformly at random: nothing is paid for selection
 subset       all labels at once, drawn uniformly at random, and one training
-threshold-response, hidden-threshold, clipped-laplace   with a quarter of epsilon where the file does not say how much
-exact        the highest scores themselves: not private, a ceiling to compare with
+SELECTOR     a selector of private pools that reads scores, by name, with a quarter of epsilon where the file says no
+             price; ``exact``, the highest scores themselves, is not private: a ceiling to compare with
 
 At the end: means with intervals by Student's t, for what the runs of a point gave.
 """
@@ -26,7 +26,8 @@ import numpy as np
 
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
-from discreet.privacy.exact import exact_decimal
+from discreet.privacy.budget import exact_decimal
+from discreet.selectors import SELECTORS
 
 OWN, RANDOM, SUBSET, EXACT = "own", "random", "subset", "exact"
 SIMPLEST = (SUBSET, RANDOM)
@@ -179,33 +180,22 @@ def _subset(form: dict[str, Any], config: CampaignConfig, point: Point) -> None:
     form["plan"] |= {"initial": point.labels, "queries": []}
 
 
-def _by_score(
-    form: dict[str, Any], config: CampaignConfig, point: Point, selector: dict[str, Any], **plan: Any
-) -> None:
-    scores = form["scorer"] if form["scorer"]["name"] != "random" else {"name": "entropy"}
+def _by_selector(form: dict[str, Any], config: CampaignConfig, point: Point) -> None:
+    """The selector of this name, paid for by the first way that it declares."""
+    part = SELECTORS.by_name[point.method]
+    way = next(iter(part.prices), "")
+    selector, scorer = {"name": part.name}, form["scorer"]
+    if part.option("threshold_epsilon") is not None:
+        declared = None if way == "hidden" else form["selector"].get("threshold_epsilon")
+        selector["threshold_epsilon"] = str(declared or _THRESHOLD)
     _random(form, config, point)
-    form["scorer"], form["selector"] = scores, selector
-    form["plan"] |= plan
-
-
-def _response(form: dict[str, Any], config: CampaignConfig, point: Point) -> None:
-    amplified = form["plan"].get("schedule", _AMPLIFIED[0]) in _AMPLIFIED
-    tau = form["selector"].get("threshold_epsilon") or _THRESHOLD
-    selector = {"name": "threshold-response", "threshold_epsilon": str(tau)}
-    _by_score(form, config, point, selector, selection_epsilon=_price(config, point), individual_rates=amplified)
-
-
-def _hidden(form: dict[str, Any], config: CampaignConfig, point: Point) -> None:
-    _by_score(form, config, point, {"name": "hidden-threshold", "threshold_epsilon": _THRESHOLD}, selection="hidden")
-
-
-def _laplace(form: dict[str, Any], config: CampaignConfig, point: Point) -> None:
-    price = _price(config, point)
-    _by_score(form, config, point, {"name": "clipped-laplace"}, selection="paper", selection_epsilon=price)
-
-
-def _exact(form: dict[str, Any], config: CampaignConfig, point: Point) -> None:
-    _by_score(form, config, point, {"name": "exact"})
+    form["selector"], form["scorer"] = selector, {"name": "entropy"} if scorer["name"] == "random" else scorer
+    if way == "one-sided":
+        form["plan"]["individual_rates"] = form["plan"].get("schedule", _AMPLIFIED[0]) in _AMPLIFIED
+    elif way:
+        form["plan"]["selection"] = way
+    if way not in ("", "hidden"):
+        form["plan"]["selection_epsilon"] = _price(config, point)
 
 
 def _price(config: CampaignConfig, point: Point) -> str:
@@ -219,10 +209,7 @@ METHODS: dict[str, Callable[[dict[str, Any], CampaignConfig, Point], None]] = {
     OWN: _own,
     RANDOM: _random,
     SUBSET: _subset,
-    "threshold-response": _response,
-    "hidden-threshold": _hidden,
-    "clipped-laplace": _laplace,
-    EXACT: _exact,
+    **dict.fromkeys(SELECTORS.names(recipe="private-pool", reads=("scores",)), _by_selector),
 }
 
 

@@ -28,8 +28,8 @@ import numpy as np
 from discreet.errors import BadInput
 from discreet.noise import highest, numerator
 from discreet.noise.stream import ONE, Floats, Words
+from discreet.privacy.budget import Number, exact_decimal, rounded_up
 from discreet.privacy.events import ThresholdResponse
-from discreet.privacy.exact import Number, exact_decimal, rounded_up
 from discreet.stream.parts import StreamPart, part_from_json, set_fields
 from discreet.stream.schedules import Slab
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from discreet.components import second_moment_event
 from discreet.config import StreamConfig
-from discreet.privacy.exact import exact_minus, exact_sum, exact_times
+from discreet.privacy.budget import exact_minus, exact_sum, exact_times
 from discreet.stream.ask_rules import AskEverything, Asking, BernoulliAsking, ExponentialAsking, OneSidedAsking
 from discreet.stream.columns import ChoiceColumn, NumberColumn, RecordSchema
 from discreet.stream.lines import LineForm

@@ -35,9 +35,8 @@ from discreet.components.principal_components import checked_radius
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import gamma_direction
 from discreet.noise.additive_noise import FINENESS
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, Number, exact_decimal, exact_minus, float_below, share_of
 from discreet.privacy.events import Pure
-from discreet.privacy.exact import Number, exact_decimal, exact_minus, float_below, share_of
 from discreet.privacy.ledger import ChargeReason, Ledger, Line, Receipt, Terms, committed
 from discreet.privacy.ledger.charges import request
 from discreet.stream.baselines import BaselineModel, signed_rows

@@ -33,9 +33,8 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import BadInput
-from discreet.privacy.budget import Relation
+from discreet.privacy.budget import Number, Relation, exact_decimal
 from discreet.privacy.events import Event, Gaussian, Pure
-from discreet.privacy.exact import Number, exact_decimal
 from discreet.stream.linear_model import Ball, Floats
 from discreet.stream.parts import StreamPart, part_from_json, positive, set_fields
 

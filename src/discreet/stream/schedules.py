@@ -38,8 +38,8 @@ from decimal import Decimal
 from typing import Any
 
 from discreet.errors import BadInput
+from discreet.privacy.budget import Number, exact_decimal
 from discreet.privacy.events import DiscreteLaplace
-from discreet.privacy.exact import Number, exact_decimal
 from discreet.stream.parts import StreamPart, part_from_json, positive, set_fields
 
 ENDLESS = 1 << 62

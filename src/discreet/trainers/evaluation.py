@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import discrete_laplace
+from discreet.privacy.budget import Number
 from discreet.privacy.events import DiscreteLaplace
-from discreet.privacy.exact import Number
 from discreet.privacy.ledger import Receipt
 from discreet.roles import Predictor
 from discreet.trainers.accuracy import Evaluation, count_cells, evaluation_of

@@ -25,9 +25,8 @@ from discreet.planning.calibration import least_noise
 from discreet.planning.request import plan_request
 from discreet.privacy.accounting.filters import best_order
 from discreet.privacy.accounting.rdp import ORDERS, Array, epsilon_at, rdp_curve, rdp_epsilon, sampled_gaussian_rdp
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, float_below, rounded_up, shown_up
 from discreet.privacy.events import DiscreteLaplace, Event, PoissonSampledGaussian, Repeated
-from discreet.privacy.exact import float_below, rounded_up, shown_up
 from discreet.privacy.tuned import RunLaw, Tuned
 
 FORMAT = "discreet.tuning-price/1"

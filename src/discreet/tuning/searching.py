@@ -41,8 +41,7 @@ from discreet.classifier import (
     trainer_for,
 )
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
-from discreet.privacy.budget import Budget
-from discreet.privacy.exact import Number
+from discreet.privacy.budget import Budget, Number
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.privacy.tuned import runs_of
 from discreet.tuning.pricing import PricedRun, RunShape, TuningPrice, price_search

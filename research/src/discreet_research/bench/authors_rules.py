@@ -34,7 +34,7 @@ import numpy as np
 from discreet.errors import BadInput
 from discreet.planning.request import PlanRequest
 from discreet.privacy.accounting.rdp import Array, epsilon_at, sampled_gaussian_rdp
-from discreet.privacy.exact import rounded_up
+from discreet.privacy.budget import rounded_up
 from discreet.privacy.plan import Phase, Plan, Stage
 from discreet.simulation.results import Row, Table
 from discreet_research.bench.paper_problems import (

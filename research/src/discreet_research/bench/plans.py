@@ -29,9 +29,8 @@ from discreet.noise import Seeded, Source, random_places
 from discreet.planning import make_plan
 from discreet.planning.calibration import least_gaussian
 from discreet.planning.selection import response_probabilities
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, exact_decimal, share_of
 from discreet.privacy.events import Event, Gaussian, PoissonSampledGaussian, Pure, Repeated
-from discreet.privacy.exact import exact_decimal, share_of
 from discreet.privacy.ledger import Ledger, Line, MemorySink, PathSegment, Receipt, committed, terms_of
 from discreet.privacy.ledger import Path as LedgerPath
 from discreet.privacy.ledger.plan_terms import POOL, pool_of

@@ -43,10 +43,9 @@ from discreet.planning.pate.vote_noise import (
     paper_threshold,
     rate_event,
 )
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, float_below
 from discreet.privacy.event_forms import to_json
 from discreet.privacy.events import DiscreteLaplace, Gaussian
-from discreet.privacy.exact import float_below
 from discreet.privacy.ledger.paths import Line
 from discreet.privacy.ledger.terms import Terms, committed
 

@@ -43,9 +43,8 @@ from scipy.special import log_ndtr
 
 from discreet.errors import BadInput, InfeasiblePlan
 from discreet.planning.calibration import least_noise
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, float_below
 from discreet.privacy.events import DiscreteLaplace, Event, PmfFamily, Pure, Repeated
-from discreet.privacy.exact import float_below
 from discreet.privacy.trajectories import Trajectory, cost_of
 
 EventCount = tuple[Event, int]

@@ -24,9 +24,8 @@ import numpy as np
 
 from discreet.errors import BadInput, BudgetExceeded
 from discreet.privacy.accounting.rdp import ORDERS, Array, conversion, epsilon_at, rdp_curve
-from discreet.privacy.budget import Budget
-from discreet.privacy.events import Event, Repeated
-from discreet.privacy.exact import (
+from discreet.privacy.budget import (
+    Budget,
     Number,
     divided_down,
     exact_decimal,
@@ -35,6 +34,7 @@ from discreet.privacy.exact import (
     float_below,
     rounded_up,
 )
+from discreet.privacy.events import Event, Repeated
 
 MOST_ORDER = 1e7
 UNBOUNDED = Decimal("1e100")

@@ -27,7 +27,7 @@ from discreet.privacy.accounting.release_gate import (
     release_epsilons,
     smallest_loss,
 )
-from discreet.privacy.budget import Relation
+from discreet.privacy.budget import Relation, float_above
 from discreet.privacy.event_forms import flatten
 from discreet.privacy.events import (
     BoundedRange,
@@ -40,7 +40,6 @@ from discreet.privacy.events import (
     ReleaseGate,
     Stated,
 )
-from discreet.privacy.exact import float_above
 
 PLANNING_INTERVAL = 1e-3
 CERTIFICATE_INTERVAL = 1e-4

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import UnsupportedEvent
+from discreet.privacy.budget import float_above
 from discreet.privacy.event_forms import flatten
 from discreet.privacy.events import (
     BoundedRange,
@@ -26,7 +27,6 @@ from discreet.privacy.events import (
     ReleaseGate,
     Stated,
 )
-from discreet.privacy.exact import float_above
 from discreet.privacy.tuned import RunLaw, Tuned
 
 Array = NDArray[np.float64]

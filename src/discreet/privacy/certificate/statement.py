@@ -25,10 +25,9 @@ from discreet._version import __version__
 from discreet.errors import InvalidCertificate
 from discreet.privacy.accounting.filters import RdpLimit
 from discreet.privacy.accounting.pld import CERTIFICATE_INTERVAL
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, exact_decimal, exact_sum, float_below, json_number
 from discreet.privacy.certificate.signatures import Form
 from discreet.privacy.events import Repeated, ThresholdResponse
-from discreet.privacy.exact import exact_decimal, exact_sum, float_below, json_number
 from discreet.privacy.files import write_whole
 from discreet.privacy.hidden_selection import NOT_RELEASED, TIME_COVERED, TIME_NOT_COVERED, release_dates
 from discreet.privacy.ledger import Ledger

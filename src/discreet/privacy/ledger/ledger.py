@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from discreet.errors import BadInput, BudgetExceeded, InvalidLedger, LedgerUnavailable, ReceiptRefused
+from discreet.privacy.budget import exact_minus
 from discreet.privacy.events import Event
-from discreet.privacy.exact import exact_minus
 from discreet.privacy.ledger.admission import Balances, ChargeRule, check_amendment
 from discreet.privacy.ledger.charges import ChargeReason, PathBalance, Price, Request, request
 from discreet.privacy.ledger.entries import (

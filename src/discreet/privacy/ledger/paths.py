@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from discreet.errors import BadInput, InvalidLedger
+from discreet.privacy.budget import exact_times
 from discreet.privacy.events import BlockEvent, Event, Pure, Repeated, ThresholdResponse
-from discreet.privacy.exact import exact_times
 from discreet.privacy.ledger.charges import BROKEN, MOST_PHASE, checked_count, checked_name
 from discreet.privacy.trajectories import Branch, Trajectory
 

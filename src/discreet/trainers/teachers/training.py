@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.noise.keys import SecretKey
 from discreet.pools.array_files import array_bytes, arrays_in
-from discreet.privacy.exact import exact_minus, exact_times, share_of
+from discreet.privacy.budget import exact_minus, exact_times, share_of
 from discreet.records import Votes
 from discreet.trainers.teachers.fitting import (
     LinearVoter,
