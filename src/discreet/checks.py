@@ -15,7 +15,7 @@ from typing import Any
 
 from discreet.errors import BadInput, alternatives
 from discreet.privacy.budget import exact_decimal
-from discreet.privacy.hidden_selection import release_date
+from discreet.privacy.selection_terms import release_date
 
 Check = Callable[[Any], Any]
 MOST_TEXT, MOST_LIST, MOST_DEPTH = 1000, 100_000, 8
@@ -24,11 +24,13 @@ _PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 class Wrong(Exception):
-    """A value that cannot be taken. ``at``: where inside it."""
+    """A value that cannot be taken. ``at``: where inside it; ``others``: what else is wrong with it."""
 
-    def __init__(self, fact: str, remedy: str, at: tuple[str | int, ...] = ()) -> None:
+    def __init__(
+        self, fact: str, remedy: str, at: tuple[str | int, ...] = (), *, others: tuple[Wrong, ...] = ()
+    ) -> None:
         super().__init__(fact)
-        self.fact, self.remedy, self.at = fact, remedy, at
+        self.fact, self.remedy, self.at, self.others = fact, remedy, at, others
 
 
 def shown(value: Any) -> str:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from loop_parts import campaign_in
 
-from discreet.campaign.labelling import HOLD
 from discreet.campaign.loop import audience_of, run
+from discreet.campaign.questions import HOLD
 from discreet.errors import BadInput, NotNow, StoreUnavailable
 from discreet.records import HANDED_OUT, PERSON, PROGRAM, Answer
 from discreet.storage import exposures
@@ -79,7 +79,7 @@ def test_a_place_is_free_again_when_somebody_does_not_come_back(tmp_path):
 
 def test_nobody_is_shown_more_than_is_allowed(tmp_path):
     campaign = campaign_in(tmp_path, per_question=2)
-    campaign.labelling = replace(campaign.labelling, per_annotator=3)
+    campaign.questions = replace(campaign.questions, per_annotator=3)
     assert len(campaign.ask(annotator="ada")) == 3
     assert len(campaign.ask(annotator="ada")) == 3, "the same ones"
     campaign.tell([Answer(question_id=one.id, value="a", annotator="ada") for one in campaign.ask(annotator="ada")])

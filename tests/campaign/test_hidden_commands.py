@@ -5,7 +5,7 @@ import csv
 import pytest
 from small_campaign import TOML, written
 
-from discreet.campaign.labelling import Labelling
+from discreet.campaign.questions import Questions
 from discreet.cli.app import run
 from discreet.config import cross_field_checks
 
@@ -43,7 +43,7 @@ def file(tmp_path, monkeypatch):
 def old_way(monkeypatch):
     """As it was before: nothing is refused."""
     with monkeypatch.context() as old:
-        old.setattr(Labelling, "hides_asked", False)
+        old.setattr(Questions, "hides_asked", False)
         old.setattr(cross_field_checks, "_hides_asked", lambda plan, selector: False)
         yield old
 

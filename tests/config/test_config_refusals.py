@@ -7,9 +7,9 @@ import pytest
 
 from discreet.config import CampaignConfig, example
 from discreet.config.campaign import SCHEMA
-from discreet.config.lines import line_index
 from discreet.config.unsupported_keys import KEYS
 from discreet.errors import InvalidConfig
+from discreet.toml_lines import line_index
 
 keys_of = CampaignConfig.SCHEMA.keys_of
 

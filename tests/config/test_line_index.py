@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.config.lines import line_index
+from discreet.toml_lines import line_index
 
 NASTY = ["", "A", "] } = #", "A\nB\n\nC", 'Q"Q', "Q'Q", "\\", "[[X]]", "# A = 1", 'Z"""Z', "Z'''Z", "É\t→", "1.5", 'Q"']
 SIGNS = ["", "-", "_", " ", ".", "#", "=", "[", "]", '"', "'", "\\", "é", "{"]

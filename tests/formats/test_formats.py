@@ -109,7 +109,7 @@ def stream_model(path):
 
 
 def campaign(path):
-    from discreet.config.recipes import read_campaign
+    from discreet.config.campaign import read_campaign
 
     return bool(read_campaign(path).name)
 

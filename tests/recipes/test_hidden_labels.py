@@ -90,7 +90,7 @@ def test_everybody_else_has_the_same_label_annotators_and_cohort_in_both_worlds(
         oracle.ask(questions)
         answers = oracle.collect()
         by_id = {one.id: one.record for one in questions}
-        labels = campaign.recipe.labels(questions, answers, key=campaign.labelling.key()).values
+        labels = campaign.recipe.labels(questions, answers, key=campaign.questions.key()).values
         said = {}
         for one in answers:
             said.setdefault(by_id[one.question_id], []).append((one.annotator, one.value))
@@ -158,8 +158,8 @@ def test_declared_annotators_get_disjoint_shares_that_nobody_else_may_answer(rea
     assert campaign.ask(3, annotator="ada") == ada[:3], "a part of one's own share moves nobody's"
     assert campaign.next_for("ada") == ada[0]
     assert campaign.next_for("cy") is None
-    assert campaign.labelling.left_for("ada") == (0, len(ada))
-    assert campaign.labelling.left_for("cy") == (0, 0)
+    assert campaign.questions.left_for("ada") == (0, len(ada))
+    assert campaign.questions.left_for("cy") == (0, 0)
     for wrong in ("bo", "cy", ""):
         with pytest.raises(NotNow, match="were not asked these questions"):
             campaign.tell([Answer(question_id=ada[0].id, value="a", annotator=wrong)])
@@ -230,7 +230,7 @@ def verified(campaign):
 
 def old_way(campaign):
     """As it was before: nothing is known of hidden selection."""
-    campaign.labelling.__dict__["hides_asked"] = False
+    campaign.questions.__dict__["hides_asked"] = False
     return campaign
 
 

@@ -6,7 +6,7 @@ from small_campaigns import finish, ids_of, made, records, truth_of
 
 from discreet.pools import ArrayPool
 from discreet.recipes.pool_records import RowsAt, Units
-from discreet.recipes.registry import spec_of_campaign
+from discreet.recipes.specification import spec_of_campaign
 
 
 def half_broken():

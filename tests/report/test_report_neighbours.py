@@ -86,7 +86,7 @@ def test_exact_counts_would_be_found(tmp_path):
     mechanism = shown(recipe, tmp_path)
 
     def leaking(data, ledger):
-        from discreet.recipes.selecting import scorer_of
+        from discreet.recipes.learning import scorer_of
 
         facts = mechanism(data, ledger)
         scores = scorer_of(recipe.config).score(np.asarray(data, dtype=np.float64))

@@ -25,8 +25,8 @@ import numpy as np
 from discreet.campaign.answers import Given, as_answers, question_of
 from discreet.campaign.crash_recovery import forget, leftovers, step_begun
 from discreet.campaign.journal import Journal, unlogged
-from discreet.campaign.labelling import Labelling
 from discreet.campaign.phase_steps import PhaseSteps
+from discreet.campaign.questions import Questions
 from discreet.campaign.recipe import Answering, Proposal, Recipe, Watch, replan_request, replannings, unwatched
 from discreet.campaign.state import (
     ANSWERED,
@@ -91,10 +91,10 @@ class Campaign:
         self._seed, self._folder = seed, folder
         self.journal: Journal = unlogged
         self._replanned = len(replannings(store.transitions()))
-        self.labelling = Labelling(
+        self.questions = Questions(
             store=store, recipe=recipe, per_question=per_question, per_annotator=per_annotator, seed=seed
         )
-        if per_annotator is not None and self.labelling.hides_asked:
+        if per_annotator is not None and self.questions.hides_asked:
             raise BadInput(
                 f"opening the campaign {store.name} with a cap on questions per annotator",
                 "its selection is hidden, and an annotator who stops leaves other records without a label",
@@ -116,7 +116,7 @@ class Campaign:
     @property
     def standing(self) -> CampaignState:
         """The phase, and what comes next in it."""
-        return self.labelling.state
+        return self.questions.state
 
     @property
     def done(self) -> bool:
@@ -148,7 +148,7 @@ class Campaign:
 
     def status(self, audience: Audience = "public") -> Status:
         """Where the campaign stands, for an audience."""
-        return status_of(self.store, self.recipe, audience, self.labelling.counts)
+        return status_of(self.store, self.recipe, audience, self.questions.counts)
 
     # -- models: public, as they are paid for
 
@@ -177,7 +177,7 @@ class Campaign:
 
     def open(self) -> list[Question]:
         """Questions that fewer people than wanted have answered. Audience: annotator."""
-        return self.labelling.open()
+        return self.questions.open()
 
     def withdrawn_questions(self) -> frozenset[str]:
         """Ids of questions whose records were withdrawn, or are about to be. Audience: owner."""
@@ -185,7 +185,7 @@ class Campaign:
 
     def labels(self) -> dict[str, Value]:
         """What the annotators say, by record: the vote, where several answered. Audience: owner."""
-        return dict(self.labelling.labels().values)
+        return dict(self.questions.labels().values)
 
     def exposures(self, audience: str | None = None) -> list[Exposure]:
         """Who was shown which record, and when first, oldest first. Audience: owner, and an auditor."""
@@ -198,7 +198,7 @@ class Campaign:
         if self.done:
             return []
         steps = self._steps()
-        return [question.id for question in self.labelling.waiting() if steps.is_changed(question)]
+        return [question.id for question in self.questions.waiting() if steps.is_changed(question)]
 
     def check_record(self, question: Question) -> None:
         """Refuse a question whose record is not what it was when it was enrolled (`PoolChanged`)."""
@@ -222,10 +222,10 @@ class Campaign:
         """
         _check_count(n)
         if annotator is not None:
-            self.labelling.check_person(annotator)
-            return self.labelling.assigned(annotator, self.due(None), n)
-        self.labelling.check_lists()
-        if n is not None and self.labelling.hides_asked:
+            self.questions.check_person(annotator)
+            return self.questions.assigned(annotator, self.due(None), n)
+        self.questions.check_lists()
+        if n is not None and self.questions.hides_asked:
             raise BadInput(
                 f"asking for {n} questions",
                 "selection is hidden, and which records are the first of a list depends on all others in it",
@@ -264,7 +264,7 @@ class Campaign:
         """Record who is about to be shown which question; durable when it returns. Nobody is shown more than is
         allowed them: `NotNow`, and nothing is recorded.
         """
-        self.store.show(shown, cap=self.labelling.per_annotator)
+        self.store.show(shown, cap=self.questions.per_annotator)
 
     def next_for(self, annotator: str) -> Question | None:
         """A published question for one person: the one that waits for their answer, or a new one, which is stored as
@@ -282,7 +282,7 @@ class Campaign:
         passed: list[Question] = []
         steps = self._steps()
         while True:
-            question = self.labelling.next_of(annotator, [passed_over.id for passed_over in passed])
+            question = self.questions.next_of(annotator, [passed_over.id for passed_over in passed])
             if question is None:
                 # there are questions for them, and the records that changed are why they see none
                 steps.check_records(passed_over.record for passed_over in passed)
@@ -306,7 +306,7 @@ class Campaign:
             answers = {name: value for name, value in answers.items() if not self.pool.withdrew(name)}
         else:
             answers = as_answers(answers, ())
-            questions = self.labelling.questions_of(answers)
+            questions = self.questions.questions_of(answers)
         checked = check_answers(
             [
                 answer
@@ -318,8 +318,8 @@ class Campaign:
             multilabel=self.recipe.multilabel,
         )
         valid = list(checked.valid)
-        self.labelling.check_voices(valid, questions)
-        self.store.show(self.labelling.seen_by_answering(valid), at=at)
+        self.questions.check_voices(valid, questions)
+        self.store.show(self.questions.seen_by_answering(valid), at=at)
         return self.store.tell(valid, at=at)
 
     def answer(self) -> int:
@@ -343,7 +343,7 @@ class Campaign:
         record's doing, which nothing pays for.
         """
         if partial:
-            self.labelling.check_partial()
+            self.questions.check_partial()
         with self.store.exclusive(_WORK):
             self._check_plan()
             state, assignment = self.standing, None
@@ -357,13 +357,13 @@ class Campaign:
                 self._erase_marked()
                 self._tell_known(state)
                 self._finish_answering(state)
-                assignment = self.labelling.assignment()
-                self.labelling.check_answered(state.phase, partial=partial, assignment=assignment)
+                assignment = self.questions.assignment()
+                self.questions.check_answered(state.phase, partial=partial, assignment=assignment)
             self._follow()
             steps = self._steps()
             steps.check_records(question.record for question in self.store.questions())
             if state.step == "answer":
-                steps.fix_labels(state.phase, self.labelling.labels(assignment), assignment)
+                steps.fix_labels(state.phase, self.questions.labels(assignment), assignment)
             steps.train(state.phase)
             with suppress(StoreUnavailable):  # the model is there; the next process that opens the campaign goes on
                 self._erase_marked()
@@ -389,7 +389,7 @@ class Campaign:
             if dry_run:
                 return self._steps().proposed(request)[0]
             proposal, self.recipe = self._steps().replan(request, shown=shown)
-            self.labelling = replace(self.labelling, recipe=self.recipe)
+            self.questions = replace(self.questions, recipe=self.recipe)
             self._replanned = len(replannings(self.store.transitions()))
         return proposal
 
@@ -458,7 +458,7 @@ class Campaign:
 
     def _tell_known(self, state: CampaignState) -> None:
         """Labels that were there before the campaign. After a crash, those that are not told yet."""
-        if (state.phase, state.step) == (0, "answer") and (left := self.labelling.known_answers()):
+        if (state.phase, state.step) == (0, "answer") and (left := self.questions.known_answers()):
             self.tell(left)
 
     def _finish_answering(self, state: CampaignState) -> None:

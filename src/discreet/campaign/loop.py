@@ -31,9 +31,9 @@ def run(campaign: Campaign, oracle: Oracle, *, partial: bool = False) -> Ran:
     ``partial``: train although questions are open that nobody answers now; refused where selection is hidden.
     """
     if partial:
-        campaign.labelling.check_partial()
+        campaign.questions.check_partial()
     if not getattr(oracle, "by_name", False):
-        campaign.labelling.check_lists()
+        campaign.questions.check_lists()
     while True:
         if campaign.standing.step == "done":
             return Ran(standing=campaign.standing, waiting=0)
@@ -62,7 +62,7 @@ def check_oracle(campaign: Campaign, oracle: Oracle) -> None:
     if check is not None:
         check()
     if getattr(oracle, "shows_everybody", False):
-        campaign.labelling.check_room()
+        campaign.questions.check_room()
 
 
 def audience_of(oracle: Oracle, questions: Sequence[Question]) -> list[Shown]:

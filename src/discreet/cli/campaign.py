@@ -40,7 +40,7 @@ def ask_command(
     Example: discreet ask scans.toml --out questions.csv
     """
     from discreet.oracles import write_questions
-    from discreet.recipes.registry import spec_of_campaign
+    from discreet.recipes.specification import spec_of_campaign
 
     with logged(log_json, "ask") as log, opened(config, log) as campaign, interruptible():
         if out is not None:
@@ -130,7 +130,7 @@ def tell_command(
     from discreet.config import read_campaign
     from discreet.oracles import about, check_answers, read_answer_rows
     from discreet.recipes.labelled_records import answer_words
-    from discreet.recipes.registry import spec_of_campaign
+    from discreet.recipes.specification import spec_of_campaign
 
     read = read_campaign(config)
     several = read.task.kind == "multilabel"
@@ -262,7 +262,7 @@ def status_command(
 
     Example: discreet status scans.toml --audience owner
     """
-    from discreet.recipes.registry import spec_of_campaign
+    from discreet.recipes.specification import spec_of_campaign
 
     with opened(config, read_only=True) as campaign:
         status = campaign.status(audience)  # type: ignore[arg-type]

@@ -74,7 +74,7 @@ def oracle_of(config: CampaignFile, campaign: Campaign) -> Oracle:
     from discreet.oracles import build_oracle, read_labels
     from discreet.recipes.labelled_records import answer_words
     from discreet.recipes.opening import question_folder
-    from discreet.recipes.registry import spec_of
+    from discreet.recipes.specification import spec_of
 
     spec = spec_of(config)
     if spec.answers_itself:
@@ -154,7 +154,7 @@ def show(form: dict[str, Any], text: str, *, as_json: bool) -> None:
 
 def where(campaign: Campaign, *, answered: bool = False) -> str:
     """The next step, in words. ``answered``: nothing is open, which is for the owner to know."""
-    from discreet.recipes.registry import spec_of_campaign
+    from discreet.recipes.specification import spec_of_campaign
 
     now, phases = campaign.standing, campaign.recipe.phases
     step = "next: discreet tell, then discreet train"

@@ -46,7 +46,7 @@ def init_command(
         return
     from discreet.config import read_campaign
     from discreet.recipes.opening import create
-    from discreet.recipes.registry import spec_of
+    from discreet.recipes.specification import spec_of
 
     read = read_campaign(config)
     confirmed = yes or _agreed(read, as_json=as_json)
@@ -77,7 +77,7 @@ def init_command(
 def _agreed(config: CampaignFile, *, as_json: bool) -> bool:
     """Show the owner, who is there, what only they may see, and let them decide. False: nobody is there."""
     from discreet.recipes.opening import needs_confirmation
-    from discreet.recipes.registry import spec_of
+    from discreet.recipes.specification import spec_of
 
     confirmation = spec_of(config).confirmation
     if confirmation is None or as_json or not _attended() or not needs_confirmation(config):

@@ -64,7 +64,7 @@ def simulate_command(
     Example: discreet simulate scans.toml --data public.npz --seeds 5
     """
     from discreet.config import CampaignConfig
-    from discreet.recipes.registry import spec_of
+    from discreet.recipes.specification import spec_of
     from discreet.simulation.dry_runs import Setting
     from discreet.simulation.labelled_data import LabelledSource
     from discreet.simulation.points import points_of

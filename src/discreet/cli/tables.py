@@ -14,8 +14,8 @@ from rich.table import Table
 
 from discreet.privacy.budget import shown_up
 from discreet.privacy.event_forms import to_json
-from discreet.privacy.hidden_selection import NOT_RELEASED
 from discreet.privacy.plan import NEVER_ASKED, Plan
+from discreet.privacy.selection_terms import NOT_RELEASED
 
 if TYPE_CHECKING:
     from discreet.planning.planner import ComparedPlan

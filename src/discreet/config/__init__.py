@@ -4,7 +4,15 @@ config = CampaignConfig.read("scans.toml")          # every mistake at once, eac
 raise config.error("scorer.name", "there is no such score", "Choose entropy")      # for the rooms above
 """
 
-from discreet.config.campaign import FORMAT, CampaignConfig, CampaignFile
+from discreet.config.campaign import (
+    EXAMPLES,
+    FORMAT,
+    CampaignConfig,
+    CampaignFile,
+    campaign_from_json,
+    example,
+    read_campaign,
+)
 from discreet.config.campaign_tables import (
     AugmentConfig,
     BudgetConfig,
@@ -23,7 +31,6 @@ from discreet.config.campaign_tables import (
 )
 from discreet.config.crowd import CrowdConfig
 from discreet.config.pate import PateConfig
-from discreet.config.recipes import EXAMPLES, campaign_from_json, example, read_campaign
 from discreet.config.schema import Source
 from discreet.config.stream import StreamConfig
 

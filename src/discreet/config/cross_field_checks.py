@@ -34,7 +34,7 @@ from discreet.oracles import ORACLES
 from discreet.planning.parameters import PlanTable
 from discreet.pools.opening import READERS
 from discreet.privacy.budget import exact_sum
-from discreet.privacy.hidden_selection import BINS, HiddenSlots
+from discreet.privacy.selection_terms import BINS, HiddenSlots
 from discreet.selectors import SELECTORS
 
 Problems = Iterator[Problem]

@@ -22,10 +22,10 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 from discreet.checks import Check, Wrong, choice, is_required, name_of_campaign, nearest, options, required_keys, shown
-from discreet.config.lines import Path, line_index
 from discreet.config.unsupported_keys import KEYS, refused_value
 from discreet.errors import BadInput, InvalidConfig, alternatives
 from discreet.parts import RECIPES, Option, Origin, Part, Registry
+from discreet.toml_lines import Path, line_index
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.config.lines import Path
+from discreet.toml_lines import Path
 
 Refusal = tuple[str, str]
 """What is so, and what to do."""

@@ -37,8 +37,7 @@ from discreet.exports.model_form import (
 from discreet.exports.side_files import card, write_onnx
 from discreet.privacy.certificate.statement import bound, write_certificate
 from discreet.privacy.files import sync_directory, write_whole
-from discreet.recipes.registry import spec_of_campaign
-from discreet.recipes.specification import ModelParts
+from discreet.recipes.specification import ModelParts, spec_of_campaign
 
 _ROWS = 5
 _COPIED = (".json", ".txt", ".model", ".safetensors")

@@ -50,7 +50,7 @@ from discreet.recipes.crowd_release import (
     released_texts,
     terms_of_gate,
 )
-from discreet.recipes.selecting import scorer_of
+from discreet.recipes.learning import scorer_of
 from discreet.recipes.specification import CLASSIFIER, FileRecipe, Inputs, ModelParts, RecipeSpec, is_recorded
 from discreet.records import Answer, Question, Value
 from discreet.scorers import pool_scores

@@ -83,8 +83,8 @@ def oracle_of(config: CampaignFile, campaign: Campaign) -> LabelStudioOracle:
 def push(campaign: Campaign, oracle: LabelStudioOracle) -> PushedQuestions:
     """Give every open question a task; the next query is asked first, if it is time for it."""
     oracle.check()
-    campaign.labelling.check_lists()  # everybody there can take every task
-    campaign.labelling.check_room()
+    campaign.questions.check_lists()  # everybody there can take every task
+    campaign.questions.check_room()
     with campaign.store.exclusive(_PUSHING, wait=60.0):
         removed = oracle.remove(campaign.withdrawn_questions())
         questions = campaign.due()

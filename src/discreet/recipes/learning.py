@@ -1,4 +1,4 @@
-"""From a campaign's file to a trainer: the model, its settings, cohorts with their labels, and how good it became."""
+"""From a campaign's file to what it names: the score, the selector, the model, its trainer, and cohorts with labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.campaign.recipe import PhaseContext
-from discreet.config import AugmentConfig, CampaignConfig
+from discreet.config import AugmentConfig, CampaignConfig, CrowdConfig
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.noise import Source
 from discreet.pools import Pool
@@ -19,12 +19,51 @@ from discreet.privacy.training_phase import TrainingPhase
 from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reader_of, reading_of, scaling_of, training_rows
 from discreet.recipes.specification import ModelParts
 from discreet.records import Value
+from discreet.scorers import OwnScore
+from discreet.scorers.acquisition_functions import score_named
+from discreet.selectors import SelectorRequest
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from discreet.scorers import RandomScore, Score
     from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings
     from discreet.trainers.torch_predictor import Task, TorchPredictor
+
+
+def scorer_of(config: CampaignConfig | CrowdConfig) -> Score | RandomScore | OwnScore:
+    """As the campaign's file names it."""
+    table, several = config.scorer.resolved(), config.task.kind == "multilabel"
+    if isinstance(config, CampaignConfig) and ":" in table.name:
+        return _own_score(config)
+    with config.pointing("scorer"):
+        part = table.part or score_named(table.name, several_labels=several)
+        scorer: Score | RandomScore = part.build(
+            classes=len(config.task.classes), several_labels=several, **table.options
+        )
+        return scorer
+
+
+def _own_score(config: CampaignConfig) -> OwnScore:
+    table = config.scorer
+    if table.clip is not None:
+        raise config.error("scorer.clip", "a score of your own is clipped by its range", "Remove it, lower the range")
+    options: dict[str, Any] = {} if table.draws is None else {"draws": table.draws}
+    assert table.range is not None  # checked with the file
+    with config.pointing("scorer.name"):
+        return OwnScore(
+            function=named_function(table.name),
+            range=(table.range[0], table.range[1]),
+            needs=table.needs or "proba",
+            name=table.name,
+            **options,
+        )
+
+
+def selector_built(config: CampaignConfig, request: SelectorRequest) -> Any:
+    """The selector, built by its declaration; what it refuses is refused at [selector]."""
+    with config.pointing("selector"):
+        return config.selector.declared.build(request)
 
 
 def task_of(config: CampaignConfig) -> Task:

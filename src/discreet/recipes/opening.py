@@ -27,8 +27,7 @@ from discreet.parts import Origin, third_party_parts
 from discreet.pools import Pool
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.plan import Plan
-from discreet.recipes.registry import spec_of
-from discreet.recipes.specification import FORMAT, Confirm, Inputs, RecipeSpec, enrol, form_of, is_recorded
+from discreet.recipes.specification import FORMAT, Confirm, Inputs, RecipeSpec, enrol, form_of, is_recorded, spec_of
 from discreet.storage import CampaignStore, Storage, open_storage
 
 _MAY_CHANGE = ("pool.path", "pool.further", "oracle", "storage", "evaluation.path", "evaluation.labels")

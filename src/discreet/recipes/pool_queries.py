@@ -1,4 +1,4 @@
-"""Who is asked in a query of a plan: scored, charged, drawn, and put into cohorts.
+"""Who is asked in a query of a plan: by a selector that the plan pays for, scored, charged, drawn, put into cohorts.
 
 `exact_counts` computes the scores of a query that is over again from the stored model, without noise. Audience: owner.
 Nothing is charged for that, because nothing is released: whoever shows it to others breaks the guarantee. Scores that
@@ -8,6 +8,7 @@ draw (dropout) are other draws than those of the query.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,95 @@ from discreet.campaign import Campaign
 from discreet.campaign.recipe import Chosen, PhaseContext
 from discreet.campaign.state import PUBLISHED
 from discreet.config import CampaignConfig
-from discreet.errors import NotNow
-from discreet.noise import random_places
+from discreet.errors import NotNow, alternatives
+from discreet.noise import Source, random_places
 from discreet.privacy.ledger import ChargeReason
-from discreet.privacy.ledger.plan_terms import pool_of
+from discreet.privacy.ledger.plan_terms import pool_of, query_lines
 from discreet.privacy.plan import Plan
 from discreet.recipes.labelled_records import MECHANISM, known_units
+from discreet.recipes.learning import scorer_of, selector_built
 from discreet.recipes.pool_records import Places, Units, null_scores, rows_at
-from discreet.recipes.selecting import asked_by, check_price, scorer_of, selector_of
 from discreet.records import Selection
+from discreet.roles import Selector
 from discreet.scorers import pool_scores
-from discreet.selectors import RandomSelector, charge_selection, into_cohorts, without_asked
-from discreet.selectors.selection_inputs import check_chosen
+from discreet.selectors import (
+    SELECTORS,
+    RandomSelector,
+    SelectorRequest,
+    charge_selection,
+    into_cohorts,
+    without_asked,
+)
+from discreet.selectors.selection_inputs import check_chosen, counted_events
+from discreet.selectors.top_k import PAPER_CLIP
 
+PRIVATE_POOL = "private-pool"
 Shard = Callable[[Sequence[str], int], NDArray[np.bool_]] | None
 """Which units of a pool that is cut meet a query; None: the pool is not cut."""
+
+
+def units_asked(plan: Plan, phase: int) -> int:
+    """How many records or persons are asked in a phase."""
+    return round(sum(cohort.size for cohort in plan.cohorts if cohort.phase == phase))
+
+
+def check_priced(config: CampaignConfig) -> None:
+    """Refuse a selector that the plan does not pay for."""
+    table, kind = config.selector.resolved(), config.plan.selection
+    name, part = table.name, table.part
+    if part is None or PRIVATE_POOL not in part.recipes:
+        remedy = alternatives(name, SELECTORS.names(recipe=PRIVATE_POOL))
+        raise config.error("selector.name", f"a private pool has none called {name}", remedy)
+    if part.simulations_only and config.simulation is None:
+        raise config.error("selector.name", f"{name} selection is not private", "Add [simulation], or choose another")
+    if not part.prices and kind in ("hidden", "separate-budget"):
+        raise config.error("plan.selection", f"{name} selection is free, and not {kind}", "Remove it")
+    if part.prices and kind not in part.prices:
+        words = " or ".join(f"'{price}'" for price in part.prices)
+        raise config.error(
+            "selector.name", f"plan.selection = '{kind}' does not price {name}", f"Write selection = {words} in [plan]"
+        )
+    if part.prices == ("paper",) and (table.delta or Decimal(0)) > 0:
+        raise config.error("selector.delta", f"in a campaign the draws of {name} are paid for at delta 0", "Remove it")
+    if config.budget.unit not in part.units:
+        raise config.error("selector.name", f"{name} places one record a unit", "Choose a score, or protect records")
+
+
+def mechanism_of(config: CampaignConfig) -> dict[str, Any]:
+    """What a plan must know of a selector whose queries every record pays."""
+    part, table = config.selector.declared, config.selector.resolved()
+    if part.prices == ("separate-budget",):
+        return {"mechanism": part.mechanism, "subsample": table.subsample, "selection_delta": table.delta}
+    return {"mechanism": part.mechanism} if part.prices == ("paper",) else {}
+
+
+def selector_of(config: CampaignConfig, plan: Plan, query: int, source: Source) -> Selector:
+    """The selector that query number ``query`` of the plan pays for."""
+    check_priced(config)
+    terms, scorer = plan.selection, scorer_of(config)
+    selector: Selector = selector_built(
+        config,
+        SelectorRequest(
+            epsilon=terms.per_query() if terms.kind == "paper" else terms.epsilon,
+            range=scorer.range,
+            options=config.selector.resolved().options,
+            source=source,
+            plan=plan,
+            query=query,
+            usual_clip=scorer.usual_clip or PAPER_CLIP,
+        ),
+    )
+    return selector
+
+
+def check_price(config: CampaignConfig, plan: Plan, query: int, selector: Selector, pool_size: int) -> None:
+    """Refuse a selector whose price is not what the plan pays for this query. Nothing is charged before."""
+    planned = [(line.event, line.count) for line in query_lines(plan.selection, query)]
+    with config.pointing("selector"):
+        price = counted_events(selector.price(units_asked(plan, query), pool_size))
+    if price != planned:
+        fact = f"the price of {config.selector.name} is not what the plan pays for query {query}"
+        raise config.error("selector.name", fact, "Choose another, or ask the authors of the part")
 
 
 def chosen_at_random(context: PhaseContext, plan: Plan, units: Units) -> Chosen:
@@ -55,7 +130,7 @@ def chosen_before(context: PhaseContext, config: CampaignConfig, plan: Plan, uni
 def chosen_by_score(context: PhaseContext, config: CampaignConfig, plan: Plan, units: Units, shard: Shard) -> Chosen:
     """Query number ``context.phase``: scored, charged, drawn."""
     number, hidden = context.phase, plan.selection.hidden is not None
-    k = asked_by(plan, number)
+    k = units_asked(plan, number)
     # where asked sets are hidden all but the initial ones keep their places: how many are left would tell
     gone = frozenset(context.members.get(plan.cohorts[0].label, ())) if hidden else context.asked
     lost = units.gone(context.pool)  # where asked sets are hidden, they keep their places, too

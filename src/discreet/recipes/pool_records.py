@@ -221,3 +221,8 @@ def scaling_of(pool: PoolConfig) -> dict[str, Any]:
 
 def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def records_each(config: CampaignConfig) -> int:
+    """How many records of a unit are used, and so how many labels it has, at most."""
+    return config.budget.records_per_person if config.budget.unit == "person" else 1

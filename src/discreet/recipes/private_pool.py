@@ -23,28 +23,34 @@ from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
+from discreet.models.build import check_model_name
 from discreet.noise import OperatingSystem, SecretKey
 from discreet.planning import make_plan, plan_request
 from discreet.pools import Pool
+from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, Line, Terms, terms_of
 from discreet.privacy.ledger.plan_terms import lines_of
 from discreet.privacy.ledger.terms import plan_digest
 from discreet.privacy.plan import Plan, plan_from_json
-from discreet.privacy.training_phase import TrainingPhase
-from discreet.recipes import learning, pool_campaigns, pool_queries, selecting
-from discreet.recipes.labelled_records import evaluated, held_out, known_labels, price_of
-from discreet.recipes.pool_records import Units, inputs_of
-from discreet.recipes.preflight import check_names, preflight
-from discreet.recipes.replanning import labels_each, replanned, units_planned
+from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.recipes import learning, pool_campaigns, pool_queries
+from discreet.recipes.labelled_records import check as check_labelled
+from discreet.recipes.labelled_records import evaluated, held_out, known_labels, known_units, price_of
+from discreet.recipes.pool_records import Units, inputs_of, made_up_rows, records_each, rows_among
+from discreet.recipes.pool_replan import replanned
 from discreet.recipes.specification import FileRecipe, Inputs, ModelParts, RecipeSpec, newest_plan
 from discreet.records import Value
 from discreet.roles import Predictor
+from discreet.scorers import pool_scores
 from discreet.storage import CampaignStore
+
+_ROWS = 20
+"""Enough for a way of scoring to be found, as for a pool."""
 
 
 def plan_of(config: CampaignConfig) -> Plan:
     """The plan that the campaign's file asks for. Touches no data."""
-    check_names(config)
+    _check_names(config)
     units = config.pool.size if config.budget.unit == "record" else config.pool.persons
     # a selector that looks at labelled records, too: everybody pays every query
     reads_labelled = config.plan.reads_training_data or "centres" in config.selector.declared.reads
@@ -59,7 +65,7 @@ def plan_of(config: CampaignConfig) -> Plan:
             **table,
             threshold_epsilon=config.selector.threshold_epsilon or 0,
             pool_size=units,
-            **selecting.mechanism_of(config),
+            **pool_queries.mechanism_of(config),
         )
         ask.budget.warn_if_loose(ask.units)
         return make_plan(ask)
@@ -81,7 +87,7 @@ class PrivatePool(FileRecipe):
 
     def labels_planned(self, phase: int) -> int:
         """Labels that are asked for in a phase: of persons, as many as they may have records."""
-        return units_planned(self.plan, phase) * labels_each(self.config)
+        return pool_queries.units_asked(self.plan, phase) * records_each(self.config)
 
     def terms(self) -> Terms:
         """Of the plan, and of evaluation where it is paid for."""
@@ -147,16 +153,87 @@ class PrivatePool(FileRecipe):
         return learning.stored_predictor(self.config, content, self.inputs)
 
 
+# -- whatever could be refused later is refused first, on made-up records
+
+
+def _check_names(config: CampaignConfig) -> None:
+    """Refuse names of selectors, scores, models and functions that are not there, before minutes of planning."""
+    pool_queries.check_priced(config)
+    learning.scorer_of(config)
+    with config.pointing("model.name"):
+        check_model_name(config.model.name)
+    if config.oracle.function is not None:
+        with config.pointing("oracle.function"):
+            learning.named_function(config.oracle.function)
+
+
+def _preflight(config: CampaignConfig, pool: Pool) -> None:
+    """Refuse a pool, model, loss, score, evaluation or file of labels that would fail; before a plan is made."""
+    _check_names(config)
+    inputs = inputs_of(config, pool)
+    if config.budget.unit == "person" and pool.persons is None:
+        raise config.error("pool.person", "nothing says whose records they are", "Declare the column of persons")
+    if config.initial is not None:
+        known_units(config, pool, Units.of(pool, config.budget.unit, config.budget.records_per_person))
+    _try_training(config, inputs)
+    if config.plan.queries and config.selector.declared.reads:
+        _try_choosing(config, learning.predictor_of(config, learning.model_of(config, inputs)), inputs)
+    check_labelled(config, pool)
+
+
+def _try_choosing(config: CampaignConfig, predictor: Predictor, inputs: tuple[int, ...]) -> None:
+    """What a query computes of records, on made-up ones that are read as a pool's are."""
+    rows = rows_among(made_up_rows(config, inputs, _ROWS), np.arange(_ROWS))
+    if "embeddings" in config.selector.declared.reads:
+        with config.pointing("selector.name"):
+            predictor.embed(rows)
+    else:
+        with config.pointing("scorer.name"):
+            pool_scores(learning.scorer_of(config), predictor, rows)
+
+
+def _try_training(config: CampaignConfig, inputs: tuple[int, ...]) -> None:
+    """A step on made-up records: with the usual loss, which tries the model, then with the one that is named."""
+    from discreet.trainers.dp_sgd import DPSGD, CohortRecords
+    from discreet.trainers.dp_sgd.optimization import loss_named, optimizer_named
+
+    settings = learning.settings_of(config)
+    with config.pointing("trainer.optimizer"):
+        optimizer_named(settings.optimizer)
+    with config.pointing("trainer.loss"):
+        loss_named(settings.loss)
+    rows: Any = made_up_rows(config, inputs, 2)
+    labels = learning.targets([None, None], config)
+    persons = np.array(["a", "b"]) if config.budget.unit == "person" else None
+    event = PoissonSampledGaussian(sampling_rate=0.5, noise_multiplier=1.0)
+    stage = TrainingStage(steps=1, cohorts=(("initial", event),))
+    phase = TrainingPhase(number=0, batch=config.plan.batch, unit=config.budget.unit, stages=(stage,))
+    cohorts = {label: CohortRecords(x=rows, y=labels, persons=persons) for label in phase.labels}
+    is_named_object = config.trainer.loss is not None and ":" in config.trainer.loss
+    usual = replace(settings, loss=learning.usual_loss(config)) if is_named_object else settings
+    for key, tried in [("model.name", usual), ("trainer.loss", settings)][: 1 + is_named_object]:
+        with config.pointing(key):
+            DPSGD(
+                learning.model_of(config, inputs),
+                classes=len(config.task.classes),
+                task=learning.task_of(config),
+                settings=tried,
+            ).check(phase=phase, cohorts=cohorts)
+
+
+# -- the specification
+
+
 def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Pool]:
     pool = pool_campaigns.base_pool(config, inputs.pool)
     if inputs.plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
-    preflight(config, pool)
+    _preflight(config, pool)
     plan = inputs.plan or plan_of(config)
     pool_campaigns.check_releases(config)
     for query in range(1, len(plan.phases)):  # the selector of every query, which needs a plan
-        selector = selecting.selector_of(config, plan, query, OperatingSystem())
-        selecting.check_price(config, plan, query, selector, config.pool.size)
+        selector = pool_queries.selector_of(config, plan, query, OperatingSystem())
+        pool_queries.check_price(config, plan, query, selector, config.pool.size)
     return {"plan": plan.to_json(), "inputs": list(inputs_of(config, pool))}, pool
 
 
@@ -197,7 +274,7 @@ def _exact_counts(campaign: Campaign, query: int, bins: int) -> tuple[tuple[floa
     if not pool_queries.reads_scores(recipe.config):
         return None
     counts = pool_queries.exact_counts(campaign, query, bins, config=recipe.config, shard=recipe.shard())
-    return selecting.scorer_of(recipe.config).range, counts
+    return learning.scorer_of(recipe.config).range, counts
 
 
 def _about(campaign: Campaign) -> dict[str, str]:

@@ -17,9 +17,9 @@ from discreet.noise import random_places
 from discreet.pools import Pool
 from discreet.privacy.ledger import ChargeReason
 from discreet.recipes.labelled_records import beside_arrays, pool_like
+from discreet.recipes.learning import scorer_of, selector_built
 from discreet.recipes.pool_records import rows_at
 from discreet.recipes.public_plan import FIRST_QUERY, PRIVATE, PublicPlan
-from discreet.recipes.selecting import built, scorer_of
 from discreet.records import Selection
 from discreet.scorers import EmbeddedRows, pool_scores
 from discreet.selectors import (
@@ -53,7 +53,7 @@ def chosen_public(context: PhaseContext, config: CampaignConfig, plan: PublicPla
         arguments["scores"] = scores_of(context, config, rows)
     reads = config.selector.declared.reads
     request = SelectorRequest(options=config.selector.resolved().options, source=context.source, seed=config.model.seed)
-    selector = built(config, config.selector.declared, request)
+    selector = selector_built(config, request)
     if "embeddings" in reads:
         arguments["embeddings"] = EmbeddedRows(context.model, rows)
     if "centres" in reads and context.asked:
@@ -83,7 +83,7 @@ def near_private_of(config: CampaignConfig, plan: PublicPlan) -> NearPrivate:
         range=scorer_of(config).range,
         options=config.selector.options,
     )
-    selector: NearPrivate = built(config, config.selector.declared, request)
+    selector: NearPrivate = selector_built(config, request)
     return selector
 
 

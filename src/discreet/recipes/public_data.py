@@ -27,9 +27,9 @@ from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import ChargeReason, Ledger, Terms
 from discreet.privacy.ledger.charges import request
 from discreet.recipes import labelled_records, learning, pool_campaigns, public_choice
+from discreet.recipes.learning import scorer_of
 from discreet.recipes.pool_records import inputs_of, made_up_rows
 from discreet.recipes.public_plan import FIRST_QUERY, PRIVATE, PublicPlan, checkpoint_bytes, public_plan_of
-from discreet.recipes.selecting import scorer_of
 from discreet.recipes.specification import FileRecipe, Inputs, ModelParts, RecipeSpec, newest_plan
 from discreet.records import Value
 from discreet.roles import Predictor

@@ -1,5 +1,5 @@
-"""What a recipe declares about itself, once: `RecipeSpec`. The registry lists the specifications, and everything that
-creates, opens, verifies, reports or exports a campaign asks there.
+"""What a recipe declares about itself, once: `RecipeSpec`. Everything that creates, opens, verifies, reports or exports
+a campaign asks there; `spec_of` finds it, and imports its module when a file or a campaign names it.
 
 A campaign is created in this order, each step durable before the next: ``prepare`` refuses what cannot work and reads
 no private cell; the row of the campaign in the store; the enrolled pool; the ledger; ``begin``, which some recipes
@@ -17,8 +17,10 @@ from discreet.campaign import Campaign
 from discreet.campaign.answers import labels_of
 from discreet.campaign.recipe import Labels, Watch, replannings, unwatched
 from discreet.campaign.withdrawal import MANIFEST
+from discreet.config import CampaignFile
 from discreet.errors import InvalidStore
 from discreet.noise import SecretKey
+from discreet.parts import RECIPES
 from discreet.pools import Pool
 from discreet.pools.manifest import ManifestKey, macs
 from discreet.privacy.budget import Budget
@@ -181,3 +183,33 @@ def enrol(store: CampaignStore, pool: Pool, watch: Watch) -> None:
         ManifestKey.fresh().write(path)
     codes = macs(pool, ManifestKey.read(path), progress=partial(watch, "enrolling"))
     store.add_records(list(codes), {"pool": pool.public()})  # computed first: meanwhile others may write
+
+
+# -- found by name
+
+OWN = RecipeSpec(name="own", title="a recipe of one's own")
+"""Of a campaign whose recipe is an object of the caller's."""
+
+
+def recipe_named(name: str) -> RecipeSpec | None:
+    """The specification of a recipe; None: there is none of that name."""
+    entry = RECIPES.get(name)
+    if entry is None or entry.spec is None:
+        return None
+    spec: RecipeSpec = entry.spec.load()
+    return spec
+
+
+def spec_of(config: CampaignFile) -> RecipeSpec:
+    """Of a campaign's file."""
+    spec = recipe_named(config.recipe.name)
+    if spec is None:
+        campaigns = [name for name, entry in RECIPES.items() if entry.spec is not None]
+        raise config.error("recipe.name", "its file has another form", f"Use {' or '.join(campaigns)}")
+    return spec
+
+
+def spec_of_campaign(campaign: Campaign) -> RecipeSpec:
+    """Of an open campaign."""
+    config: Any = getattr(campaign.recipe, "config", None)
+    return OWN if config is None else spec_of(config)

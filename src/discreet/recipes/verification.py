@@ -22,8 +22,7 @@ from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.verification import MOST_SECONDS, verify_lines
 from discreet.privacy.ledger import Entry, Ledger, MemorySink
 from discreet.recipes.opening import as_stored, differences
-from discreet.recipes.registry import spec_of
-from discreet.recipes.specification import FORMAT
+from discreet.recipes.specification import FORMAT, spec_of
 from discreet.storage import CampaignStore, KeptFile, Storage, open_storage
 from discreet.storage.row_macs import KEY, RowAudit
 

@@ -23,7 +23,7 @@ from discreet.privacy.ledger import ChargeReason, Ledger, Line, MemorySink
 from discreet.privacy.ledger.plan_terms import HELD_OUT
 from discreet.privacy.ledger.terms import Terms
 from discreet.privacy.trajectories import cost_of
-from discreet.recipes.registry import spec_of_campaign
+from discreet.recipes.specification import spec_of_campaign
 from discreet.report.campaign_report import PathMeter
 from discreet.report.report_data import meters_of, plan_of
 

@@ -24,7 +24,7 @@ from discreet.campaign.state import PUBLISHED
 from discreet.errors import BadInput, MissingExtra, NotNow
 from discreet.pools.images import is_picture, png
 from discreet.recipes.pool_records import rows_at
-from discreet.recipes.registry import spec_of_campaign
+from discreet.recipes.specification import spec_of_campaign
 from discreet.records import Value
 from discreet.report.markup import Markup, tag
 from discreet.report.page import STYLE, document

@@ -23,7 +23,7 @@ from discreet.errors import BadInput, InvalidCertificate
 from discreet.privacy.certificate.verification import verify_certificate
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.plan import Plan
-from discreet.recipes.registry import spec_of_campaign
+from discreet.recipes.specification import spec_of_campaign
 from discreet.records import NoisyHistogram
 from discreet.report.campaign_report import (
     Owned,

@@ -128,7 +128,7 @@ def _confirm(request: Request, caller: Visitor, verb: Verb) -> Response:
         raise NotNow(f"{verb} in {campaign.name}", _WHY_NOT[at.step], "Look where it stands now")
     left = open_in(campaign, at) if at.step == "answer" else 0
     if left:
-        campaign.labelling.check_partial()
+        campaign.questions.check_partial()
     shown = Confirmation(
         campaign=caller.hosted.store.id, by=caller.user.name, verb=verb, at=at, price=price, partial=left > 0
     )

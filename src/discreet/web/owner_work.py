@@ -117,7 +117,7 @@ class Worker:
             self.check_idle(verb, at)
             campaign = self._hosted.campaign()
             if partial:
-                campaign.labelling.check_partial()
+                campaign.questions.check_partial()
             if campaign.standing != at or verb not in VERBS[at.step]:
                 raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
             _check_price(self._hosted.store, verb, at, price)

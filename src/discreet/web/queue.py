@@ -120,7 +120,7 @@ class Queue:
 
     def progress(self) -> QuestionsLeft:
         """How far this annotator is."""
-        answered, left = self.visitor.campaign.labelling.left_for(self.annotator)
+        answered, left = self.visitor.campaign.questions.left_for(self.annotator)
         return QuestionsLeft(answered=answered, left=left)
 
     def picture(self, question_id: str) -> bytes:

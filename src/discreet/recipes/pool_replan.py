@@ -24,6 +24,8 @@ from discreet.privacy.ledger.plan_terms import HELD_OUT, lines_of
 from discreet.privacy.ledger.terms import Continued, continued_budget
 from discreet.privacy.plan import Plan
 from discreet.recipes.labelled_records import price_of
+from discreet.recipes.pool_queries import units_asked
+from discreet.recipes.pool_records import records_each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,24 +37,14 @@ class Replanned:
     figures: dict[str, Any]
 
 
-def units_planned(plan: Plan, phase: int) -> int:
-    """Records or persons that are asked in a phase."""
-    return round(sum(cohort.size for cohort in plan.cohorts if cohort.phase == phase))
-
-
-def labels_each(config: CampaignConfig) -> int:
-    """Labels that a unit has at most."""
-    return config.budget.records_per_person if config.budget.unit == "person" else 1
-
-
 def replanned(
     config: CampaignConfig, plan: Plan, wish: ReplanRequest, *, ledger: Ledger, done: int, units: int
 ) -> Replanned:
     """What ``wish`` makes of a campaign whose first ``done`` phases are over. ``units``: in the pool, with those that
     joined it.
     """
-    planned = [units_planned(plan, phase) for phase in range(done, len(plan.phases))]
-    in_units = wish if wish.labels is None else replace(wish, labels=wish.labels // labels_each(config))
+    planned = [units_asked(plan, phase) for phase in range(done, len(plan.phases))]
+    in_units = wish if wish.labels is None else replace(wish, labels=wish.labels // records_each(config))
     queries = in_units.sizes([size for size in planned if size])
     epsilon = plan.budget.epsilon if wish.epsilon is None else wish.epsilon
     if epsilon > MOST_EPSILON:
@@ -89,7 +81,7 @@ def replanned(
 
 def _over_budget(config: CampaignConfig, units: int) -> list[str]:
     """The file's limit of labels was set when the campaign began: whoever re-plans may go beyond it, and is told."""
-    limit, labels = config.budget.labels, units * labels_each(config)
+    limit, labels = config.budget.labels, units * records_each(config)
     if limit is None or labels <= limit:
         return []
     return [f"up to {labels} labels in all: the campaign's file has labels = {limit} in [budget]"]
@@ -179,7 +171,7 @@ def _plan_form(plan: Plan, *, mode: str, done: int) -> dict[str, Any]:
         "phases": [
             {
                 "phase": number,
-                "labels": round(sum(cohort.size for cohort in plan.cohorts if cohort.phase == number)),
+                "labels": units_asked(plan, number),
                 "steps": phase.steps,
                 "noise_multiplier": phase.last.noise_multiplier,
                 "rates": dict(zip([cohort.label for cohort in plan.cohorts], phase.last.rates, strict=False)),

@@ -28,7 +28,7 @@ HOLD = timedelta(hours=24)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labelling:
+class Questions:
     """The questions of one campaign, in its store.
 
     per_question    how many people answer a question before it is closed

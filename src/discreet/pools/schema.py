@@ -1,0 +1,407 @@
+"""The declared schema of a table: what its columns mean, which values they have, and what becomes of other cells.
+
+Guarantee: row i is computed from record i and the declaration alone, and no cell raises an error. A cell that is empty,
+that is one of the declared ``missing_values``, or that cannot be read as its column is declared is missing; a number
+beyond its bounds and a value that is not declared are outside. The declaration says what becomes of both: an input of
+its own, a declared value, or a null record. A value that is met first when a model predicts follows the same rules.
+
+Numbers and dates become (value - middle) / half range, in [-1, 1]; a category becomes one input for each value
+(one-hot). Nothing is fitted to records: bounds and values are declared from what is publicly known.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.checks import Check, Wrong, choice, day, listed, nearest, number, shown, text
+from discreet.errors import InvalidConfig
+from discreet.pools.cells import (
+    MISSING,
+    OUTSIDE,
+    READ,
+    UNREADABLE,
+    Codes,
+    States,
+    cell_text,
+    cells_of,
+    days_of,
+    read_cells,
+)
+from discreet.pools.rows import Mask
+from discreet.toml_lines import line_index
+
+MOST_INPUTS = 10_000
+_BOUND = number(-1e30, 1e30, such_as="40")
+
+
+def _word(value: Any) -> str:
+    """A declared value as it is compared: 1, 1.0 and "1" are the same, true is "true"."""
+    word = cell_text(value, "category") if not isinstance(value, str) else value
+    return str(text(what="a value", most=200)(word if word is not None else value))
+
+
+OPTIONS: Mapping[str, Mapping[str, Check]] = {
+    "number": {
+        "low": _BOUND,
+        "high": _BOUND,
+        "missing": choice("indicator", "null"),
+        "fill": _BOUND,
+        "outside": choice("clip", "missing", "null"),
+    },
+    "category": {
+        "values": listed(_word, least=1, distinct=True, such_as='["admin", "technician"]'),
+        "missing": choice("category", "null"),
+        "fill": _word,
+        "outside": choice("other", "missing", "null"),
+    },
+    "date": {
+        "low": day,
+        "high": day,
+        "missing": choice("indicator", "null"),
+        "fill": day,
+        "outside": choice("clip", "missing", "null"),
+    },
+    "text": {"missing": choice("empty", "null")},
+}
+"""The keys of a column by its type. The first choice of ``missing`` and of ``outside`` is the default."""
+_DEFAULTS = {
+    "number": {"missing": "indicator", "outside": "clip"},
+    "category": {"missing": "category", "outside": "other"},
+    "date": {"missing": "indicator", "outside": "clip"},
+    "text": {"missing": "empty", "outside": ""},
+}
+_NEEDED = {
+    "low": "Add low, the least value that is publicly possible",
+    "high": "Add high, the largest value that is publicly possible",
+    "values": 'Add values = ["...", "..."], all that are publicly known',
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One declared column. Made by `Schema`, which checks it.
+
+    type      number, category, date or text
+    low, high the bounds of a number or a date
+    values    of a category
+    missing   what a missing cell is: an input of its own (``indicator``, ``category``), ``fill``, ``empty`` or ``null``
+    fill      the value in place of a missing one
+    outside   what other values are: ``clip``, ``other``, ``missing`` or ``null``
+    """
+
+    name: str
+    type: str
+    low: Any = None
+    high: Any = None
+    values: tuple[str, ...] = ()
+    missing: str
+    fill: Any = None
+    outside: str = ""
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs that it becomes."""
+        if self.type == "text":
+            return ()
+        inputs = [f"{self.name}={value}" for value in self.values] if self.values else [self.name]
+        inputs += [f"{self.name} is other"] * (self.outside == "other")
+        return (*inputs, *[f"{self.name} is missing"] * (self.missing in ("indicator", "category")))
+
+    def code(self, value: Any) -> float:
+        """The number that stands for a declared value."""
+        code = self.values.index(value) if self.type == "category" else value
+        return float(days_of(value) or 0 if self.type == "date" else code)
+
+    def expand(self, into: NDArray[np.float32], codes: Codes, states: States) -> Mask:
+        """Write the inputs of cells; which of the records become nulls by them."""
+        outside = states == OUTSIDE
+        blank = (states == MISSING) | (states == UNREADABLE) | (outside & (self.outside == "missing"))
+        nulls: Mask = (blank & (self.missing == "null")) | (outside & (self.outside == "null"))
+        if self.fill is not None:
+            codes, known = np.where(blank, self.code(self.fill), codes), blank | ~outside
+        else:
+            known = ~blank & ~(outside & (self.outside != "clip"))
+        if self.type == "category":
+            rows = np.flatnonzero(known)
+            into[rows, codes[rows].astype(np.int64)] = 1
+            if self.outside == "other":
+                into[outside, len(self.values)] = 1
+        elif self.type != "text":
+            low, high = self.code(self.low), self.code(self.high)
+            clipped = np.clip(codes[known | outside], low, high)
+            into[known | outside, 0] = (clipped - (low + high) / 2) / ((high - low) / 2)
+            into[~known, 0] = 0
+        if self.missing in ("indicator", "category"):
+            into[blank, -1] = 1
+        return nulls
+
+    def shown(self, code: float, state: int) -> str:
+        """A cell for people, by what was read of it."""
+        if state != READ and not (state == OUTSIDE and self.type in ("number", "date")):
+            return "(other)" if state == OUTSIDE else "(missing)"
+        if self.type == "category":
+            return self.values[int(code)]
+        return str(np.datetime64(int(code), "D")) if self.type == "date" else f"{code:.10g}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As a file has it, with its name."""
+        form: dict[str, Any] = {"name": self.name, "type": self.type}
+        form |= {key: getattr(self, key) for key in OPTIONS[self.type] if getattr(self, key) is not None}
+        if self.fill is not None:
+            del form["missing"]
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in form.items()}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CellCounts:
+    """What became of the cells of a table. Audience: owner.
+
+    columns   by name: how many cells are missing, unreadable and outside, and how many records they make nulls
+    nulls     how many records become nulls
+    """
+
+    records: int
+    nulls: int
+    columns: Mapping[str, Mapping[str, int]]
+
+    def __add__(self, other: CellCounts) -> CellCounts:
+        sums = {
+            name: {key: count + other.columns[name][key] for key, count in counts.items()}
+            for name, counts in self.columns.items()
+        }
+        return CellCounts(records=self.records + other.records, nulls=self.nulls + other.nulls, columns=sums)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """The declared columns of a table, in the order in which a model sees them. Public. Made by `of` or `read`."""
+
+    columns: tuple[Column, ...]
+    missing_values: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, form: Schema | Path | str | Mapping[str, Any]) -> Schema:
+        """A schema, a file's path, or a mapping: a table for each column, as a TOML file has it."""
+        return cls.read(form) if isinstance(form, (str, Path)) else cls.from_json(form)
+
+    @classmethod
+    def from_json(cls, form: Any) -> Schema:
+        """The inverse of `to_json`; takes a mapping of columns, too."""
+        try:
+            return checked_schema(form)
+        except Wrong as wrong:
+            _refuse(wrong, "the schema", {})
+
+    @classmethod
+    def read(cls, path: Path | str) -> Schema:
+        """The schema in a TOML file: every mistake at once, each with its line."""
+        name = Path(path).name
+        try:
+            content = Path(path).read_bytes().decode("utf-8-sig")
+            form = tomllib.loads(content)
+        except (OSError, ValueError, RecursionError) as problem:
+            missing = isinstance(problem, FileNotFoundError)
+            fact = "there is no such file" if missing else f"it is not a TOML file in UTF-8 ({type(problem).__name__})"
+            if isinstance(problem, tomllib.TOMLDecodeError):
+                fact = f"it is not TOML: {problem}"
+            raise InvalidConfig(f"the schema {name}", fact, "Check the path, and the file") from None
+        try:
+            return checked_schema(form)
+        except Wrong as wrong:
+            _refuse(wrong, name, line_index(content))
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs of a model."""
+        return tuple(name for column in self.columns for name in column.inputs)
+
+    @property
+    def blanks(self) -> tuple[str, ...]:
+        """The words of missing cells."""
+        return ("", *self.missing_values)
+
+    @property
+    def width(self) -> int:
+        """How many inputs a record becomes; 0: there is text alone."""
+        return len(self.inputs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def text(self) -> str | None:
+        """The name of the column of texts."""
+        return next((column.name for column in self.columns if column.type == "text"), None)
+
+    def parse(self, table: Any) -> tuple[Codes, States]:
+        """Codes and states of all cells. ``table``: an Arrow table or batch, a frame, or columns by name."""
+        parsed = [self._parsed(column, table) for column in self.columns]
+        codes, states = zip(*parsed, strict=True)
+        return np.stack(codes, axis=1), np.stack(states, axis=1)
+
+    def expand(self, codes: Codes, states: States) -> tuple[NDArray[np.float32], Mask]:
+        """The inputs of records, nulls as zeros, and which records are none. Audience: owner."""
+        matrix, nulls = np.zeros((len(codes), self.width), dtype=np.float32), np.zeros(len(codes), dtype=bool)
+        start = 0
+        for index, column in enumerate(self.columns):
+            stop = start + len(column.inputs)
+            nulls |= column.expand(matrix[:, start:stop], codes[:, index], states[:, index])
+            start = stop
+        matrix[nulls] = 0
+        return matrix, ~nulls
+
+    def encode(self, table: Any) -> tuple[NDArray[np.float32], Mask]:
+        """The inputs of a table's records, nulls as zeros, and which records are none. Audience: owner."""
+        return self.expand(*self.parse(table))
+
+    def texts(self, table: Any) -> list[str | None]:
+        """The texts of a table's records; None where a record becomes a null by it."""
+        column = next(column for column in self.columns if column.type == "text")
+        cells, blank = cells_of(table, column.name, "text"), self._parsed(column, table)[1] != READ
+        gap = None if column.missing == "null" else ""
+        return [gap if empty else cell for cell, empty in zip(cells.to_pylist(), blank.tolist(), strict=True)]
+
+    def count(self, table: Any) -> CellCounts:
+        """How many cells are missing, unreadable and outside, by column, and how many records become nulls."""
+        return self.counts(*self.parse(table))
+
+    def counts(self, codes: Codes, states: States) -> CellCounts:
+        """The same of parsed cells."""
+        columns, nulls = {}, np.zeros(len(codes), dtype=bool)
+        for index, column in enumerate(self.columns):
+            scratch = np.zeros((len(codes), len(column.inputs)), dtype=np.float32)
+            by_column = column.expand(scratch, codes[:, index], states[:, index])
+            kinds = {"missing": MISSING, "unreadable": UNREADABLE, "outside": OUTSIDE}
+            of_kinds = {kind: int((states[:, index] == state).sum()) for kind, state in kinds.items()}
+            columns[column.name] = of_kinds | {"nulls": int(by_column.sum())}
+            nulls |= by_column
+        return CellCounts(records=len(codes), nulls=int(nulls.sum()), columns=columns)
+
+    def shown(self, codes: Codes, states: States) -> list[dict[str, str]]:
+        """Records for people, by column, as they were read; the text is not among them."""
+        return [
+            {
+                column.name: column.shown(code, state)
+                for column, code, state in zip(self.columns, row, of_row, strict=True)
+                if column.type != "text"
+            }
+            for row, of_row in zip(codes.tolist(), states.tolist(), strict=True)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """A form that reads back to an equal value; columns are a list, for their order counts."""
+        return {
+            "missing_values": list(self.missing_values),
+            "columns": [column.to_json() for column in self.columns],
+        }
+
+    def _parsed(self, column: Column, table: Any) -> tuple[Codes, States]:
+        codes, states = read_cells(cells_of(table, column.name, column.type), column.type, column.values, self.blanks)
+        if column.type in ("number", "date"):
+            low, high = column.code(column.low), column.code(column.high)
+            states[(states == READ) & ((codes < low) | (codes > high))] = OUTSIDE
+        return codes, states
+
+
+def checked_schema(form: Any) -> Schema:
+    """The schema of a table of tables, or of `Schema.to_json`; or `Wrong`, with everything that is wrong with it."""
+    if isinstance(form, Schema):
+        return form
+    if not isinstance(form, Mapping):
+        raise Wrong(f"{shown(form)} is not a table of columns", 'Write it like [age] with type = "number"')
+    tables, problems, blanks = dict(form), list[Wrong](), ()
+    if not isinstance(tables.get("missing_values", {}), Mapping):
+        words = listed(_word, such_as='["?", "NA"]')
+        blanks = _within(words, tables.pop("missing_values"), ("missing_values",), problems) or ()
+    pairs = [*tables.items()]
+    if isinstance(tables.get("columns"), list | tuple):  # the stored form
+        pairs = [(table.get("name") if isinstance(table, Mapping) else None, table) for table in tables["columns"]]
+    columns = [_column(name, table, problems) for name, table in pairs]
+    made = [column for column in columns if column is not None]
+    width = sum(len(column.inputs) for column in made)
+    if not columns:
+        problems.append(Wrong("it declares no column", 'Write a table for each: [age] with type = "number"'))
+    if width > MOST_INPUTS:
+        widest = max(made, key=lambda column: len(column.inputs)).name
+        fact = f"its columns become {width} inputs, and {MOST_INPUTS} are allowed"
+        problems.append(Wrong(fact, f"Declare the frequent values of {widest} alone: others are 'other'", (widest,)))
+    if len({column.name for column in made}) < len(made):
+        problems.append(Wrong("it declares a column twice", "Declare each column once"))
+    if sum(column.type == "text" for column in made) > 1:
+        problems.append(Wrong("it has several columns of text", "Declare one; join the others to it beforehand"))
+    if problems:
+        first, *others = problems
+        raise Wrong(first.fact, first.remedy, first.at, others=tuple(others))
+    return Schema(columns=tuple(made), missing_values=tuple(blanks))
+
+
+def _column(name: Any, table: Any, problems: list[Wrong]) -> Column | None:
+    before = len(problems)
+    if not isinstance(name, str) or not name or not isinstance(table, Mapping):
+        problems.append(Wrong(f"{shown(table)} is not a column", f'Write [{name}] with type = "number"', (str(name),)))
+        return None
+    kind = _within(choice(*OPTIONS), table.get("type"), (name, "type"), problems)
+    if kind is None:
+        return None
+    checks, values = OPTIONS[kind], dict[str, Any](_DEFAULTS[kind])
+    for key in table:
+        if key in checks:
+            values[key] = _within(checks[key], table[key], (name, key), problems)
+        elif key not in ("type", "name"):
+            problems.append(
+                Wrong(f"a column of type {kind} has no such key", nearest(key, [*checks]), (name, str(key)))
+            )
+    problems += [
+        Wrong("it is missing", add, (name, key)) for key, add in _NEEDED.items() if {key} <= checks.keys() - table
+    ]
+    if "fill" in table and "missing" in table:
+        problems.append(Wrong("it and missing both say what a missing cell is", "Keep one of them", (name, "fill")))
+    if len(problems) > before:
+        return None
+    values["missing"] = "fill" if "fill" in table else values["missing"]
+    column = Column(name=name, type=kind, **values)
+    if kind in ("number", "date") and column.code(column.low) >= column.code(column.high):
+        fact = f"low = {shown(column.low)} is not below high = {shown(column.high)}"
+        problems.append(Wrong(fact, "Declare the range that is publicly known", (name, "low")))
+    elif "fill" in table:
+        known = column.fill in column.values if column.values else _between(column)
+        if not known:
+            problems.append(
+                Wrong(f"{shown(column.fill)} is outside of what is declared", "Choose another", (name, "fill"))
+            )
+    return column
+
+
+def _between(column: Column) -> bool:
+    return column.code(column.low) <= column.code(column.fill) <= column.code(column.high)
+
+
+def _within(check: Check, value: Any, path: tuple[str, ...], problems: list[Wrong]) -> Any:
+    try:
+        return check(value)
+    except Wrong as wrong:
+        problems.append(Wrong(wrong.fact, wrong.remedy, (*path, *wrong.at)))
+        return None
+
+
+def _refuse(wrong: Wrong, name: str, lines: Mapping[tuple[str | int, ...], int]) -> NoReturn:
+    """Everything that is wrong, each with its line."""
+    errors = []
+    for each in (wrong, *wrong.others):
+        line = next((lines[each.at[:n]] for n in range(len(each.at), 0, -1) if each.at[:n] in lines), None)
+        where = name if line is None else f"{name}, line {line}"
+        label = f": [{each.at[0]}] {' '.join(map(str, each.at[1:]))}".rstrip() if each.at else ""
+        errors.append(InvalidConfig(where + label, each.fact, each.remedy, line=line))
+    errors.sort(key=lambda error: error.line or 0)
+    first = errors[0]
+    raise InvalidConfig(first.asked, first.fact, first.remedy, line=first.line, others=tuple(errors[1:])) from None
