@@ -83,7 +83,7 @@ def check_size(asked: str, size: int, declared: int | None) -> None:
     """A pool has at least one record, and as many as were declared."""
     if size == 0:
         raise BadInput(
-            asked, "there is no record in it", "Check the path, the kind, and that there is more than a header"
+            asked, "there is no record in it", "Check the path and the kind; below a header there are records"
         )
     if declared is not None and size != declared:
         raise BadInput(
