@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import BadInput
 from discreet.oracles.question_files import check_extra
-from discreet.pools.columns import cells_of_records, check_columns_of
+from discreet.pools.file_columns import cells_of_records, check_columns_of
 from discreet.recipes.pool_campaigns import joined_files
 from discreet.records import Question
 

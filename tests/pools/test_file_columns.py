@@ -8,7 +8,7 @@ from pool_files import COUNT, FILES, FOLDERS, IDS, PERSONS, TEXTS, write_images,
 from pyarrow import feather
 
 from discreet.errors import BadInput
-from discreet.pools.columns import cells_of_records, check_columns_of, columns_of
+from discreet.pools.file_columns import cells_of_records, check_columns_of, columns_of
 from discreet.pools.opening import kind_of
 
 TABLES = {name: case for name, case in (FILES | FOLDERS).items() if "id" in case[2] and "array" not in case[2]}
