@@ -28,14 +28,14 @@ from discreet.pools.opening import kind_of as pool_kind
 from discreet.records import Value
 
 ROWS = 1024
-DECLARED = ("id", "columns", "text", "array", "shape")
+DECLARED = ("id", "columns", "text", "array", "shape", "schema")
 _OF_KIND: dict[str, tuple[str, ...]] = {
     "images": ("shape",),
     "npy": ("id", "shape"),
     "npz": ("id", "array", "shape"),
-    "parquet": ("id", "columns", "text", "shape"),
-    "arrow": ("id", "columns", "text", "shape"),
-    "csv": ("id", "columns", "text", "shape"),
+    "parquet": ("id", "columns", "text", "shape", "schema"),
+    "arrow": ("id", "columns", "text", "shape", "schema"),
+    "csv": ("id", "columns", "text", "shape", "schema"),
 }
 Progress = Callable[[int, int], None]
 

@@ -71,6 +71,16 @@ def read_cells(cells: Any, kind: str, values: Sequence[str], blanks: Sequence[st
     return codes, states
 
 
+def can_be_read(kind: str, stored: Any) -> bool:
+    """Whether some value of an Arrow type can be read as a column of ``kind``; a column without values can."""
+    import pyarrow
+    from pyarrow import types
+
+    empty = _plain(pyarrow.chunked_array([], stored))
+    cells = _words(empty) if kind == "category" else empty
+    return types.is_null(stored) or _codes(cells, kind, ()) is not None
+
+
 def cell_text(value: Any, kind: str) -> str | None:
     """A Python value as text, as the same value of a typed column is read; None for what is none of these."""
     if isinstance(value, str):
@@ -116,15 +126,17 @@ def _plain(cells: Any) -> Any:
         try:
             cells.validate(full=True)
         except pyarrow.ArrowInvalid:
-            cells = pyarrow.array([_decoded(cell) for cell in cells], pyarrow.string())
+            cells = pyarrow.array([decoded_text(cell) for cell in cells], pyarrow.string())
     return cells
 
 
-def _decoded(cell: Any) -> str | None:
+def decoded_text(cell: Any) -> str | None:
+    """The text of an Arrow scalar; None if there is none, or if it is not UTF-8."""
     try:
-        return cell.as_py()  # type: ignore[no-any-return]
+        text = cell.as_py()
     except UnicodeDecodeError:
         return None
+    return None if text is None else str(text)
 
 
 def _words(cells: Any) -> Any:

@@ -143,13 +143,16 @@ class Column:
             into[blank, -1] = 1
         return nulls
 
-    def shown(self, code: float, state: int) -> str:
-        """A cell for people, by what was read of it."""
-        if state != READ and not (state == OUTSIDE and self.type in ("number", "date")):
-            return "(other)" if state == OUTSIDE else "(missing)"
+    def shown(self, inputs: NDArray[Any]) -> str:
+        """The value that a record's inputs stand for, for people."""
+        if self.missing in ("indicator", "category") and inputs[-1]:
+            return "(missing)"
         if self.type == "category":
-            return self.values[int(code)]
-        return str(np.datetime64(int(code), "D")) if self.type == "date" else f"{code:.10g}"
+            place = int(np.argmax(inputs))
+            return self.values[place] if place < len(self.values) else "(other)"
+        low, high = self.code(self.low), self.code(self.high)
+        value = (low + high) / 2 + inputs[0] * (high - low) / 2
+        return f"{value:.6g}" if self.type == "number" else str(np.datetime64(round(value), "D"))
 
     def to_json(self) -> dict[str, Any]:
         """As a file has it, with its name."""
@@ -287,16 +290,11 @@ class Schema:
             nulls |= by_column
         return CellCounts(records=len(codes), nulls=int(nulls.sum()), columns=columns)
 
-    def shown(self, codes: Codes, states: States) -> list[dict[str, str]]:
-        """Records for people, by column, as they were read; the text is not among them."""
-        return [
-            {
-                column.name: column.shown(code, state)
-                for column, code, state in zip(self.columns, row, of_row, strict=True)
-                if column.type != "text"
-            }
-            for row, of_row in zip(codes.tolist(), states.tolist(), strict=True)
-        ]
+    def shown(self, inputs: NDArray[Any]) -> dict[str, str]:
+        """A record for people, by column, from its inputs: a number is within its bounds. The text is not in it."""
+        columns = [column for column in self.columns if column.inputs]
+        parts = np.split(inputs, np.cumsum([len(column.inputs) for column in columns])[:-1])
+        return {column.name: column.shown(part) for column, part in zip(columns, parts, strict=True)}
 
     def to_json(self) -> dict[str, Any]:
         """A form that reads back to an equal value; columns are a list, for their order counts."""

@@ -9,7 +9,8 @@ batch is in memory while it is used.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.pools.cells import can_be_read
 from discreet.pools.checks import Unchanged, check_size, existing_file, ids_of, names_of, reading
 from discreet.pools.declaration import PoolDeclaration
+from discreet.pools.encoded import EncodedRows
 from discreet.pools.pool import ArrayRows, Pool
 from discreet.pools.rows import ListedTexts, Scaling
 from discreet.pools.tables import (
@@ -57,19 +60,24 @@ def check_columns_declared(asked: str, declared: PoolDeclaration) -> None:
     """Of a table, the id and what is in a record are declared."""
     if declared.id is None:
         raise BadInput(asked, "nothing says which column holds the ids", 'Declare id = "..."')
-    if declared.columns is None and declared.text is None:
+    if declared.columns is None and declared.text is None and declared.schema is None:
         raise BadInput(
-            asked, "nothing says what of it a model may read", 'Declare columns = ["...", "..."], or text = "..."'
+            asked,
+            "nothing says what of it a model may read",
+            'Declare a schema, columns = ["...", "..."], or text = "..."',
         )
 
 
 def declared_columns(declared: PoolDeclaration) -> list[str]:
     """All columns that are read, each once."""
     single = (declared.id, declared.text, declared.person)
-    return list(dict.fromkeys([*(declared.columns or ()), *(name for name in single if name is not None)]))
+    columns = (declared.columns or ()) if declared.schema is None else declared.schema.names
+    return list(dict.fromkeys([*columns, *(name for name in single if name is not None)]))
 
 
-def _numbers(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaration) -> TableRows | None:
+def _numbers(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaration) -> TableRows | EncodedRows | None:
+    if declared.schema is not None:
+        return EncodedRows.of_blocks(declared.schema, file) if declared.schema.width else None
     if declared.columns is None:
         return None
     stored = stored_type(file.schema, declared, f"opening {path.name}")
@@ -83,15 +91,35 @@ def _texts(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaratio
         return None
     if not _is_text(file.schema.field(declared.text).type):
         raise BadInput(f"opening {path.name}", f"column {declared.text!r} does not hold text", "Declare another column")
-    return TableTexts(file.blocks([declared.text], rows_of_block(TEXT_BYTES)), name=path.name, column=declared.text)
+    blocks = file.blocks([declared.text], rows_of_block(TEXT_BYTES))
+    return TableTexts(blocks, name=path.name, column=declared.text, schema=declared.schema)
 
 
 def _check_columns(asked: str, schema: Any, declared: PoolDeclaration) -> None:
-    for name in declared_columns(declared):
-        count = len(schema.get_all_field_indices(name))
-        if count != 1:
-            fact = f"it has no column {name!r}" if count == 0 else f"it has {count} columns {name!r}"
-            raise BadInput(asked, fact, "Check the names that are declared")
+    check_header(asked, schema.names, declared)
+    for column in () if declared.schema is None else declared.schema.columns:
+        stored = schema.field(column.name).type
+        if not can_be_read(column.type, stored):
+            fact = f"column {column.name!r} is declared as {column.type}, and holds {stored}"
+            raise BadInput(asked, fact, "Declare what it holds, or store it as text")
+
+
+def check_header(asked: str, header: Sequence[str], declared: PoolDeclaration, *, sure: bool = True) -> None:
+    """The declared names stand in the header, once. The error lists the others, unless they may be a record: ``sure``:
+    they are names; of a CSV file without a header they are its first record.
+    """
+    wanted = declared_columns(declared)
+    wrong = [name for name in wanted if header.count(name) != 1]
+    if not wrong:
+        return
+    fact = ", ".join(f"no column {name!r}" if name not in header else f"{name!r} more than once" for name in wrong[:10])
+    sure = sure or (len(set(header)) == len(header) and all(map(_COLUMN_NAME.fullmatch, header)))
+    named = ", ".join(name for name in header[:50] if sure and name.isprintable())
+    raise BadInput(
+        asked,
+        f"it has {fact}",
+        f"Columns: {named}. Set [pool] to them" if named else "Check the names, and that the first line is a header",
+    )
 
 
 def _named(file: ParquetTable | ArrowTable, name: str) -> Any:
@@ -222,6 +250,7 @@ def _sound(batch: Any) -> Any:
 # cells than the header has no sure id, so the file is refused: it says how many there are.
 
 BLOCK_BYTES = 4 << 20
+_COLUMN_NAME = re.compile(r"[^\W\d]\w*([ ._-]\w+)*")
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
@@ -230,52 +259,53 @@ def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
     existing_file(path)
     asked = f"opening {path.name}"
     check_columns_declared(asked, declared)
-    scaling = None
+    schema, scaling = declared.schema, None
     if declared.columns is not None:
         shape = shape_of_columns(asked, declared.columns, declared.shape)
         scaling = Scaling(declared.center, declared.scale, shape)
     with reading(path, otherwise="it is not a CSV file in UTF-8"):
         _check_header(path, asked, declared)
-        columns, matrices = _contents(path, asked, declared, scaling)
+        columns, parts = _contents(path, asked, declared, scaling)
     assert declared.id is not None
     check_size(asked, len(columns[declared.id]), declared.size)
-    x = None
-    if scaling is not None:
-        x = ArrayRows(np.concatenate(matrices), name=path.name, shape=declared.shape)
+    x: EncodedRows | ArrayRows | None = None
+    if schema is not None and schema.width:
+        codes, states = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+        x = EncodedRows.of_memory(schema, codes, states)
+    elif scaling is not None:
+        x = ArrayRows(np.concatenate(parts), name=path.name, shape=declared.shape)
+    name = path.name if schema is None else ""
     return Pool(
         ids=ids_of(columns[declared.id], f"column {declared.id!r}"),
         x=x,
-        text=None if declared.text is None else ListedTexts(columns[declared.text], name=path.name),
+        text=None if declared.text is None else ListedTexts(columns[declared.text], name=name),
         persons=None if declared.person is None else names_of(columns[declared.person], f"column {declared.person!r}"),
         declared=declared,
     )
 
 
 def _check_header(path: Path, asked: str, declared: PoolDeclaration) -> None:
-    """The names that are declared stand in the header, once. Others are not told: they may be a record."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         header = next(csv.reader(file), [])
-    for name in declared_columns(declared):
-        if header.count(name) != 1:
-            raise BadInput(
-                asked,
-                f"its first line has {'no' if name not in header else header.count(name)} column {name!r}",
-                "Check the names that are declared, and that the first line is a header",
-            )
+    check_header(asked, header, declared, sure=False)
 
 
 def _contents(
     path: Path, asked: str, declared: PoolDeclaration, scaling: Scaling | None
-) -> tuple[dict[str, list[Any]], list[NDArray[Any]]]:
-    """The declared columns: names and texts as lists, numbers as matrices, scaled."""
+) -> tuple[dict[str, list[Any]], list[Any]]:
+    """The declared columns: names and texts as lists; numbers as scaled matrices, or as cells of the schema."""
     named = [name for name in (declared.id, declared.text, declared.person) if name is not None]
     columns: dict[str, list[Any]] = {name: [] for name in named}
     shape = declared.shape or (len(declared.columns or ()),)
-    matrices: list[NDArray[Any]] = []
+    matrices: list[Any] = []
+    schema = declared.schema
     for batch in _batches(path, asked, declared):
         for name in columns:
-            columns[name] += batch.column(name).to_pylist()
-        if scaling is not None:
+            is_text = schema is not None and name == schema.text
+            columns[name] += schema.texts(batch) if schema and is_text else batch.column(name).to_pylist()
+        if schema is not None:
+            matrices.append(schema.parse(batch))
+        elif scaling is not None:
             raw = np.stack([_numbers_of_cells(batch.column(name)) for name in declared.columns or ()], axis=1)
             matrices.append(scaling.applied(raw.reshape(len(raw), *shape)))
     return columns, matrices

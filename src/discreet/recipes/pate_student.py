@@ -226,6 +226,7 @@ def records_like(
             center=table.center,
             scale=table.scale,
             size=size,
+            schema=table.schema,
         )
 
 
