@@ -15,7 +15,7 @@ from typing import Any
 
 from discreet.errors import BadInput, alternatives
 from discreet.privacy.budget import exact_decimal
-from discreet.privacy.hidden_selection import release_date
+from discreet.privacy.selection_terms import release_date
 
 Check = Callable[[Any], Any]
 MOST_TEXT, MOST_LIST, MOST_DEPTH = 1000, 100_000, 8
@@ -162,7 +162,7 @@ def _as_float(value: Any) -> float | None:
 
 
 def exact(*, zero: bool, below: int | None = None, such_as: str = "'0.5'") -> Check:
-    """An exact decimal, as written: of a promise nothing is rounded. ``zero``: whether 0 is allowed."""
+    """An exact decimal, as written: of a guarantee nothing is rounded. ``zero``: whether 0 is allowed."""
 
     def check(value: Any) -> Decimal:
         try:

@@ -37,15 +37,15 @@ from discreet.trainers.accuracy import Evaluation
 from discreet.trainers.charging import charge_training
 from discreet.trainers.dp_sgd import CohortRecords
 from discreet.trainers.evaluation import evaluate_paid, evaluate_public, evaluation_event
+from discreet.trainers.metrics import Metric
 
 pytestmark = pytest.mark.thorough
 
 
 def measured(accuracy, half=0.0, kind="public", simulation=False):
     low, high = max(accuracy - half, 0), min(accuracy + half, 1)
-    return Evaluation(
-        kind=kind, accuracy=accuracy, low=low, high=high, parts=(), epsilon=Decimal("0.5"), simulation=simulation
-    )
+    metric = Metric(name="accuracy", value=accuracy, low=low, high=high)
+    return Evaluation(kind=kind, metrics=(metric,), epsilon=Decimal("0.5"), simulation=simulation)
 
 
 def at(labels=0, phases=9, epsilon=0, **given):

@@ -119,7 +119,7 @@ def held_out(change=None):
 
 def evaluated(records, ledger):
     receipt = ledger.charge(event=evaluation_event(epsilon=1), who="held-out", why="evaluation")
-    return evaluate_paid(Sign(), records, classes=2, receipt=receipt, by_class=True)
+    return evaluate_paid(Sign(), records, classes=2, receipt=receipt)
 
 
 # -- teachers

@@ -13,9 +13,9 @@ from scipy import integrate, stats
 
 from discreet.noise.stream import Stream
 from discreet.noise.tuned import run_count
-from discreet.privacy.accounting.rdp import ORDERS, rdp_epsilon, tuned_rdp
+from discreet.privacy.accounting.rdp import ORDERS, rdp_epsilon
 from discreet.privacy.events import Gaussian
-from discreet.privacy.tuned import Tuned, runs_of
+from discreet.privacy.tuned import Tuned, runs_of, tuned_rdp
 
 pytestmark = pytest.mark.thorough
 

@@ -13,12 +13,12 @@ import pytest
 
 from discreet.errors import BadInput, BudgetExceeded, InvalidEvent, UnsupportedEvent
 from discreet.privacy.accounting.pld import pld_epsilons
-from discreet.privacy.accounting.rdp import ORDERS, epsilon_at, rdp_curve, rdp_epsilon, tuned_rdp
+from discreet.privacy.accounting.rdp import ORDERS, epsilon_at, rdp_curve, rdp_epsilon
 from discreet.privacy.budget import Budget
 from discreet.privacy.event_forms import from_json, to_dp_accounting, to_json
 from discreet.privacy.events import Composed, DiscreteLaplace, Gaussian, PoissonSampledGaussian, Pure, Repeated
 from discreet.privacy.ledger import Ledger, Line, MemorySink, adaptive, committed
-from discreet.privacy.tuned import NegativeBinomialRuns, PoissonRuns, Tuned, runs_of
+from discreet.privacy.tuned import NegativeBinomialRuns, PoissonRuns, Tuned, runs_of, tuned_rdp
 
 LAWS = [runs_of(mean=m, eta=e) for e in ("-0.5", 0, "0.4", 1) for m in (2, 8)]
 LAWS += [runs_of(mean=m, law="poisson") for m in (1.2, 8)]

@@ -47,7 +47,7 @@ def certificate():
 
 
 def phase(number, **changes):
-    measured = {"kind": "paid", "accuracy": 0.5, "interval": [0.25, 0.75], "parts": [0.5, 0.5]}
+    measured = {"kind": "paid", "accuracy": 0.5, "interval": [0.25, 0.75], "per_class": []}
     query = QueryReport(
         mechanism="threshold-response",
         private=False,

@@ -19,9 +19,8 @@ from hidden_plants import (
 )
 
 from discreet.noise import Seeded
-from discreet.privacy.hidden_selection import HiddenSlots
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
-from discreet.privacy.selection_terms import SelectionTerms
+from discreet.privacy.selection_terms import HiddenSlots, SelectionTerms
 from discreet.selectors import HiddenThresholdSelector
 from discreet.testing.neighbours import AMPLE
 from discreet.testing.noise import SURELY

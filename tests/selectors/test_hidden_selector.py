@@ -12,8 +12,8 @@ from discreet.noise import Seeded
 from discreet.planning.request import PlanRequest
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import DiscreteLaplace
-from discreet.privacy.hidden_selection import HiddenSlots, slots_for
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
+from discreet.privacy.selection_terms import HiddenSlots, slots_for
 from discreet.records import Selection
 from discreet.selectors import HiddenThresholdSelector, selection_quality, selector_for, without_asked
 from discreet.selectors.hidden_threshold import edge_of

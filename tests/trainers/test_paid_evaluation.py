@@ -16,6 +16,11 @@ from discreet.privacy.training_phase import TrainingPhase
 from discreet.testing import check_neighbours
 from discreet.trainers.dp_sgd import MISSING, CohortRecords, charge_training
 from discreet.trainers.evaluation import evaluate_paid, evaluate_public, evaluation_event
+from discreet.trainers.layouts import TABLES, Layout
+
+
+def by_name(metrics, name):
+    return next(metric for metric in metrics if metric.name == name)
 
 
 class Sign:
@@ -52,16 +57,17 @@ def test_public_accuracy_is_the_share_of_right_answers():
     assert found.high - found.low < 0.03
     assert (found.kind, found.epsilon) == ("public", 0)
     by_hand = [(np.arange(800, 4000)[records.y[800:] == k].size) / (records.y == k).sum() for k in (0, 1)]
-    np.testing.assert_allclose(found.parts, by_hand)
+    np.testing.assert_allclose([by_name(part, "recall").value for part in found.per_class], by_hand)
 
 
-@pytest.mark.parametrize("by_class", [False, True])
-def test_paid_accuracy_is_near_and_its_interval_covers_it(by_class):
-    event, covered = evaluation_event(epsilon="0.5"), 0
+@pytest.mark.parametrize("table", ["accuracy", "confusion", "scores"])
+def test_paid_accuracy_is_near_and_its_interval_covers_it(table):
+    layout, covered = Layout(classes=2, table=table), 0
+    event = evaluation_event(epsilon="0.5", layout=layout)
     for seed in range(40):
         receipt = charged(event, seed)
-        found = evaluate_paid(Sign(), held_out(seed=seed), classes=2, receipt=receipt, by_class=by_class)
-        assert abs(found.accuracy - 0.8) < 0.02
+        found = evaluate_paid(Sign(), held_out(seed=seed), classes=2, receipt=receipt, layout=layout)
+        assert abs(found.accuracy - 0.8) < 0.03
         covered += found.low <= 0.8 <= found.high
         assert found.simulation
         assert found.to_json()["epsilon"] == "0.5"
@@ -72,7 +78,8 @@ def test_the_interval_covers_much_noise_on_few_records():
     covered = widths = 0
     for seed in range(60):
         receipt = charged(evaluation_event(epsilon="0.05"), seed)
-        found = evaluate_paid(Sign(), held_out(count=300, seed=seed), classes=2, receipt=receipt)
+        layout = Layout(classes=2, table="accuracy")
+        found = evaluate_paid(Sign(), held_out(count=300, seed=seed), classes=2, receipt=receipt, layout=layout)
         covered += found.low <= 0.8 <= found.high
         widths += found.high - found.low
     assert covered >= 56
@@ -86,7 +93,7 @@ def test_missing_labels_are_in_no_cell_and_a_broken_predictor_tells_nothing():
     found = evaluate_paid(
         Sign(), CohortRecords(x=records.x, y=y), classes=2, receipt=charged(evaluation_event(epsilon=2))
     )
-    assert found.accuracy > 0.95
+    assert found.accuracy > 0.93
 
     class Tells:
         def predict_proba(self, x):
@@ -103,11 +110,10 @@ def test_labels_that_are_no_classes_are_in_no_cell_and_in_no_error():
     for odd in (7.0, -2.0, 0.5, np.nan, np.inf):
         y = records.y.astype(float)
         y[:5] = odd
-        for by_class in (False, True):
+        for table in TABLES:
             receipt = charged(evaluation_event(epsilon=50))
-            found = evaluate_paid(
-                Sign(), CohortRecords(x=records.x, y=y), classes=2, receipt=receipt, by_class=by_class
-            )
+            layout = Layout(classes=2, table=table)
+            found = evaluate_paid(Sign(), CohortRecords(x=records.x, y=y), classes=2, receipt=receipt, layout=layout)
             assert found.accuracy > 0.97
 
 
@@ -159,33 +165,84 @@ def test_several_labels_cost_several_cells():
     y[:100, 0] = np.nan
     records = CohortRecords(x=x, y=y)
     free = evaluate_public(EveryLabel(), x, y, classes=3)
-    assert free.parts == (1.0, 1.0, 0.0)
-    found = evaluate_paid(EveryLabel(), records, classes=3, receipt=charged(evaluation_event(epsilon=3, labels=3)))
-    np.testing.assert_allclose(found.parts, (1, 1, 0), atol=0.02)
+    assert [by_name(part, "accuracy").value for part in free.per_class] == [1.0, 1.0, 0.0]
+    for table in ("accuracy", "scores"):
+        layout = Layout(classes=3, multilabel=True, table=table)
+        event = evaluation_event(epsilon=3, layout=layout)
+        assert event.sensitivity == 3
+        found = evaluate_paid(EveryLabel(), records, classes=3, receipt=charged(event), layout=layout)
+        parts = [by_name(part, "accuracy").value for part in found.per_class]
+        np.testing.assert_allclose(parts, (1, 1, 0), atol=0.02)
     with pytest.raises(BadInput, match="charged"):
         evaluate_paid(EveryLabel(), records, classes=3, receipt=charged(evaluation_event(epsilon=3)))
 
 
+class Soft:
+    """Probabilities of ``classes`` from as many numbers; NaN for a record with a huge number."""
+
+    def predict_proba(self, x):
+        powers = np.exp(x - x.max(axis=1, keepdims=True))
+        powers[np.abs(x).max(axis=1) > 90] = np.nan
+        return powers / powers.sum(axis=1, keepdims=True)
+
+
+LAYOUTS = {
+    "right or wrong": Layout(classes=3, table="accuracy"),
+    "binary scores": Layout(classes=2),
+    "binary scores at a threshold": Layout(classes=2, threshold=0.3, edges=(0.2, 0.8)),
+    "binary confusion by group": Layout(classes=2, table="confusion", groups=("a", "b")),
+    "binary scores by group": Layout(classes=2, groups=("a", "b")),
+    "confusion": Layout(classes=3),
+    "scores of three classes": Layout(classes=3, table="scores"),
+    "scores of three classes by group": Layout(classes=3, table="scores", groups=("a", "b")),
+    "labels": Layout(classes=3, multilabel=True),
+    "labels, right or wrong": Layout(classes=3, multilabel=True, table="accuracy"),
+    "labels by group": Layout(classes=3, multilabel=True, groups=("a", "b")),
+}
+
+
 @pytest.mark.parametrize("persons", [None, 4])
-@pytest.mark.parametrize("by_class", [False, True])
-def test_the_kit_finds_nothing(by_class, persons):
-    most = 1 if persons is None else 2
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_the_kit_finds_nothing(layout, persons):
+    """Neighbours change the histogram by at most the sensitivity that was charged for, in every layout."""
+    most, luck = 1 if persons is None else 2, np.random.default_rng(1)
     names = None if persons is None else np.array([f"p{i // persons}" for i in range(40)])
-    records = held_out(count=40, persons=names)
+    x, groups = luck.normal(size=(40, layout.classes)), luck.integers(-1, 2, 40)
+    y = (x > 0).astype(np.float32) if layout.multilabel else luck.integers(0, layout.classes, 40)
+    x[3] = 99.0
+    records = CohortRecords(x=x, y=y, persons=names)
 
     def run(data, ledger):
-        receipt = ledger.charge(
-            event=evaluation_event(epsilon=1, records_per_person=most), who="held-out", why="evaluation"
+        event = evaluation_event(epsilon=1, layout=layout, records_per_person=most)
+        receipt = ledger.charge(event=event, who="held-out", why="evaluation")
+        return evaluate_paid(
+            Soft(),
+            data,
+            classes=layout.classes,
+            receipt=receipt,
+            layout=layout,
+            groups=groups if layout.groups else None,
+            records_per_person=most,
         )
-        return evaluate_paid(Sign(), data, classes=2, receipt=receipt, by_class=by_class, records_per_person=most)
 
     others = []
     for unit in (0, 5, records.units - 1):
-        x, y = records.x.copy(), records.y.copy()
-        x[records.owners == unit], y[records.owners == unit] = 0, MISSING
-        others.append(CohortRecords(x=x, y=y, persons=names))
+        null, missing = records.x.copy(), records.y.copy()
+        null[records.owners == unit], missing[records.owners == unit] = 0, MISSING
+        others.append(CohortRecords(x=null, y=missing, persons=names))
     terms = None if persons is None else FOR_PERSONS
     assert check_neighbours(run, records, neighbours=others, terms=terms).releases == 1
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_one_record_is_in_as_many_cells_as_it_pays_for(layout):
+    luck = np.random.default_rng(2)
+    for _ in range(20):
+        predicted = Soft().predict_proba(luck.normal(size=(1, layout.classes)))
+        truth = np.ones((1, layout.classes)) if layout.multilabel else luck.integers(0, layout.classes, 1)
+        cells = layout.count(predicted, truth, np.array([1]))
+        assert cells.sum() == layout.sensitivity
+        assert layout.count(predicted[:0], truth[:0], np.zeros(0, int)).sum() == 0
 
 
 def test_a_plan_pays_for_one_evaluation_a_phase_on_a_path_of_its_own():

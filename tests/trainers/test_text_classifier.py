@@ -5,8 +5,8 @@ import pytest
 
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.trainers import text_classifier
-from discreet.trainers.accuracy import evaluation_of
-from discreet.trainers.text_classifier import TextClassifier, TextSettings, public_cells, train_texts
+from discreet.trainers.layouts import Layout, measure
+from discreet.trainers.text_classifier import TextClassifier, TextSettings, train_texts
 
 WARM, COLD, WET = "it is hot and sunny", "it is cold and icy", "rain and puddles everywhere"
 TEXTS = [f"{text} {number}" for number in range(12) for text in (WARM, COLD, WET)]
@@ -99,8 +99,8 @@ def test_settings_have_limits(wrong):
 
 
 def test_accuracy_by_class(model):
-    cells = public_cells(model, [WARM, COLD, WARM], ["warm", "cold", "wet"], model.classes)
-    assert cells.tolist() == [[0, 1], [0, 1], [1, 0]]
-    found = evaluation_of("public", cells, noise=0.0, each=1, epsilon=0, simulation=False)
-    assert found.accuracy == pytest.approx(2 / 3)
-    assert found.low < 2 / 3 < found.high
+    truth = np.array([model.classes.index(label) for label in ("warm", "cold", "wet")])
+    evaluation = measure(model.predict_proba([WARM, COLD, WARM]), truth, Layout(classes=3))
+    assert np.diagonal(evaluation.confusion).tolist() == [1, 1, 0]
+    assert evaluation.accuracy == pytest.approx(2 / 3)
+    assert evaluation.low < 2 / 3 < evaluation.high

@@ -23,9 +23,9 @@ from typing import Any, Literal
 
 from discreet.noise import Source
 from discreet.parts import third_party_parts
-from discreet.privacy.hidden_selection import TIME_COVERED, TIME_NOT_COVERED, due_phases
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger.terms import Terms
+from discreet.privacy.selection_terms import TIME_COVERED, TIME_NOT_COVERED, due_phases
 from discreet.storage import CampaignStore, Transition
 
 Step = Literal["ask", "answer", "train", "done"]
@@ -164,7 +164,7 @@ def public_ledger(store: CampaignStore) -> tuple[Ledger, Releases | None]:
 
 
 def public_certificate(store: CampaignStore, *, through: int | None = None) -> dict[str, Any]:
-    """What a campaign promises, for anybody to check. Audience: public.
+    """What a campaign guarantees, for anybody to check. Audience: public.
 
     ``through``: of a hidden selection, at least the entries of this phase and those before it, for its model.
     """

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from discreet.privacy.budget import shown_up
 from discreet.privacy.event_forms import to_json
-from discreet.privacy.hidden_selection import NOT_RELEASED
 from discreet.privacy.plan import NEVER_ASKED, Plan
+from discreet.privacy.selection_terms import NOT_RELEASED
 
 if TYPE_CHECKING:
     from discreet.planning.planner import ComparedPlan
@@ -226,8 +226,8 @@ def _entries(entries: Sequence[Entry], of: int) -> Table:
     for entry in entries:
         start = (str(entry.sequence), entry.at[:19].replace("T", " "), str(entry.why.phase), entry.why.purpose)
         if entry.terms is not None:
-            promise = entry.terms.budget
-            what = f"from here on adaptive: epsilon {promise.epsilon} at delta {promise.delta}"
+            budget = entry.terms.budget
+            what = f"from here on adaptive: epsilon {budget.epsilon} at delta {budget.delta}"
             table.add_row(*start, "everyone", what)
         if entry.released is not None:
             table.add_row(*start, "", f"hashes: {', '.join(sorted(entry.released))}")

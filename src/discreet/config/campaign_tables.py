@@ -26,7 +26,6 @@ from discreet.checks import (
     options,
     place,
     text,
-    truth,
     whole,
 )
 from discreet.config.schema import PartTable, Problem, Source, record
@@ -39,6 +38,7 @@ from discreet.pools.schema import checked_schema
 from discreet.privacy.budget import Budget, Unit
 from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
+from discreet.trainers.layouts import TABLES
 
 # ruff: noqa: RUF009 - `key` is dataclasses.field with a check
 
@@ -120,7 +120,7 @@ class TaskConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class InitialConfig:
-    """Labels that are there already, for phase 0. The promise rests on how their records were ``chosen``."""
+    """Labels that are there already, for phase 0. The guarantee rests on how their records were ``chosen``."""
 
     path: str = key(_PATH, add="path = 'labels.csv'")
     chosen: str = key(choice(*CHOSEN), add="chosen = 'uniformly', if they were drawn uniformly at random")
@@ -152,7 +152,8 @@ class EvaluationConfig:
     path        of those records, declared as the pool's are
     labels      of a file with their labels: columns record and label
     every       after every so manyth phase, and after the last one
-    by_class    paid: every class by itself, with noise in as many places
+    table       what is counted: ``accuracy``, ``confusion`` or ``scores``; by default what tells most for the price
+    edges       of the bins of ``scores``, increasing, within 0 and 1
     """
 
     kind: str = key(choice(*EVALUATIONS), "none")
@@ -160,7 +161,8 @@ class EvaluationConfig:
     labels: str | None = key(_PATH, None)
     epsilon: Decimal | None = key(exact(zero=False, such_as="'0.1'"), None)
     every: int = key(whole(most=1000), 1)
-    by_class: bool = key(truth, False)
+    table: str | None = key(choice(*TABLES), None)
+    edges: tuple[float, ...] | None = key(listed(number(0, 1), least=1, most=200, such_as="[0.1, 0.5, 0.9]"), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +237,7 @@ def _view(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetConfig:
-    """What is promised, in exact decimals.
+    """What is guaranteed, in exact decimals.
 
     epsilon, delta          for one unit, all phases together
     unit                    ``record`` or ``person``

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import pairwise
 from urllib.parse import urlsplit
 
 from discreet.checks import shown
@@ -34,7 +35,7 @@ from discreet.oracles import ORACLES
 from discreet.planning.parameters import PlanTable
 from discreet.pools.opening import READERS
 from discreet.privacy.budget import exact_sum
-from discreet.privacy.hidden_selection import BINS, HiddenSlots
+from discreet.privacy.selection_terms import BINS, HiddenSlots
 from discreet.selectors import SELECTORS
 
 Problems = Iterator[Problem]
@@ -113,7 +114,7 @@ def _persons(budget: BudgetConfig, pool: PoolConfig, trainer: TrainerConfig) -> 
 
 def _delta(budget: BudgetConfig, recipe: RecipeConfig) -> Problems:
     if budget.delta == 0 and recipe.name == "private-pool":
-        yield at("budget.delta", "training with Gaussian noise has no promise at delta 0", "Write delta = '1e-6'")
+        yield at("budget.delta", "training with Gaussian noise has no guarantee at delta 0", "Write delta = '1e-6'")
 
 
 def _options(path: str, table: PartTable, remedy: str) -> Problems:
@@ -185,7 +186,7 @@ def _label_studio(oracle: OracleConfig) -> Problems:
         yield at("oracle.url", "it has a name or a password in it", "Leave them out; a token is all that is needed")
 
 
-def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig) -> Problems:
+def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskConfig) -> Problems:
     for key in ("path", "labels"):
         if (evaluation.kind != "none") != (getattr(evaluation, key) is not None):
             fact = "records, their labels and a kind of evaluation go together"
@@ -194,8 +195,13 @@ def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig) -> Problems:
         yield at("evaluation.epsilon", "a paid evaluation has a price, and no other has", "Give it for kind = 'paid'")
     elif (evaluation.epsilon or Decimal(0)) > budget.epsilon:
         yield at("evaluation.epsilon", f"it is more than the whole budget of {budget.epsilon}", "Give less")
-    if evaluation.by_class and evaluation.kind != "paid":
-        yield at("evaluation.by_class", "only a paid evaluation asks that", "Remove it")
+    if evaluation.table is not None and evaluation.kind != "paid":
+        yield at("evaluation.table", "a public evaluation tells everything", "Remove it")
+    elif evaluation.table == "confusion" and task.kind == "multilabel":
+        yield at("evaluation.table", "records with several labels have no confusion matrix", "Use table = 'scores'")
+    ends = (0.0, *(evaluation.edges or ()), 1.0)
+    if any(low >= high for low, high in pairwise(ends)):
+        yield at("evaluation.edges", "they do not increase within 0 and 1", "Write edges = [0.1, 0.5, 0.9]")
 
 
 def _model(model: ModelConfig) -> Problems:
@@ -388,11 +394,11 @@ def _public_tables(
 
 def _checkpoint(checkpoint: CheckpointConfig) -> Problems:
     if sum(checkpoint.ways) != 1:
-        fact = "its promise is said in none of three ways, or in several"
+        fact = "its guarantee is said in none of three ways, or in several"
         remedy = "Give epsilon and delta; or sampling_rate, noise_multiplier and steps; or certificate"
         yield at("checkpoint.epsilon", fact, remedy)
     elif checkpoint.ways[0] and (checkpoint.epsilon is None or checkpoint.delta is None):
-        yield at("checkpoint.delta", "a promise has an epsilon and a delta", "Give both, as its maker states them")
+        yield at("checkpoint.delta", "a guarantee has an epsilon and a delta", "Give both, as its maker states them")
     elif checkpoint.ways[1] and None in (checkpoint.sampling_rate, checkpoint.noise_multiplier, checkpoint.steps):
         fact = "a training is a sampling rate, a noise multiplier and a number of steps"
         yield at("checkpoint.steps", fact, "Give all three")
@@ -457,7 +463,7 @@ RULES: tuple[Rule, ...] = (
     (("selector", "simulation?"), _exact),
     (("scorer", "selector"), _scorer),
     (("oracle", "simulation?"), _oracle),
-    (("evaluation", "budget"), _evaluation),
+    (("evaluation", "budget", "task"), _evaluation),
     (("model",), _model),
     (("trainer", "task"), _trainer),
     (("storage",), _storage),

@@ -170,7 +170,7 @@ def _units(private: LabelledConfig, budget: BudgetConfig, teachers: TeachersTabl
     if budget.records_per_person != 1:
         yield at("budget.records_per_person", "all records of a person are with one teacher", "Remove it")
     if budget.delta == 0:
-        yield at("budget.delta", "answers of teachers have no promise at delta 0", "Write delta = '1e-6'")
+        yield at("budget.delta", "answers of teachers have no guarantee at delta 0", "Write delta = '1e-6'")
     if teachers.count > (private.persons or private.size):
         yield at("teachers.count", f"{teachers.count} teachers share fewer units than that", "Train fewer")
 

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 from discreet.checks import choice, day, either, exact, key, listed, number, truth, whole
 from discreet.errors import BadInput
 from discreet.privacy.budget import Accountant, Budget, Schedule, SelectionKind, exact_decimal
-from discreet.privacy.hidden_selection import BINS
+from discreet.privacy.selection_terms import BINS
 
 # ruff: noqa: RUF009 - `key` is dataclasses.field with a check
 

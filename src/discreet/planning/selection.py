@@ -22,8 +22,7 @@ from discreet.privacy.events import (
     Pure,
     Repeated,
 )
-from discreet.privacy.hidden_selection import HiddenSlots
-from discreet.privacy.selection_terms import SelectionTerms
+from discreet.privacy.selection_terms import HiddenSlots, SelectionTerms
 
 DEFAULT_HIGH_SHARE = 0.5
 """Share of a cohort planned as asked from above the threshold when no pool size says better."""

@@ -27,9 +27,8 @@ from decimal import Decimal
 from typing import Any, Self
 
 from discreet.errors import InvalidEvent, InvalidPlan
-from discreet.privacy.accounting.filters import UNBOUNDED
 from discreet.privacy.accounting.pld import FINEST_INTERVAL, PLANNING_INTERVAL, pld_epsilons
-from discreet.privacy.accounting.rdp import rdp_epsilon
+from discreet.privacy.accounting.rdp import UNBOUNDED, rdp_epsilon
 from discreet.privacy.budget import Budget, exact_minus, exact_sum, float_above, float_below, json_number, rounded_up
 from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import BlockEvent, Composed, Event, PoissonSampledGaussian, Repeated, ThresholdResponse

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from discreet.campaign.recipe import Chosen, Continuation, Labels, PhaseContext,
 from discreet.campaign.state import CREATED
 from discreet.config import CrowdConfig
 from discreet.errors import NotNow
-from discreet.gates.gate import NOT_PROMISED
+from discreet.gates.gate import NOT_GUARANTEED
 from discreet.gates.query_log import QueryLog
 from discreet.noise import SecretKey, random_places
 from discreet.noise.unit_words import require_aes
@@ -55,8 +54,9 @@ from discreet.recipes.specification import CLASSIFIER, FileRecipe, Inputs, Model
 from discreet.records import Answer, Question, Value
 from discreet.scorers import pool_scores
 from discreet.storage import CampaignStore
-from discreet.trainers.accuracy import Evaluation, evaluation_of
-from discreet.trainers.text_classifier import TextClassifier, TextSettings, public_cells, train_texts
+from discreet.trainers.accuracy import Evaluation
+from discreet.trainers.layouts import Layout, measure
+from discreet.trainers.text_classifier import TextClassifier, TextSettings, train_texts
 
 COHORT, MECHANISM = "asked", "uncertainty"
 _CERTAIN = 1e12
@@ -171,8 +171,8 @@ class Crowd(FileRecipe):
         held_out = evaluation_texts(self.config)
         if held_out is None:
             return None
-        cells = public_cells(model, held_out.texts, held_out.labels, self.classes)
-        return evaluation_of("public", cells, noise=0.0, each=1, epsilon=Decimal(0), simulation=False)
+        truth = np.array([self.classes.index(label) for label in held_out.labels])
+        return measure(model.predict_proba(held_out.texts), truth, Layout(classes=len(self.classes)))
 
     def continued(self, wish: ReplanRequest, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
         """There is nothing to re-plan: the gate is the whole price, and it is paid."""
@@ -242,7 +242,7 @@ def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
         f"the gate released {count} texts that {gate.k} or more {config.budget.unit}s kept, by coins of {gate.beta:g}"
     ]
     released = {"values": count, "k": gate.k, "beta": gate.beta, "persons": persons}
-    return {"released": released}, lines if persons else [*lines, NOT_PROMISED]
+    return {"released": released}, lines if persons else [*lines, NOT_GUARANTEED]
 
 
 def _owner_facts(campaign: Campaign) -> dict[str, int | None]:
@@ -267,7 +267,7 @@ def _true_labels(campaign: Campaign) -> dict[str, Value]:
 def _about(campaign: Campaign) -> dict[str, str]:
     config = _config(campaign)
     gate, persons = config.gate, config.log.person is not None
-    unit = "persons" if persons else "rows, which is no promise to a person with several"
+    unit = "persons" if persons else "rows, which is no guarantee to a person with several"
     return {
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(config.task.classes)} classes",

@@ -30,6 +30,7 @@ from discreet.records import Value
 if TYPE_CHECKING:
     from discreet.trainers.accuracy import Evaluation
     from discreet.trainers.dp_sgd import CohortRecords
+    from discreet.trainers.layouts import Layout
 
 MECHANISM = "imported"
 
@@ -81,7 +82,7 @@ def known_units(config: CampaignConfig, pool: Pool, units: Units) -> list[str]:
         places = {place for place, record in enumerate(pool.ids) if record in labels}
         labelled = [name for name in units.names if not places.isdisjoint(units.records[name])]
     planned, each = config.plan.initial, units.records is None
-    # without those that were withdrawn there are fewer: smaller batches, and the same promise
+    # without those that were withdrawn there are fewer: smaller batches, and the same guarantee
     if not planned - len(pool.withdrawn) <= len(labelled) <= planned - (len(lost) if each else 0):
         raise config.error(
             "initial.path",
@@ -100,13 +101,25 @@ def price_of(config: CampaignConfig) -> Event | None:
         return None
     from discreet.trainers.evaluation import evaluation_event
 
-    labels = len(config.task.classes) if config.task.kind == "multilabel" else 1
     with config.pointing("evaluation"):
         return evaluation_event(
             epsilon=config.evaluation.epsilon or Decimal(0),
-            labels=labels,
+            layout=layout_of(config),
             records_per_person=config.budget.records_per_person,
         )
+
+
+def layout_of(config: CampaignConfig) -> Layout:
+    """What an evaluation counts."""
+    from discreet.trainers.layouts import Layout
+
+    table = config.evaluation
+    return Layout(
+        classes=len(config.task.classes),
+        multilabel=config.task.kind == "multilabel",
+        table=table.table,
+        edges=table.edges,
+    )
 
 
 def check(config: CampaignConfig, pool: Pool) -> None:
@@ -162,7 +175,7 @@ def evaluated(
         return None
     classes = len(config.task.classes)
     if config.evaluation.kind == "public":
-        return evaluate_public(model, records.x, records.y, classes=classes)
+        return evaluate_public(model, records.x, records.y, classes=classes, layout=layout_of(config))
     event = price_of(config)
     assert event is not None
     why = ChargeReason(phase=context.phase, purpose="evaluation")
@@ -173,7 +186,7 @@ def evaluated(
         classes=classes,
         receipt=paid,
         who=HELD_OUT,
-        by_class=config.evaluation.by_class,
+        layout=layout_of(config),
         records_per_person=config.budget.records_per_person,
     )
 

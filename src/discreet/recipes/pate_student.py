@@ -22,7 +22,8 @@ from discreet.errors import BadInput
 from discreet.pools import Pool, open_pool
 from discreet.recipes.labelled_records import file_labels
 from discreet.records import Value
-from discreet.trainers.accuracy import Evaluation, public_accuracy
+from discreet.trainers.accuracy import Evaluation
+from discreet.trainers.layouts import Layout, measure
 from discreet.trainers.students.disagreement import CAUTION, GROWTH, decided, disagreeing, says_one_class
 from discreet.trainers.students.stored import StudentModel, flattened
 from discreet.trainers.students.student import RANDOM_SHARE, ActiveStudent, Integers, margins, with_pseudo_labels
@@ -236,7 +237,7 @@ def evaluated(config: PateConfig, model: Any) -> Evaluation | None:
     if records is None:
         return None
     rows, codes = records
-    return public_accuracy(model.predict_proba(rows), codes, len(config.task.classes))
+    return measure(model.predict_proba(rows), codes, Layout(classes=len(config.task.classes)))
 
 
 def evaluation_records(config: PateConfig) -> tuple[Any, Any] | None:

@@ -16,8 +16,8 @@ from discreet.campaign.state import PublicStep, Releases
 from discreet.campaign.status import Audience
 from discreet.errors import BadInput
 from discreet.privacy.budget import Budget, json_number
-from discreet.privacy.hidden_selection import NOT_RELEASED, TIME_COVERED
 from discreet.privacy.plan import Plan
+from discreet.privacy.selection_terms import NOT_RELEASED, TIME_COVERED
 from discreet.records import NoisyHistogram
 
 FORMAT = "discreet.report/1"

@@ -259,12 +259,16 @@ def accuracy_section(report: Report) -> Markup:
 
 def _by_class(report: Report) -> Markup | None:
     last = next(phase for phase in reversed(report.phases) if phase.evaluation)
-    shares = last.evaluation["parts"] if last.evaluation else []
-    if len(shares) != len(report.classes):
+    parts = last.evaluation["per_class"] if last.evaluation else []
+    if len(parts) != len(report.classes) or not parts:
         return None
-    rows: list[list[Child]] = [[name, f"{share:.1%}"] for name, share in zip(report.classes, shares, strict=True)]
+    names = list(parts[0])
+    rows: list[list[Child]] = [
+        [name, *("-" if part[each]["value"] is None else f"{part[each]['value']:.3f}" for each in names)]
+        for name, part in zip(report.classes, parts, strict=True)
+    ]
     caption = f"By class, after phase {last.number}"
-    return tag("div", tag("h3", caption), table(["class", "accuracy"], rows, name=caption))
+    return tag("div", tag("h3", caption), table(["class", *names], rows, name=caption))
 
 
 def scores_section(report: Report) -> Markup:

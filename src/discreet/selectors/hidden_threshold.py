@@ -29,9 +29,9 @@ from discreet.noise import discrete_laplace, numerator, random_coins, random_pla
 from discreet.parts import Part
 from discreet.privacy.budget import Number, exact_decimal
 from discreet.privacy.events import DiscreteLaplace, Event
-from discreet.privacy.hidden_selection import BINS, MOST_BINS
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.plan import Plan
+from discreet.privacy.selection_terms import BINS, MOST_BINS
 from discreet.records import NoisyHistogram, Selection
 from discreet.scorers.score import declared_range
 from discreet.selectors.selection_inputs import Floats, SelectorRequest, checked, chosen, one_receipt, pure_price, whole

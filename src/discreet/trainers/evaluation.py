@@ -2,17 +2,13 @@
 ``none``: not asked.
 
 Paid: held-out records are never asked and never trained, so they have a trajectory of their own, `held-out`
-(`terms_of(plan, held_out=...)`). What leaves is one histogram with discrete Laplace noise: how many labelled records
-were right and how many wrong, for every true class if wanted. A record is in one cell (in one a label, where there are
-L labels), its null in none, so one histogram has sensitivity 1 (L; m times that for persons with m records).
-
-Accuracy is right / (right + wrong), clipped to [0, 1]: post-processing. Its interval covers both the noise and the
-records being a sample.
+(`terms_of(plan, held_out=...)`). What leaves is one table of counts with discrete Laplace noise, laid out by a
+`Layout`. A record adds 1 to a fixed number of cells, its null to none: that number is the sensitivity (times m for
+persons with m records). Every metric, interval and subgroup is computed from the noisy table: post-processing.
 """
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -24,30 +20,44 @@ from discreet.privacy.budget import Number
 from discreet.privacy.events import DiscreteLaplace
 from discreet.privacy.ledger import Receipt
 from discreet.roles import Predictor
-from discreet.trainers.accuracy import Evaluation, count_cells, evaluation_of
+from discreet.trainers.accuracy import Evaluation
 from discreet.trainers.dp_sgd.checks import hushed, in_full
 from discreet.trainers.dp_sgd.cohorts import CohortRecords, slots_of
+from discreet.trainers.layouts import Layout, measure
+from discreet.trainers.metrics import Uncertainty
 from discreet.trainers.tensors import row_of
 
 
-def evaluation_event(*, epsilon: Number, labels: int = 1, records_per_person: int = 1) -> DiscreteLaplace:
+def evaluation_event(*, epsilon: Number, layout: Layout | None = None, records_per_person: int = 1) -> DiscreteLaplace:
     """What one paid evaluation costs a held-out unit: ``epsilon``, whatever the number of classes.
 
-    ``labels``: how many labels a record has (1, if it is of one class).
+    ``layout``: what is counted; None: a table in which a record is once (records of one class, no groups).
     """
-    if any(type(count) is not int or count < 1 for count in (labels, records_per_person)):
-        raise BadInput("a paid evaluation", "labels and records a person are whole numbers from 1", "Count again")
-    return DiscreteLaplace(epsilon=epsilon, sensitivity=labels * records_per_person)
+    if type(records_per_person) is not int or records_per_person < 1:
+        raise BadInput("a paid evaluation", "records a person are a whole number from 1", "Count again")
+    sensitivity = 1 if layout is None else layout.sensitivity
+    return DiscreteLaplace(epsilon=epsilon, sensitivity=sensitivity * records_per_person)
 
 
-def evaluate_public(predictor: Predictor, x: Any, y: Any, *, classes: int) -> Evaluation:
-    """On public records: nothing is charged, nothing hidden."""
+def evaluate_public(
+    predictor: Predictor,
+    x: Any,
+    y: Any,
+    *,
+    classes: int,
+    layout: Layout | None = None,
+    groups: NDArray[np.int64] | None = None,
+) -> Evaluation:
+    """On public records: nothing is charged, nothing hidden. All metrics, by every distinct score.
+
+    ``layout`` declares edges, a threshold or groups; ``groups``: the number of each record's group, -1 for none.
+    """
     records = CohortRecords(x=x, y=y).of_classes(classes)
+    layout = _layout(layout, records, classes)
     with in_full("the predictor", "Give records as it takes them"):
         predicted = predictor.predict_proba(records.rows(np.arange(len(records))))
-    counts = _histogram(predicted, records, np.arange(len(records)), classes, by_class=True)
-    each = records.y.shape[1] if records.y.ndim == 2 else 1
-    return evaluation_of("public", counts, noise=0.0, each=each, epsilon=Decimal(0), simulation=False)
+    predicted, places = _usable(predicted, records, np.arange(len(records)), classes)
+    return measure(predicted, records.y[places], layout, _groups(groups, records, layout)[places])
 
 
 def evaluate_paid(
@@ -57,13 +67,14 @@ def evaluate_paid(
     classes: int,
     receipt: Receipt,
     who: str | None = None,
-    by_class: bool = False,
+    layout: Layout | None = None,
+    groups: NDArray[np.int64] | None = None,
     records_per_person: int = 1,
 ) -> Evaluation:
     """On held-out private records, for what ``receipt`` was charged (`evaluation_event`).
 
-    ``by_class`` shows every class, and adds noise in as many places. A person's records beyond ``records_per_person``
-    are left out, the first ones kept.
+    ``layout``: what is counted; ``groups``: the number of each record's group, -1 for none. A person's records beyond
+    ``records_per_person`` are left out, the first ones kept.
     """
     if type(receipt) is not Receipt:
         raise ReceiptRefused("a paid evaluation", "there is no receipt for it", "Charge evaluation_event first")
@@ -71,14 +82,15 @@ def evaluate_paid(
         raise BadInput("a paid evaluation", "the ledger protects persons, and nothing says whose records these are",
                        "Give the cohort persons")  # fmt: skip
     records = records.of_classes(classes)
+    layout = _layout(layout, records, classes)
     event = receipt.charge_of(who).event
-    labels = records.y.shape[1] if records.y.ndim == 2 else 1
-    if not isinstance(event, DiscreteLaplace) or event.sensitivity != labels * records_per_person:
+    if not isinstance(event, DiscreteLaplace) or event.sensitivity != layout.sensitivity * records_per_person:
         raise BadInput(
             "a paid evaluation",
-            f"{labels} labels and {records_per_person} records a person were not what was charged for",
-            "Charge evaluation_event with the same numbers",
+            f"{layout.sensitivity} cells a record and {records_per_person} records a person were not charged for",
+            "Charge evaluation_event with the same layout and records_per_person",
         )
+    numbers = _groups(groups, records, layout)
     rows = np.arange(len(records))
     if records.persons is not None:
         everyone, usable = np.arange(records.units), np.ones(len(records), dtype=bool)
@@ -87,17 +99,36 @@ def evaluate_paid(
         rows = np.sort(slots[filled])
     elif records_per_person != 1:
         raise BadInput("records_per_person", "nothing says whose records they are", "Give the cohort persons")
-    predicted = _predicted(predictor, records, rows)
-    counts = _histogram(predicted, records, rows, classes, by_class=by_class)
+    predicted, places = _usable(_predicted(predictor, records, rows), records, rows, classes)
+    counts = layout.count(predicted, records.y[places], numbers[places])
     noisy = discrete_laplace(counts, receipt=receipt, who=who)
-    return evaluation_of(
+    return layout.evaluation(
         "paid",
         noisy,
-        noise=event.sensitivity / float(event.epsilon),
-        each=event.sensitivity,
+        uncertainty=Uncertainty.of_laplace(event.sensitivity / float(event.epsilon), each=records_per_person),
         epsilon=event.epsilon,
         simulation=receipt.simulation,
     )
+
+
+def _layout(layout: Layout | None, records: CohortRecords, classes: int) -> Layout:
+    multilabel = records.y.ndim == 2
+    layout = layout or Layout(classes=classes, multilabel=multilabel)
+    if (layout.classes, layout.multilabel) != (classes, multilabel):
+        raise BadInput("an evaluation", "its layout is for other classes or labels", "Declare the layout of this task")
+    return layout
+
+
+def _groups(groups: Any, records: CohortRecords, layout: Layout) -> NDArray[np.int64]:
+    """A number for each record. What is no declared group is none, and no error: it may be private."""
+    if layout.groups and groups is None:
+        raise BadInput("an evaluation by group", "nothing says which record is in which", "Give groups")
+    if groups is None:
+        return np.full(len(records), -1, dtype=np.int64)
+    numbers = np.asarray(groups)
+    if numbers.shape != (len(records),) or numbers.dtype.kind not in "iu":
+        raise BadInput("groups", "they are not a list of a whole number for each record", "Give -1 for no group")
+    return np.where((numbers >= 0) & (numbers < len(layout.groups)), numbers, -1).astype(np.int64)
 
 
 def _predicted(predictor: Predictor, records: CohortRecords, rows: NDArray[Any]) -> Any:
@@ -128,27 +159,20 @@ def _alone(predictor: Predictor, row: Any) -> NDArray[Any] | None:
     return predicted
 
 
-def _histogram(
-    predicted: Any, records: CohortRecords, rows: NDArray[Any], classes: int, *, by_class: bool
-) -> NDArray[np.int64]:
-    """Cells (part, wrong | right): a part is a true class, a label, or everything."""
+def _usable(
+    predicted: Any, records: CohortRecords, rows: NDArray[Any], classes: int
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Probabilities of the records that have a label and a prediction, and the places of these records."""
     usable = records.labelled(classes)[rows]
     if records.y.ndim == 1:  # class numbers that came as floats are looked at like all others
         with np.errstate(invalid="ignore"):
             numbers = np.nan_to_num(records.y[rows].astype(np.float64), nan=-1.0, posinf=-1.0, neginf=-1.0)
         usable &= (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)
-    predicted = np.asarray(predicted)
+    predicted = np.asarray(predicted, dtype=np.float64)
     wanted = (len(rows), records.y.shape[1] if records.y.ndim == 2 else classes)
     if predicted.shape != wanted:
         raise BadInput(
             "an evaluation", f"the predictor gives {predicted.shape}, not {wanted}", "Check classes and labels"
         )
     usable &= ~np.isnan(predicted).any(axis=1)
-    predicted = predicted[usable]
-    truth = records.y[rows[usable]]
-    if truth.ndim == 2:
-        known, right = ~np.isnan(truth.astype(np.float64)), (predicted > 0.5) == (truth > 0.5)
-        wrong_right = [(known & ~right).sum(axis=0), (known & right).sum(axis=0)]
-        return np.stack(wrong_right, axis=1).astype(np.int64)
-    parts = truth.astype(np.int64) if by_class else np.zeros(len(truth), dtype=np.int64)
-    return count_cells(parts, predicted.argmax(axis=1) == truth, classes if by_class else 1)
+    return predicted[usable], rows[usable]

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.pools.array_files import array_bytes, arrays_in
-from discreet.trainers.accuracy import count_cells
 
 Order = Literal["least-confident", "shuffled"]
 FORMAT = "discreet.text-classifier/1"
@@ -211,9 +210,3 @@ def _order(model: TextClassifier | None, rows: Any, settings: TextSettings, epoc
         return shuffled
     sure = model.predict_proba(rows).max(axis=1)[shuffled]
     return shuffled[np.argsort(sure, kind="stable")]
-
-
-def public_cells(model: Any, texts: Any, labels: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
-    """Of public labelled texts: (class, wrong | right), for `discreet.trainers.accuracy.evaluation_of`."""
-    truth = np.array([list(classes).index(label) for label in labels])
-    return count_cells(truth, model.predict_proba(texts).argmax(axis=1) == truth, len(classes))

@@ -199,13 +199,15 @@ class _Search:
         """One run: train, score."""
         from discreet.trainers.dp_sgd import charge_training
         from discreet.trainers.evaluation import evaluate_paid, evaluate_public
+        from discreet.trainers.layouts import Layout
 
         predictor = trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(run_ledger, phase))
         count = len(self.data.classes)
         if price.score is None:
             return predictor, evaluate_public(predictor, self.scored.x, self.scored.y, classes=count).accuracy
         receipt = run_ledger.charge(event=price.score, who=HELD_OUT, why="score")
-        return predictor, evaluate_paid(predictor, self.scored, classes=count, receipt=receipt).accuracy
+        layout = Layout(classes=count, table="accuracy")  # fewer cells, less noise
+        return predictor, evaluate_paid(predictor, self.scored, classes=count, receipt=receipt, layout=layout).accuracy
 
 
 def _check(estimator: Any, public: Any, held_out: Any) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.oracles.annotators import climb, thought_of, trust_in
 from discreet.scorers import build_scorer, pool_scores
-from discreet.trainers.text_classifier import TextClassifier, TextSettings, features_of, public_cells, train_texts
+from discreet.trainers.text_classifier import TextClassifier, TextSettings, features_of, train_texts
 from discreet_research.bench.cases import GridCase
 from discreet_research.bench.count_mean_min import false_releases
 from discreet_research.bench.crowd_log import CLASSES, CrowdMethod, CrowdProblem, QueryLog, query_log
@@ -185,9 +185,9 @@ def _words(classes: Integers) -> list[str]:
 def _row(
     prepared: _Prepared, model: TextClassifier, released: int, asked: Integers, labels: Integers
 ) -> dict[str, Any]:
-    cells = public_cells(model, prepared.evaluation, _words(prepared.log.evaluation_classes), CLASSES)
+    answers = model.predict_proba(prepared.evaluation).argmax(axis=1)
     right = float((labels == prepared.log.classes[asked]).mean()) if len(asked) else None
-    accuracy = float(cells[:, 1].sum() / cells.sum())
+    accuracy = float((answers == np.asarray(prepared.log.evaluation_classes)).mean())
     return {"axis": "labels", "at": float(len(asked)), "accuracy": accuracy, "released": released, "right": right}
 
 

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 
 from discreet.errors import BadInput, BudgetExceeded
-from discreet.privacy.accounting.rdp import ORDERS, Array, conversion, epsilon_at, rdp_curve
+from discreet.privacy.accounting.rdp import ORDERS, Array, RdpSpending, conversion, rdp_curve
 from discreet.privacy.budget import (
     Budget,
     Number,
@@ -32,13 +31,10 @@ from discreet.privacy.budget import (
     exact_minus,
     exact_sum,
     float_below,
-    rounded_up,
 )
-from discreet.privacy.events import Event, Repeated
+from discreet.privacy.events import Event
 
 MOST_ORDER = 1e7
-UNBOUNDED = Decimal("1e100")
-"""Stands for an epsilon that nothing proves."""
 
 
 def best_order(event: Event, delta: float) -> float:
@@ -55,28 +51,6 @@ def spread_orders(budget: Budget) -> tuple[float, ...]:
     rho = (math.sqrt(log + float(budget.epsilon)) - math.sqrt(log)) ** 2
     wanted = [1 + math.sqrt(log / rho) * factor for factor in (0.5, 1.0, 2.0)]
     return tuple(sorted({float(ORDERS[int(abs(ORDERS - order).argmin())]) for order in wanted}))
-
-
-@dataclass(frozen=True)
-class RdpSpending:
-    """What was accepted so far: Rényi sums at the filter's orders, and the exact sum while everything was pure."""
-
-    curve: Array
-    pure: Decimal | None = Decimal(0)
-
-    def plus(self, event: Event, count: int, orders: Array) -> RdpSpending:
-        """This and ``count`` of ``event``; every addition is rounded up."""
-        done = Repeated(event=event, count=count)
-        added = rdp_curve(done, orders) if orders.size else self.curve
-        pure = done.pure_epsilon()
-        total = None if pure is None or self.pure is None else exact_sum((self.pure, pure))
-        return RdpSpending(np.asarray(np.nextafter(self.curve + added, np.inf)), total)
-
-    def epsilon(self, delta: float, orders: Array) -> Decimal:
-        """What it proves: the better of the exact sum and the orders; `UNBOUNDED` when neither proves any."""
-        by_orders = epsilon_at(self.curve, delta, orders) if orders.size else np.inf
-        by_rdp = Decimal(repr(rounded_up(float(by_orders)))) if np.isfinite(by_orders) else UNBOUNDED
-        return by_rdp if self.pure is None else min(by_rdp, self.pure)
 
 
 class RdpLimit:

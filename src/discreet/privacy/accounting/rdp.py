@@ -9,13 +9,15 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import UnsupportedEvent
-from discreet.privacy.budget import float_above
+from discreet.privacy.budget import exact_sum, float_above, rounded_up
 from discreet.privacy.event_forms import flatten
 from discreet.privacy.events import (
     BoundedRange,
@@ -25,9 +27,10 @@ from discreet.privacy.events import (
     PmfFamily,
     PoissonSampledGaussian,
     ReleaseGate,
+    Repeated,
     Stated,
 )
-from discreet.privacy.tuned import RunLaw, Tuned
+from discreet.privacy.tuned import Tuned, tuned_rdp
 
 Array = NDArray[np.float64]
 ORDERS: Array = np.array(
@@ -40,6 +43,8 @@ ORDERS: Array = np.array(
 )
 """Fixed beforehand. It contains the orders Opacus uses, so our epsilon is never above the one computed there;
 the large ones serve small epsilons, where the conversion itself costs about log(1/delta) / alpha."""
+UNBOUNDED = Decimal("1e100")
+"""Stands for an epsilon that nothing proves."""
 
 
 def rdp_curve(event: Event, orders: Array = ORDERS) -> Array:
@@ -155,6 +160,28 @@ def rdp_epsilon(event: Event, delta: float, orders: Array | None = None) -> floa
         by_rdp = min(by_rdp, epsilon_at(rdp_curve(event, grid), delta, grid))
     pure = event.pure_epsilon()
     return by_rdp if pure is None else min(by_rdp, float_above(pure))
+
+
+@dataclass(frozen=True)
+class RdpSpending:
+    """What was accepted so far: Rényi sums at the filter's orders, and the exact sum while everything was pure."""
+
+    curve: Array
+    pure: Decimal | None = Decimal(0)
+
+    def plus(self, event: Event, count: int, orders: Array) -> RdpSpending:
+        """This and ``count`` of ``event``; every addition is rounded up."""
+        done = Repeated(event=event, count=count)
+        added = rdp_curve(done, orders) if orders.size else self.curve
+        pure = done.pure_epsilon()
+        total = None if pure is None or self.pure is None else exact_sum((self.pure, pure))
+        return RdpSpending(np.asarray(np.nextafter(self.curve + added, np.inf)), total)
+
+    def epsilon(self, delta: float, orders: Array) -> Decimal:
+        """What it proves: the better of the exact sum and the orders; `UNBOUNDED` when neither proves any."""
+        by_orders = epsilon_at(self.curve, delta, orders) if orders.size else np.inf
+        by_rdp = Decimal(repr(rounded_up(float(by_orders)))) if np.isfinite(by_orders) else UNBOUNDED
+        return by_rdp if self.pure is None else min(by_rdp, self.pure)
 
 
 _TAIL = 9.0
@@ -287,44 +314,3 @@ def bounded_range_deltas(epsilon: float, losses: Array) -> Array:
     inside = np.clip(losses, -epsilon, epsilon)
     worst = np.expm1((inside - epsilon) / 2) ** 2 / -np.expm1(-epsilon)
     return np.where(losses < -epsilon, -np.expm1(np.minimum(losses, 0.0)), worst)
-
-
-_CELLS, _LOWEST = 4096, -50.0
-"""Cells are a hundredth wide in log p, down to e^-50; one more reaches to 0."""
-_TUNED_ROUNDING = 1e-11
-
-
-def tuned_rdp(curve: Array, orders: Array, wide: Array, wide_orders: Array, runs: RunLaw) -> Array:
-    """Divergences of the best of K runs at ``orders``, where one run's are ``curve``.
-
-    ``wide``, at ``wide_orders``, are one run's as well, and bound the probabilities of events. Guarantee
-    (docs/proofs/private-tuning.md): let one run have divergences of at most r(a) at every order a, in both directions
-    of the zero-out relation, and let K have the generating function f. The best of K runs has, at order a and in both
-    directions, at most
-
-        r(a) + 1/(a-1) sup over p in [0, 1] of  a log f'(1-p) - (a-1) log f'(1-h(p)),
-
-    where h(p) = min over orders b of (e^r(b) p)^(1-1/b) bounds the probability of an event under one neighbour whose
-    probability under the other is p. With one b for all p, and h's bound taken at its worst, this is the theorem of
-    Papernot and Steinke (2022); b for each p saves 2 to 25% of epsilon, and serves any law. The supremum is taken over
-    cells [p_i, p_i+1], the numerator at the lower end and
-    the denominator at the upper one, so a grid errs upwards.
-    """
-    upper = np.linspace(_LOWEST, 0.0, _CELLS + 1)
-    lower_slope = runs.log_slope(np.exp(other_tail(upper, wide, wide_orders)))
-    upper_slope = runs.log_slope(np.concatenate([[0.0], np.exp(upper[:-1])]))
-    shift = upper_slope - lower_slope
-    worst = np.max(upper_slope + (orders[:, None] - 1) * shift, axis=1)
-    return np.asarray((curve + np.maximum(worst, 0.0) / (orders - 1)) * (1 + _TUNED_ROUNDING) + _TUNED_ROUNDING)
-
-
-def other_tail(log_tail: Array, curve: Array, orders: Array) -> Array:
-    """log h(p) for each log p: at most this is an event's probability under the one neighbour, if it is p under the
-    other. It grows with p.
-    """
-    known = np.isfinite(curve)
-    slopes, rises = 1 - 1 / orders[known], curve[known]
-    if not slopes.size:
-        return np.zeros(log_tail.size)
-    best = np.min(slopes[:, None] * (rises[:, None] + log_tail), axis=0)
-    return np.asarray(np.minimum(best, 0.0))

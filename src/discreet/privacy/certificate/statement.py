@@ -29,13 +29,13 @@ from discreet.privacy.budget import Budget, exact_decimal, exact_sum, float_belo
 from discreet.privacy.certificate.signatures import Form
 from discreet.privacy.events import Repeated, ThresholdResponse
 from discreet.privacy.files import write_whole
-from discreet.privacy.hidden_selection import NOT_RELEASED, TIME_COVERED, TIME_NOT_COVERED, release_dates
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.ledger.charges import canonical
 from discreet.privacy.ledger.entries import FORMAT as LEDGER_FORMAT
 from discreet.privacy.ledger.paths import Line, PathReading
 from discreet.privacy.ledger.paths import Path as LedgerPath
 from discreet.privacy.ledger.terms import Continued, continued_budget
+from discreet.privacy.selection_terms import NOT_RELEASED, TIME_COVERED, TIME_NOT_COVERED, release_dates
 from discreet.privacy.trajectories import Trajectory
 
 FORMAT = "discreet.certificate/1"

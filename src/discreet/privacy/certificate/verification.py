@@ -27,10 +27,10 @@ from discreet.privacy.certificate import statement
 from discreet.privacy.certificate.signatures import Check, Form, read_public, signature_checks
 from discreet.privacy.certificate.statement import FILTER, FORMAT
 from discreet.privacy.events import Event, ThresholdResponse
-from discreet.privacy.hidden_selection import NOT_RELEASED
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.entries import FORMAT as LEDGER_FORMAT
 from discreet.privacy.ledger.sinks import read_beside_mark, whole_lines
+from discreet.privacy.selection_terms import NOT_RELEASED
 from discreet.privacy.trajectories import Trajectory
 
 KEYS = [

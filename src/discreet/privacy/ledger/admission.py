@@ -18,8 +18,8 @@ from decimal import Decimal
 import numpy as np
 
 from discreet.errors import BadInput, BudgetExceeded, UnsupportedEvent
-from discreet.privacy.accounting.filters import UNBOUNDED, RdpLimit, RdpSpending
-from discreet.privacy.accounting.rdp import ORDERS, Array, conversion, rdp_curve, rdp_epsilon
+from discreet.privacy.accounting.filters import RdpLimit
+from discreet.privacy.accounting.rdp import ORDERS, UNBOUNDED, Array, RdpSpending, conversion, rdp_curve, rdp_epsilon
 from discreet.privacy.budget import exact_minus, exact_sum, float_below, rounded_up
 from discreet.privacy.events import BlockEvent, Event, Repeated, ThresholdResponse
 from discreet.privacy.ledger.charges import MOST_PHASE, Charge, ChargeReason

@@ -29,10 +29,10 @@ from discreet.privacy.accounting.filters import RdpLimit, best_order, spread_ord
 from discreet.privacy.budget import Accountant, Budget, exact_decimal, exact_minus, exact_sum, json_number
 from discreet.privacy.event_forms import flatten, from_json, to_json
 from discreet.privacy.events import BlockEvent, Event
-from discreet.privacy.hidden_selection import release_date, release_dates
 from discreet.privacy.ledger.charges import BROKEN, Charge, ChargeReason, canonical
 from discreet.privacy.ledger.paths import ANYONE, EVERYONE, Line, Path, PathReading, check_outcomes, trajectory_of
 from discreet.privacy.plan import Plan
+from discreet.privacy.selection_terms import release_date, release_dates
 from discreet.privacy.trajectories import Trajectory, cost_of
 
 Mode = Literal["committed", "adaptive"]

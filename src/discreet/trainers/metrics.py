@@ -1,0 +1,320 @@
+"""Metrics of a classifier and their intervals, from a table of counts that is exact or has Laplace noise.
+
+Guarantee: arithmetic alone. That the counts are public, or were paid for, is for whoever made them
+(`discreet.trainers.evaluation`). With a column for every distinct score and no noise, values are those of
+scikit-learn.
+
+A table has a row for each true class and columns that are answers or bins of a score. Intervals have two parts: the
+records are a sample, and cells have noise. Shares (accuracy, recall, precision, F1) solve one quadratic inequality:
+Wilson's interval for the sample with Fieller's treatment of the noise. The others use the delta method. What the
+order of records within a bin could change is added. Formulas: docs/proofs/evaluation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+_PSEUDO = 2.0
+_SMALLEST = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A metric with its 95% interval. ``value`` is None where the table cannot tell it: a class has no records.
+
+    ``baseline``: what a constant answer by the class shares would have; None where that is not known.
+    """
+
+    name: str
+    value: float | None
+    low: float
+    high: float
+    baseline: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uncertainty:
+    """``noise``: the variance of what was added to each cell. ``each``: records of one unit, which may go together."""
+
+    noise: float = 0.0
+    each: int = 1
+
+    @classmethod
+    def of_laplace(cls, scale: float, *, each: int) -> Uncertainty:
+        """Of discrete Laplace noise."""
+        decay = math.exp(-1.0 / scale)
+        return cls(noise=2.0 * decay / (1.0 - decay) ** 2, each=each)
+
+    @property
+    def z(self) -> float:
+        """Standard deviations of a 95% interval. Laplace noise has longer tails than a Gaussian."""
+        return 2.241402727604947 if self.noise else 1.959963984540054
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A value with its interval; standard deviations of sample and noise; how far the order within bins reaches."""
+
+    value: float | None = None
+    low: float = 0.0
+    high: float = 1.0
+    sampling: float = math.inf
+    noise: float = math.inf
+    below: float = 0.0
+    above: float = 0.0
+
+    def named(self, name: str, baseline: float | None = None) -> Metric:
+        """As it is shown."""
+        return Metric(name=name, value=self.value, low=self.low, high=self.high, baseline=baseline)
+
+
+def share(cells: Floats, inside: ArrayLike, among: ArrayLike, uncertainty: Uncertainty) -> Estimate:
+    """The share of records ``inside`` of those ``among``: two masks of cells, the first part of the second."""
+    top, base = np.broadcast_to(inside, cells.shape).astype(float), np.broadcast_to(among, cells.shape).astype(float)
+    total = float((cells * base).sum())
+    if total <= 0:
+        return Estimate()
+    right = min(max(float((cells * top).sum()), 0.0), total)
+    value, square = right / total, uncertainty.z**2
+    noisy, noisy_base, sample = uncertainty.noise * top.sum(), uncertainty.noise * base.sum(), uncertainty.each * total
+    # |right - v total|^2 <= z^2 (each v (1 - v) total + noise |top - v base|^2), as a v^2 - b v + c <= 0
+    a = total**2 + square * (sample - noisy_base)
+    b = 2 * right * total + square * (sample - 2 * noisy)
+    root = b**2 - 4 * a * (right**2 - square * noisy)
+    low, high = 0.0, 1.0
+    if a > 0 and root >= 0:
+        low, high = max((b - math.sqrt(root)) / (2 * a), 0.0), min((b + math.sqrt(root)) / (2 * a), 1.0)
+    damped = (right + _PSEUDO) / (total + 2 * _PSEUDO)
+    return Estimate(
+        value=value,
+        low=min(low, value),
+        high=max(high, value),
+        sampling=math.sqrt(uncertainty.each * damped * (1 - damped) / total),
+        noise=math.sqrt(uncertainty.noise * float(((top - value * base) ** 2).sum())) / total,
+    )
+
+
+def f1_of(jaccard: Estimate) -> Estimate:
+    """F1 = 2 J / (1 + J), where J is the share of hits among hits, misses and false alarms."""
+    if jaccard.value is None:
+        return jaccard
+    slope = 2 / (1 + jaccard.value) ** 2
+    value, low, high = (2 * part / (1 + part) for part in (jaccard.value, jaccard.low, jaccard.high))
+    return Estimate(value=value, low=low, high=high, sampling=slope * jaccard.sampling, noise=slope * jaccard.noise)
+
+
+def macro(estimates: Sequence[Estimate], uncertainty: Uncertainty, *, apart: bool = False, most: float = 1) -> Estimate:
+    """The mean over classes. ``apart``: each class has records of its own; otherwise their errors may go together."""
+    values = [estimate.value for estimate in estimates]
+    if None in values or not values:
+        return Estimate(high=most)
+    count = len(values)
+    errors = [estimate.sampling for estimate in estimates]
+    sampling = (math.hypot(*errors) if apart else math.fsum(errors)) / count
+    return _within(
+        math.fsum(value for value in values if value is not None) / count,
+        sampling,
+        math.hypot(*(estimate.noise for estimate in estimates)) / count,
+        uncertainty,
+        below=math.fsum(estimate.below for estimate in estimates) / count,
+        above=math.fsum(estimate.above for estimate in estimates) / count,
+        most=most,
+    )
+
+
+def _within(
+    value: float,
+    sampling: float,
+    noise: float,
+    uncertainty: Uncertainty,
+    *,
+    below: float = 0.0,
+    above: float = 0.0,
+    most: float = 1.0,
+) -> Estimate:
+    half = uncertainty.z * math.hypot(sampling, noise)
+    value = min(max(value, 0.0), most)
+    low, high = max(value - half - below, 0.0), min(value + half + above, most)
+    return Estimate(value=value, low=low, high=high, sampling=sampling, noise=noise, below=below, above=above)
+
+
+def _delta(
+    value: float,
+    gradient: Floats,
+    cells: Floats,
+    uncertainty: Uncertainty,
+    *,
+    totals: Sequence[float],
+    below: float = 0.0,
+    above: float = 0.0,
+    most: float = 1.0,
+) -> Estimate:
+    """The delta method. ``totals`` are the sums of a row that were divided by: noise in them widens the interval."""
+    width = cells.shape[-1]
+    loose = uncertainty.z**2 * uncertainty.noise * width * math.fsum(1 / total**2 for total in totals)
+    if loose >= 1:
+        return Estimate(value=min(max(value, 0.0), most), high=most)
+    weights = np.maximum(cells, 0.0) + _PSEUDO / width
+    sampling = math.sqrt(uncertainty.each * float((weights * gradient**2).sum()))
+    noise = math.sqrt(uncertainty.noise * float((gradient**2).sum())) / (1 - loose)
+    return _within(value, sampling, noise, uncertainty, below=below, above=above, most=most)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """Records by score: ``cells`` (it is not | it is the class, bin), bins from low to high scores.
+
+    ``low`` and ``high`` are the ends of a bin, and ``score`` stands for it: all equal where the scores are known.
+    """
+
+    cells: Floats
+    low: Floats
+    high: Floats
+    score: Floats
+
+    @classmethod
+    def of_scores(cls, scores: ArrayLike, positive: ArrayLike) -> Curve:
+        """Exact: a bin for every distinct score."""
+        values, place = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
+        place, hits = place.reshape(-1), np.asarray(positive, dtype=bool)
+        cells = [np.bincount(place[hits == side], minlength=len(values)).astype(float) for side in (False, True)]
+        return cls(cells=np.stack(cells), low=values, high=values, score=values)
+
+    @classmethod
+    def of_bins(cls, cells: ArrayLike, edges: Sequence[float]) -> Curve:
+        """From counts by bin. Scores beyond the outermost edges count as these edges."""
+        ends = np.array([edges[0], *edges, edges[-1]])
+        low, high = ends[:-1], ends[1:]
+        return cls(cells=np.asarray(cells, dtype=np.float64), low=low, high=high, score=(low + high) / 2)
+
+    def auc(self, uncertainty: Uncertainty) -> Estimate:
+        """Area under the ROC curve: the chance that a positive has a higher score than a negative, ties half."""
+        negative, positive = self.cells
+        negatives, positives = float(negative.sum()), float(positive.sum())
+        if negatives <= 0 or positives <= 0:
+            return Estimate()
+        value, gradient = area_under_roc(self.cells)
+        tied = float((np.maximum(negative, 0) * np.maximum(positive, 0) * (self.high > self.low)).sum())
+        slack = tied / (2 * negatives * positives)
+        return _delta(value, gradient, self.cells, uncertainty, totals=(negatives, positives), below=slack, above=slack)
+
+    def average_precision(self, uncertainty: Uncertainty) -> Estimate:
+        """The mean precision at the positives, in the order of scores."""
+        positives = float(self.cells[1].sum())
+        if positives <= 0:
+            return Estimate()
+        value, gradient = average_precision(self.cells)
+        below, above = self._precision_slack(positives)
+        return _delta(value, gradient, self.cells, uncertainty, totals=(positives,), below=below, above=above)
+
+    def _precision_slack(self, positives: float) -> tuple[float, float]:
+        """How far average precision moves if the positives of each bin come last, or first."""
+        if not (self.high > self.low).any():
+            return 0.0, 0.0
+        negative, positive = np.maximum(self.cells, 0.0)
+        hits = positive[::-1].cumsum()[::-1]
+        alarms = negative[::-1].cumsum()[::-1]
+        before_hits, before_alarms = hits - positive, alarms - negative
+
+        def precision(start: Floats, false: Floats) -> float:  # the mean over a bin's positives, as an integral
+            with np.errstate(divide="ignore", invalid="ignore"):
+                grown = np.log1p(positive / np.maximum(start + false, 1.0))
+                parts = positive - (false) * grown
+            return float(np.nan_to_num(np.clip(parts, 0, positive)).sum())
+
+        middle = float((positive * hits / np.maximum(hits + alarms, 1.0)).sum())
+        worst, best = precision(before_hits, alarms), precision(before_hits, before_alarms)
+        return max(middle - worst, 0.0) / positives, max(best - middle, 0.0) / positives
+
+    def calibration_error(self, edges: Sequence[float], uncertainty: Uncertainty) -> Estimate:
+        """The mean distance, over bins, between the mean score and the share of positives."""
+        total = float(self.cells.sum())
+        if total <= 0:
+            return Estimate()
+        bins = np.searchsorted(np.asarray(edges), self.score, side="right")
+        count, weights = len(edges) + 1, np.maximum(self.cells, 0.0)
+        negative, positive = self.cells
+
+        def by_bin(values: Floats) -> Floats:
+            return np.bincount(bins, values, minlength=count).astype(np.float64)
+
+        gaps = np.abs(by_bin(positive * (1 - self.score) - negative * self.score))
+        noise = uncertainty.noise * by_bin((1 - self.score) ** 2 + self.score**2)
+        sample = uncertainty.each * by_bin(weights[1] * (1 - self.score) ** 2 + weights[0] * self.score**2)
+        errors = np.sqrt(noise + sample)
+        half = uncertainty.z * float(np.linalg.norm(errors))
+        slack = float((weights.sum(axis=0) * (self.high - self.low)).sum()) / 2
+        value = min(float(np.sqrt(np.maximum(gaps**2 - noise, 0.0)).sum()) / total, 1.0)
+        low = (float(gaps.sum()) - math.sqrt(2 / math.pi) * float(errors.sum()) - half - slack) / total
+        high = (float(gaps.sum()) + half + slack) / total
+        return Estimate(
+            value=value,
+            low=min(max(low, 0.0), value),
+            high=max(min(high, 1.0), value),
+            sampling=float(np.linalg.norm(np.sqrt(sample))) / total,
+            noise=float(np.linalg.norm(np.sqrt(noise))) / total,
+            below=slack / total,
+            above=slack / total,
+        )
+
+
+def area_under_roc(cells: Floats) -> tuple[float, Floats]:
+    """The area and its gradient by cells (negative | positive, bin)."""
+    negative, positive = cells
+    negatives, positives = negative.sum(), positive.sum()
+    under = negative.cumsum() - negative / 2
+    over = positives - positive.cumsum() + positive / 2
+    value = float((positive * under).sum() / (positives * negatives))
+    gradient = np.stack(
+        [over / (positives * negatives) - value / negatives, under / (positives * negatives) - value / positives]
+    )
+    return value, gradient
+
+
+def average_precision(cells: Floats) -> tuple[float, Floats]:
+    """The average precision and its gradient by cells (negative | positive, bin)."""
+    negative, positive = cells
+    positives = positive.sum()
+    hits, alarms = positive[::-1].cumsum()[::-1], negative[::-1].cumsum()[::-1]
+    answered = np.maximum(hits + alarms, 1.0)
+    precision = np.clip(hits / answered, 0.0, 1.0)
+    value = float((positive * precision).sum() / positives)
+    lost = (positive * alarms / answered**2).cumsum()  # over this bin and those below it
+    fallen = (positive * hits / answered**2).cumsum()
+    gradient = np.stack([-fallen / positives, (precision + lost - value) / positives])
+    return value, gradient
+
+
+def log_loss(curves: Sequence[Curve], uncertainty: Uncertainty) -> Estimate:
+    """The mean of -log of the probability that the true class was given.
+
+    One curve: of the second of two classes. Several: of each class, of which the rows of records of that class count.
+    """
+    cells, losses = [], []
+    for curve in curves:
+        ends = np.clip(np.stack([curve.score, curve.low, curve.high]), _SMALLEST, 1 - _SMALLEST)
+        hit, miss = -np.log(ends), -np.log1p(-ends)[[0, 2, 1]]
+        cells.append(curve.cells[1:] if len(curves) > 1 else curve.cells[::-1])
+        losses.append(hit[:, None] if len(curves) > 1 else np.stack([hit, miss], axis=1))
+    counts = np.concatenate([part.reshape(-1) for part in cells])
+    middle, worst, best = np.concatenate([part.reshape(3, -1) for part in losses], axis=1)
+    total = float(counts.sum())
+    if total <= 0:
+        return Estimate(high=math.inf)
+    value, weights = float(counts @ middle) / total, np.maximum(counts, 0.0)
+    return _delta(
+        value,
+        (middle - value) / total,
+        counts,
+        uncertainty,
+        totals=(total,),
+        below=float(weights @ (middle - best)) / total,
+        above=float(weights @ (worst - middle)) / total,
+        most=math.inf,
+    )
