@@ -20,7 +20,7 @@ READ, MISSING, UNREADABLE, OUTSIDE = range(4)
 """States of a cell."""
 Codes = NDArray[np.float64]
 States = NDArray[np.uint8]
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY = re.compile(r"\d{4}-\d\d-\d\d(?=$|[T ]\d\d:)", re.ASCII)
 
@@ -65,7 +65,7 @@ def read_cells(cells: Any, kind: str, values: Sequence[str], blanks: Sequence[st
         states[np.isnan(codes)] = OUTSIDE if kind == "category" else UNREADABLE
     states[~np.isnan(codes)] = READ
     if kind == "number":
-        missing |= np.isin(codes, [float(word) for word in blanks if re.match(_NUMBER, word)])
+        missing |= np.isin(codes, [float(word) for word in blanks if re.match(NUMBER, word)])
     states[missing] = MISSING
     codes[missing] = np.nan
     return codes, states
@@ -167,7 +167,7 @@ def _codes(cells: Any, kind: str, values: Sequence[str]) -> Any | None:
     if not types.is_string(stored):
         return None
     if kind == "number":
-        readable = compute.match_substring_regex(cells, _NUMBER)
+        readable = compute.match_substring_regex(cells, NUMBER)
         return compute.if_else(readable, cells, None).cast(pyarrow.float64())
     if kind == "category":
         return compute.index_in(cells, pyarrow.array(list(values), pyarrow.string()))

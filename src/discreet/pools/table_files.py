@@ -9,7 +9,6 @@ batch is in memory while it is used.
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.pools.cells import can_be_read
+from discreet.pools.cells import NUMBER, can_be_read
 from discreet.pools.checks import Unchanged, check_size, existing_file, ids_of, names_of, reading
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.encoded import EncodedRows
@@ -89,7 +88,7 @@ def _numbers(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclarat
 def _texts(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaration) -> TableTexts | None:
     if declared.text is None:
         return None
-    if not _is_text(file.schema.field(declared.text).type):
+    if declared.schema is None and not _is_text(file.schema.field(declared.text).type):
         raise BadInput(f"opening {path.name}", f"column {declared.text!r} does not hold text", "Declare another column")
     blocks = file.blocks([declared.text], rows_of_block(TEXT_BYTES))
     return TableTexts(blocks, name=path.name, column=declared.text, schema=declared.schema)
@@ -105,21 +104,19 @@ def _check_columns(asked: str, schema: Any, declared: PoolDeclaration) -> None:
 
 
 def check_header(asked: str, header: Sequence[str], declared: PoolDeclaration, *, sure: bool = True) -> None:
-    """The declared names stand in the header, once. The error lists the others, unless they may be a record: ``sure``:
-    they are names; of a CSV file without a header they are its first record.
+    """The declared names stand in the header, once; else an error lists the names that do.
+
+    ``sure``: it is a header. The first line of a CSV file may be a record: it is listed if a declared name is there.
     """
     wanted = declared_columns(declared)
     wrong = [name for name in wanted if header.count(name) != 1]
     if not wrong:
         return
-    fact = ", ".join(f"no column {name!r}" if name not in header else f"{name!r} more than once" for name in wrong[:10])
-    sure = sure or (len(set(header)) == len(header) and all(map(_COLUMN_NAME.fullmatch, header)))
-    named = ", ".join(name for name in header[:50] if sure and name.isprintable())
-    raise BadInput(
-        asked,
-        f"it has {fact}",
-        f"Columns: {named}. Set [pool] to them" if named else "Check the names, and that the first line is a header",
-    )
+    counts = [f"{header.count(name) or 'no'} column {name!r}" for name in wrong[:_NAMED]]
+    sure = sure or bool(set(header) & set(wanted))
+    names = ", ".join(name for name in header[:_NAMED] if sure and len(name) <= _LONGEST and name.isprintable())
+    remedy = f"Its columns: {names}. Set [pool] to them" if names else "Check the names, and that it has a header"
+    raise BadInput(asked, f"it has {', '.join(counts)}", remedy)
 
 
 def _named(file: ParquetTable | ArrowTable, name: str) -> Any:
@@ -250,8 +247,8 @@ def _sound(batch: Any) -> Any:
 # cells than the header has no sure id, so the file is refused: it says how many there are.
 
 BLOCK_BYTES = 4 << 20
-_COLUMN_NAME = re.compile(r"[^\W\d]\w*([ ._-]\w+)*")
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NAMED, _LONGEST = 50, 64
+"""Of columns in an error: so many, with names of so many characters."""
 
 
 def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
@@ -346,6 +343,6 @@ def _numbers_of_cells(column: Any) -> NDArray[np.float64]:
         numbers_of_cells = compute.cast(column, pyarrow.float64())
     except pyarrow.ArrowInvalid:
         trimmed = compute.utf8_trim_whitespace(column)
-        numbers = compute.match_substring_regex(trimmed, _NUMBER)
+        numbers = compute.match_substring_regex(trimmed, NUMBER)
         numbers_of_cells = compute.cast(compute.if_else(numbers, trimmed, None), pyarrow.float64())
     return np.asarray(numbers_of_cells.to_numpy(zero_copy_only=False), dtype=np.float64)
