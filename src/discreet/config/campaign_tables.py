@@ -231,8 +231,9 @@ _ROWS = whole(most=10**6)
 _NEEDS = ("proba", "draws", "embedding")
 
 
-def _view(value: Any) -> Any:
-    return place(value) if isinstance(value, str) and ":" in value else choice("shift", "flip")(value)
+def named(*names: str) -> Check:
+    """One of these, or somebody's own ``module:callable``."""
+    return lambda value: place(value) if isinstance(value, str) and ":" in value else choice(*names)(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +308,7 @@ class ModelConfig:
 class AugmentConfig:
     """One random change of a view: ``shift`` (by up to ``pixels``, filled with ``fill``), ``flip``, or your own."""
 
-    name: str = key(_view, add="name = 'flip'")
+    name: str = key(named("shift", "flip"), add="name = 'flip'")
     pixels: int | None = key(whole(most=1000), None)
     fill: float | None = key(number(-1e30, 1e30, such_as="0.0"), None)
 

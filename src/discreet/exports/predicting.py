@@ -24,10 +24,12 @@ import numpy as np
 from discreet.errors import BadInput
 from discreet.exports.loading import ExportedModel
 from discreet.pools import Pool, open_pool
+from discreet.pools.opening import READERS, may_be
 from discreet.pools.opening import kind_of as pool_kind
 from discreet.records import Value
 
 ROWS = 1024
+<<<<<<< HEAD
 DECLARED = ("id", "columns", "text", "array", "shape", "schema")
 _OF_KIND: dict[str, tuple[str, ...]] = {
     "images": ("shape",),
@@ -37,6 +39,10 @@ _OF_KIND: dict[str, tuple[str, ...]] = {
     "arrow": ("id", "columns", "text", "shape", "schema"),
     "csv": ("id", "columns", "text", "shape", "schema"),
 }
+=======
+DECLARED = ("id", "columns", "text", "array", "shape")
+_OF_KIND = {part.name: tuple(name for name in DECLARED if part.option(name)) for part in READERS}
+>>>>>>> integ
 Progress = Callable[[int, int], None]
 
 
@@ -89,7 +95,7 @@ def predict_file(
 def records_in(model: ExportedModel, path: Path, kind: str | None, declared: Mapping[str, Any]) -> Pool:
     """The records of a file, as the model's were declared but for what ``declared`` says."""
     read = model.form["preprocessing"]
-    chosen = kind or (read["kind"] if _fits(path, read["kind"]) else None)
+    chosen = kind or (read["kind"] if may_be(path, read["kind"]) else None)
     file_kind = pool_kind(path, chosen)
     known = {name: read[name] for name in DECLARED if name in read and name in _OF_KIND[file_kind]}
     changes = {name: value for name, value in declared.items() if value is not None}
@@ -107,14 +113,6 @@ def records_in(model: ExportedModel, path: Path, kind: str | None, declared: Map
             "Declare columns or shape",
         )
     return pool
-
-
-def _fits(path: Path, kind: str) -> bool:
-    """Whether a file may be of the pool's kind: its name says no other."""
-    try:
-        return pool_kind(path, None) == kind
-    except BadInput:
-        return kind in _OF_KIND and path.exists()
 
 
 def _chances(model: ExportedModel, pool: Pool, span: slice) -> tuple[Any, Any]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Callable, Mapping, Sequence
+=======
+from collections.abc import Callable, Iterator, Sequence
+>>>>>>> integ
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,15 +15,21 @@ from discreet.checks import listed, text, whole
 from discreet.errors import BadInput
 from discreet.parts import Option, Part, Registry
 from discreet.pools.array_files import open_npy, open_npz
-from discreet.pools.checks import POSITION
+from discreet.pools.checks import POSITION, check_size, existing_file, reading
+from discreet.pools.csv_files import batches_of, check_header, open_csv
 from discreet.pools.declaration import PoolDeclaration, declare
-from discreet.pools.derived import JoinedPool
+from discreet.pools.derived import JoinedPool, one_pool
 from discreet.pools.images import open_images
 from discreet.pools.pool import Pool
+<<<<<<< HEAD
 from discreet.pools.schema import Schema, checked_schema
 from discreet.pools.table_files import open_csv, open_table
+=======
+from discreet.pools.table_files import check_columns, open_table, table_of
+from discreet.pools.tables import TEXT_BYTES, rows_of_block
+>>>>>>> integ
 
-Kind = Literal["images", "parquet", "npz", "npy", "csv", "arrow"]
+Kind = Literal["images", "parquet", "npz", "npy", "csv", "arrow", "huggingface"]
 _SUFFIXES = {
     ".npy": "npy",
     ".npz": "npz",
@@ -29,6 +39,9 @@ _SUFFIXES = {
     ".feather": "arrow",
     ".csv": "csv",
 }
+_COMPRESSED = (".gz", ".zst")
+_IN_PARTS = ("parquet", "csv", "arrow")
+"""Kinds of which a folder may hold the parts."""
 
 
 def _text(name: str, meaning: str) -> Option:
@@ -60,9 +73,10 @@ READERS = Registry(
     "reader",
     (
         _reader("images", "a folder of pictures", open_images, _ID, _PERSON, _SHAPE),
-        _reader("parquet", "a Parquet file", open_table, *_TABLE),
-        _reader("arrow", "an Arrow (IPC, Feather 2) file", open_table, *_TABLE),
-        _reader("csv", "a CSV file", open_csv, *_TABLE),
+        _reader("parquet", "a Parquet file, or a folder of such", open_table, *_TABLE),
+        _reader("arrow", "an Arrow (IPC, Feather 2) file, or a folder of such", open_table, *_TABLE),
+        _reader("huggingface", "a folder of Dataset.save_to_disk (Hugging Face)", open_table, *_TABLE),
+        _reader("csv", "a CSV file, or a folder of such; also .csv.gz and .csv.zst", open_csv, *_TABLE),
         _reader("npz", "arrays of an npz file", open_npz, _ID, _PERSON, _ARRAY, _SHAPE),
         _reader("npy", "one array of an npy file", open_npy, _ID, _SHAPE),
     ),
@@ -76,7 +90,7 @@ def kind_of(path: Path, kind: str | None) -> str:
         if kind not in KINDS:
             raise BadInput(f"kind={kind!r}", "there is no such kind of pool", f"Choose one of {', '.join(KINDS)}")
         return kind
-    by_suffix = _SUFFIXES.get(path.suffix.lower())
+    by_suffix = _by_suffix(path)
     if by_suffix is not None:
         return by_suffix
     if path.is_dir():
@@ -84,6 +98,23 @@ def kind_of(path: Path, kind: str | None) -> str:
     if not path.exists():
         raise BadInput(f"opening {path.name}", "it is not there", "Check the path")
     raise BadInput(f"opening {path.name}", "its name does not say its kind", f"Declare kind, of {', '.join(KINDS)}")
+
+
+def may_be(path: Path, kind: str) -> bool:
+    """Whether a file or folder may be of a kind: its name says no other."""
+    if path.is_dir():
+        return kind in (*_IN_PARTS, "images", "huggingface")
+    try:
+        return kind_of(path, None) == kind
+    except BadInput:
+        return kind in KINDS and path.exists()
+
+
+def _by_suffix(path: Path) -> str | None:
+    """What the name's ending says; of a compressed file, the ending before that. Only CSV files are compressed so."""
+    compressed = path.suffix.lower() in _COMPRESSED
+    kind = _SUFFIXES.get((Path(path.stem) if compressed else path).suffix.lower())
+    return kind if kind == "csv" or not compressed else None
 
 
 def open_pool(
@@ -103,7 +134,8 @@ def open_pool(
 ) -> Pool:
     """A pool in a file or a folder, as it is declared. Nothing of the declaration is found out by looking at records.
 
-    kind      of file; left out: by the name's ending, a folder is one of pictures
+    kind      of file; left out: by the name's ending, a folder is one of pictures. A folder of a declared kind holds
+              its parts, in the order of their names
     id        the column or array of ids; "position" for npy and npz: a row's place is its name
     columns   of a table: the numbers of a record, in this order, or one column of lists
     text      of a table: the column of texts
@@ -136,5 +168,46 @@ def extended(pool: Pool, path: Path | str, *, size: int | None = None) -> Joined
 
 
 def _opened(path: Path, declared: PoolDeclaration, first: int = 0) -> Pool:
-    pool: Pool = READERS.by_name[declared.kind].build(path, declared, first)
+    build, asked = READERS.by_name[declared.kind].build, f"opening {path.name}"
+    with reading(path):
+        files = parts_of(path, declared.kind)
+    if files == [path]:
+        pool: Pool = build(path, declared, first)
+    else:
+        part = replace(declared, size=None)
+        pool = one_pool([build(file, part, 0) for file in files], declared)
+    check_size(asked, len(pool), declared.size)
     return pool
+
+
+def parts_of(path: Path, kind: str) -> list[Path]:
+    """The files of a table: itself, or those in a folder whose ending says the kind, by their names."""
+    if kind not in _IN_PARTS or not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.iterdir() if _by_suffix(file) == kind and file.name[0] not in "._")
+    if not files:
+        endings = ", ".join(ending for ending, name in _SUFFIXES.items() if name == kind)
+        raise BadInput(
+            f"opening {path.name}",
+            f"it is a folder, and no file in it ends in {endings}",
+            "Name the file, or the folder that has the parts",
+        )
+    return files
+
+
+def columns_of(path: Path, kind: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Columns of a table as Arrow has them, block by block; of a CSV file as text. Audience: owner."""
+    for file in parts_of(path, kind):
+        if kind == "csv":
+            existing_file(file)
+            with reading(file, otherwise="it cannot be read as CSV"):
+                check_header(file, names)
+                yield from batches_of(file, f"reading {file.name}", list(names))
+            continue
+        table = table_of(file, kind)
+        with reading(file):
+            check_columns(f"reading {file.name}", table.schema, names)
+            blocks = table.blocks(list(names), rows_of_block(len(names) * TEXT_BYTES))
+            for block in range(len(blocks.counts)):
+                batch = blocks.read(block)
+                yield {name: batch.column(name) for name in names}

@@ -1,58 +1,118 @@
-"""Tables as pools: Parquet, Arrow (IPC, Feather 2) and CSV files.
+"""Tables as pools: Parquet and Arrow (IPC, Feather 2) files, and data sets that Hugging Face ``datasets`` stored.
 
 Parquet and Arrow files are memory-mapped and decoded in blocks. A row group of a Parquet file can only be decoded from
 its beginning. A large one is walked through in steps, so memory stays bounded; rows in any order are quick if row
 groups are small (some thousand rows), or the pool fits the cache. An Arrow file is read batch by batch; a compressed
 batch is in memory while it is used.
+
+A folder of ``Dataset.save_to_disk`` holds Arrow streams, and a list of them; it is read without that library.
 """
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import csv
 from collections.abc import Iterator, Sequence
+=======
+import json
+from collections.abc import Iterable, Iterator, Sequence
+>>>>>>> integ
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+<<<<<<< HEAD
 from discreet.pools.cells import NUMBER, can_be_read
 from discreet.pools.checks import Unchanged, check_size, existing_file, ids_of, names_of, reading
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.encoded import EncodedRows
 from discreet.pools.pool import ArrayRows, Pool
 from discreet.pools.rows import ListedTexts, Scaling
+=======
+from discreet.pools.checks import Unchanged, check_size, existing_file, existing_folder, ids_of, names_of, reading
+from discreet.pools.declaration import PoolDeclaration
+from discreet.pools.pool import Pool
+>>>>>>> integ
 from discreet.pools.tables import (
     TEXT_BYTES,
     Blocks,
     TableRows,
     TableTexts,
     rows_of_block,
-    shape_of_columns,
     stored_type,
 )
 
 
+class Table(Protocol):
+    """A table whose columns are read apart from each other. ``schema``: of Arrow."""
+
+    schema: Any
+
+    def column(self, name: str) -> Any:
+        """A whole column."""
+
+    def blocks(self, columns: list[str], rows: int) -> Blocks:
+        """Some columns, in blocks of at most so many rows."""
+
+
 def open_table(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
-    """A pool of a Parquet or an Arrow file."""
-    existing_file(path)
-    asked = f"opening {path.name}"
-    check_columns_declared(asked, declared)
-    unchanged = Unchanged(path)
+    """A pool of a Parquet or an Arrow file, or of a stored data set."""
+    check_columns_declared(f"opening {path.name}", declared)
+    table = table_of(path, declared.kind)
     with reading(path, otherwise=f"it cannot be read as {declared.kind}"):
-        file: ParquetTable | ArrowTable = (
-            ParquetTable(unchanged) if declared.kind == "parquet" else ArrowTable(unchanged)
-        )
-        _check_columns(asked, file.schema, declared)
-        assert declared.id is not None
-        ids = ids_of(_named(file, declared.id), f"column {declared.id!r}")
-        check_size(asked, len(ids), declared.size)
-        persons = None
-        if declared.person is not None:
-            persons = names_of(_named(file, declared.person), f"column {declared.person!r}")
-        x, text = _numbers(file, path, declared), _texts(file, path, declared)
-    return Pool(ids=ids, x=x, text=text, persons=persons, declared=declared)
+        return pool_of_table(table, path.name, declared)
+
+
+def table_of(path: Path, kind: str) -> Table:
+    """The table of a file: "parquet" or "arrow"; or of a folder: "huggingface"."""
+    if kind == "huggingface":
+        return _stored_dataset(path)
+    file = Unchanged(existing_file(path))
+    with reading(path, otherwise=f"it cannot be read as {kind}"):
+        return ParquetTable(file) if kind == "parquet" else ArrowTable(file)
+
+
+def _stored_dataset(path: Path) -> Table:
+    """What ``Dataset.save_to_disk`` of Hugging Face ``datasets`` wrote: Arrow streams, in the order of a list."""
+    asked = f"opening {existing_folder(path).name}"
+    with reading(path, otherwise="it is no folder of Dataset.save_to_disk"):
+        if (path / "dataset_dict.json").is_file():
+            splits = json.loads((path / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
+            fact = f"it holds the splits {', '.join(map(str, splits))}"
+            raise BadInput(asked, fact, "Name the folder of one of them")
+        if not (path / "state.json").is_file():
+            fact = "it is no folder of Dataset.save_to_disk: it has no state.json"
+            raise BadInput(asked, fact, "Store the data set so, or declare another kind")
+        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        files = [Unchanged(path / Path(part["filename"]).name) for part in state["_data_files"]]
+        check_size(asked, len(files), None)
+        return LoadedTable(_streams(files), path.name, files)
+
+
+def _streams(files: list[Unchanged]) -> Any:
+    """Arrow streams one after another, memory-mapped."""
+    import pyarrow
+    from pyarrow import ipc
+
+    return pyarrow.concat_tables(ipc.open_stream(pyarrow.memory_map(str(file.path))).read_all() for file in files)
+
+
+def pool_of_table(table: Table, name: str, declared: PoolDeclaration) -> Pool:
+    """The declared columns of a table as a pool; ``name``, for errors."""
+    asked = f"opening {name}"
+    check_columns(asked, table.schema, declared_columns(declared))
+    assert declared.id is not None
+    return Pool(
+        ids=ids_of(_named(table, declared.id), f"column {declared.id!r}"),
+        persons=None
+        if declared.person is None
+        else names_of(_named(table, declared.person), f"column {declared.person!r}"),
+        x=_numbers(table, name, declared),
+        text=_texts(table, name, declared),
+        declared=declared,
+    )
 
 
 def check_columns_declared(asked: str, declared: PoolDeclaration) -> None:
@@ -74,20 +134,25 @@ def declared_columns(declared: PoolDeclaration) -> list[str]:
     return list(dict.fromkeys([*columns, *(name for name in single if name is not None)]))
 
 
+<<<<<<< HEAD
 def _numbers(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaration) -> TableRows | EncodedRows | None:
     if declared.schema is not None:
         return EncodedRows.of_blocks(declared.schema, file) if declared.schema.width else None
+=======
+def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | None:
+>>>>>>> integ
     if declared.columns is None:
         return None
-    stored = stored_type(file.schema, declared, f"opening {path.name}")
+    stored = stored_type(table.schema, declared, f"opening {name}")
     numbers = int(np.prod(declared.shape or (len(declared.columns),)))
-    blocks = file.blocks(list(declared.columns), rows_of_block(numbers * stored.itemsize))
-    return TableRows(blocks, name=path.name, stored=stored, declared=declared)
+    blocks = table.blocks(list(declared.columns), rows_of_block(numbers * stored.itemsize))
+    return TableRows(blocks, name=name, stored=stored, declared=declared)
 
 
-def _texts(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaration) -> TableTexts | None:
+def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | None:
     if declared.text is None:
         return None
+<<<<<<< HEAD
     if declared.schema is None and not _is_text(file.schema.field(declared.text).type):
         raise BadInput(f"opening {path.name}", f"column {declared.text!r} does not hold text", "Declare another column")
     blocks = file.blocks([declared.text], rows_of_block(TEXT_BYTES))
@@ -117,15 +182,29 @@ def check_header(asked: str, header: Sequence[str], declared: PoolDeclaration, *
     names = ", ".join(name for name in header[:_NAMED] if sure and len(name) <= _LONGEST and name.isprintable())
     remedy = f"Its columns: {names}. Set [pool] to them" if names else "Check the names, and that it has a header"
     raise BadInput(asked, f"it has {', '.join(counts)}", remedy)
+=======
+    if not _is_text(table.schema.field(declared.text).type):
+        raise BadInput(f"opening {name}", f"column {declared.text!r} does not hold text", "Declare another column")
+    return TableTexts(table.blocks([declared.text], rows_of_block(TEXT_BYTES)), name=name, column=declared.text)
 
 
-def _named(file: ParquetTable | ArrowTable, name: str) -> Any:
+def check_columns(asked: str, schema: Any, names: Iterable[str]) -> None:
+    """Each of the names is that of one column."""
+    for name in names:
+        count = len(schema.get_all_field_indices(name))
+        if count != 1:
+            fact = f"it has no column {name!r}" if count == 0 else f"it has {count} columns {name!r}"
+            raise BadInput(asked, fact, "Check the names that are declared")
+>>>>>>> integ
+
+
+def _named(table: Table, name: str) -> Any:
     from pyarrow import types
 
-    kind = file.schema.field(name).type
+    kind = table.schema.field(name).type
     if not (_is_text(kind) or types.is_integer(kind)):
         raise BadInput(f"the names in column {name!r}", "they are neither text nor whole numbers", "Store them as text")
-    return file.column(name)
+    return table.column(name)
 
 
 def _is_text(kind: Any) -> bool:
@@ -196,7 +275,9 @@ class ArrowTable:
 
     def blocks(self, columns: list[str], rows: int) -> Blocks:
         """Some columns, in pieces of record batches."""
-        assert self._sizes is not None  # ids are read first, and tell how long batches are
+        if self._sizes is None:  # a column tells how long batches are; as a rule the ids were read before
+            self.column(columns[0])
+        assert self._sizes is not None
         return _ArrowBlocks(self._opened(columns), self._unchanged, self._sizes, rows)
 
     def _opened(self, columns: list[str]) -> Any:
@@ -226,6 +307,38 @@ class _ArrowBlocks:
         return self._held[1].slice(start, self.counts[block])
 
 
+class LoadedTable:
+    """A table of Arrow, in memory or memory-mapped from ``files``."""
+
+    def __init__(self, table: Any, name: str, files: Sequence[Unchanged] = ()) -> None:
+        self._table, self._name, self._files = table, name, files
+        self.schema = table.schema
+
+    def column(self, name: str) -> Any:
+        """A whole column."""
+        column = self._table.column(name)
+        column.validate(full=True)
+        return column
+
+    def blocks(self, columns: list[str], rows: int) -> Blocks:
+        """Some columns, in pieces of chunks."""
+        return _LoadedBlocks(self._table.select(columns).to_batches(max_chunksize=rows), self._name, self._files)
+
+
+class _LoadedBlocks:
+    """Pieces of chunks, without copies."""
+
+    def __init__(self, batches: list[Any], name: str, files: Sequence[Unchanged]) -> None:
+        self._batches, self._name, self._files = batches, name, files
+        self.counts = [batch.num_rows for batch in batches]
+
+    def read(self, block: int) -> Any:
+        for file in self._files:
+            file.check()
+        with reading(Path(self._name), otherwise="a part of it cannot be decoded"):
+            return _sound(self._batches[block])
+
+
 def _sound(batch: Any) -> Any:
     """The batch, if no offset points outside of it: what is mapped is not checked by Arrow, and a wrong one ends the
     process. Texts are checked as bytes, for one that is not UTF-8 breaks its own record alone.
@@ -236,6 +349,7 @@ def _sound(batch: Any) -> Any:
     for column in batch.columns:
         (column.view(plain[column.type]) if column.type in plain else column).validate(full=True)
     return batch
+<<<<<<< HEAD
 
 
 # CSV files: UTF-8, commas, a header, quotes around what needs them (also line breaks).
@@ -346,3 +460,5 @@ def _numbers_of_cells(column: Any) -> NDArray[np.float64]:
         numbers = compute.match_substring_regex(trimmed, NUMBER)
         numbers_of_cells = compute.cast(compute.if_else(numbers, trimmed, None), pyarrow.float64())
     return np.asarray(numbers_of_cells.to_numpy(zero_copy_only=False), dtype=np.float64)
+=======
+>>>>>>> integ

@@ -225,7 +225,7 @@ def count_votes(store: CampaignStore, config: PateConfig, pool: Pool, seed: int 
 
 
 def _count(store: CampaignStore, config: PateConfig, pool: Pool, seed: int | None, watch: Watch) -> None:
-    x, labels, units = _lessons(config)
+    x, labels, units = _training_records(config)
     votes = train_teachers(
         x,
         labels,
@@ -246,7 +246,7 @@ def _count(store: CampaignStore, config: PateConfig, pool: Pool, seed: int | Non
     store.record(VOTED, phase=0, facts=facts)
 
 
-def _lessons(config: PateConfig) -> tuple[Any, list[str | None], list[str]]:
+def _training_records(config: PateConfig) -> tuple[Any, list[str | None], list[str]]:
     """Private rows, their labels (None: a null), and the unit of each."""
     pool, labels = private_pool(config), private_labels(config).values
     stored, readable = private_rows(pool)
