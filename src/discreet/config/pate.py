@@ -21,11 +21,8 @@ from discreet.config.campaign_tables import (
     SimulationConfig,
     StorageConfig,
     TaskConfig,
-<<<<<<< HEAD
-    with_schema,
-=======
     named,
->>>>>>> integ
+    with_schema,
 )
 from discreet.config.cross_field_checks import POOL_RULES, STORAGE_RULES, TASK_RULES, Problems, at
 from discreet.config.schema import Rule, Schema, Source

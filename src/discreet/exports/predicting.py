@@ -29,20 +29,8 @@ from discreet.pools.opening import kind_of as pool_kind
 from discreet.records import Value
 
 ROWS = 1024
-<<<<<<< HEAD
 DECLARED = ("id", "columns", "text", "array", "shape", "schema")
-_OF_KIND: dict[str, tuple[str, ...]] = {
-    "images": ("shape",),
-    "npy": ("id", "shape"),
-    "npz": ("id", "array", "shape"),
-    "parquet": ("id", "columns", "text", "shape", "schema"),
-    "arrow": ("id", "columns", "text", "shape", "schema"),
-    "csv": ("id", "columns", "text", "shape", "schema"),
-}
-=======
-DECLARED = ("id", "columns", "text", "array", "shape")
 _OF_KIND = {part.name: tuple(name for name in DECLARED if part.option(name)) for part in READERS}
->>>>>>> integ
 Progress = Callable[[int, int], None]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.pools.checks import encodable
 
 READ, MISSING, UNREADABLE, OUTSIDE = range(4)
 """States of a cell."""
@@ -84,7 +85,7 @@ def can_be_read(kind: str, stored: Any) -> bool:
 def cell_text(value: Any, kind: str) -> str | None:
     """A Python value as text, as the same value of a typed column is read; None for what is none of these."""
     if isinstance(value, str):
-        return value if value.isascii() or _encodable(value) else None
+        return value if value.isascii() or encodable(value) else None
     if isinstance(value, bool | np.bool_):
         return str(int(value)) if kind == "number" else str(bool(value)).lower()
     if isinstance(value, date | datetime | np.datetime64):
@@ -100,13 +101,6 @@ def cell_text(value: Any, kind: str) -> str | None:
 
 def _finite(real: float) -> str | None:
     return None if math.isnan(real) else "1e999" if real > 1e308 else "-1e999" if real < -1e308 else repr(real)
-
-
-def _encodable(word: str) -> bool:
-    try:
-        return bool(word.encode())
-    except UnicodeError:
-        return False
 
 
 def _plain(cells: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,11 @@ class EncodedRows(RecordArray):
         self.schema, self._cells = schema, cells
 
     @classmethod
-    def of_memory(cls, schema: Schema, codes: Codes, states: States) -> EncodedRows:
-        """Of cells that are in memory."""
+    def of_parts(cls, schema: Schema, parts: Sequence[tuple[Codes, States]]) -> EncodedRows:
+        """Of parsed cells that are in memory."""
+        columns = len(schema.columns)
+        codes = np.concatenate([np.zeros((0, columns)), *(part[0] for part in parts)])
+        states = np.concatenate([np.zeros((0, columns), dtype=np.uint8), *(part[1] for part in parts)])
         return cls(schema, lambda span: (codes[span], states[span]), len(codes))
 
     @classmethod

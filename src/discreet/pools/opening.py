@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Callable, Mapping, Sequence
-=======
-from collections.abc import Callable, Iterator, Sequence
->>>>>>> integ
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,13 +17,9 @@ from discreet.pools.declaration import PoolDeclaration, declare
 from discreet.pools.derived import JoinedPool, one_pool
 from discreet.pools.images import open_images
 from discreet.pools.pool import Pool
-<<<<<<< HEAD
 from discreet.pools.schema import Schema, checked_schema
-from discreet.pools.table_files import open_csv, open_table
-=======
 from discreet.pools.table_files import check_columns, open_table, table_of
 from discreet.pools.tables import TEXT_BYTES, rows_of_block
->>>>>>> integ
 
 Kind = Literal["images", "parquet", "npz", "npy", "csv", "arrow", "huggingface"]
 _SUFFIXES = {
@@ -206,7 +198,7 @@ def columns_of(path: Path, kind: str, names: Sequence[str]) -> Iterator[dict[str
             continue
         table = table_of(file, kind)
         with reading(file):
-            check_columns(f"reading {file.name}", table.schema, names)
+            check_columns(f"reading {file.name}", table.schema.names, names)
             blocks = table.blocks(list(names), rows_of_block(len(names) * TEXT_BYTES))
             for block in range(len(blocks.counts)):
                 batch = blocks.read(block)

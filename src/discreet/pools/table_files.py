@@ -10,31 +10,19 @@ A folder of ``Dataset.save_to_disk`` holds Arrow streams, and a list of them; it
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-import csv
-from collections.abc import Iterator, Sequence
-=======
 import json
 from collections.abc import Iterable, Iterator, Sequence
->>>>>>> integ
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from discreet.errors import BadInput
-<<<<<<< HEAD
-from discreet.pools.cells import NUMBER, can_be_read
-from discreet.pools.checks import Unchanged, check_size, existing_file, ids_of, names_of, reading
-from discreet.pools.declaration import PoolDeclaration
-from discreet.pools.encoded import EncodedRows
-from discreet.pools.pool import ArrayRows, Pool
-from discreet.pools.rows import ListedTexts, Scaling
-=======
+from discreet.pools.cells import can_be_read
 from discreet.pools.checks import Unchanged, check_size, existing_file, existing_folder, ids_of, names_of, reading
 from discreet.pools.declaration import PoolDeclaration
+from discreet.pools.encoded import EncodedRows
 from discreet.pools.pool import Pool
->>>>>>> integ
 from discreet.pools.tables import (
     TEXT_BYTES,
     Blocks,
@@ -43,6 +31,9 @@ from discreet.pools.tables import (
     rows_of_block,
     stored_type,
 )
+
+_NAMED, _LONGEST = 50, 64
+"""Of columns in an error: so many, with names of so many characters."""
 
 
 class Table(Protocol):
@@ -102,7 +93,8 @@ def _streams(files: list[Unchanged]) -> Any:
 def pool_of_table(table: Table, name: str, declared: PoolDeclaration) -> Pool:
     """The declared columns of a table as a pool; ``name``, for errors."""
     asked = f"opening {name}"
-    check_columns(asked, table.schema, declared_columns(declared))
+    check_columns(asked, table.schema.names, declared_columns(declared))
+    _check_types(asked, table.schema, declared)
     assert declared.id is not None
     return Pool(
         ids=ids_of(_named(table, declared.id), f"column {declared.id!r}"),
@@ -134,13 +126,9 @@ def declared_columns(declared: PoolDeclaration) -> list[str]:
     return list(dict.fromkeys([*columns, *(name for name in single if name is not None)]))
 
 
-<<<<<<< HEAD
-def _numbers(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaration) -> TableRows | EncodedRows | None:
+def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | EncodedRows | None:
     if declared.schema is not None:
-        return EncodedRows.of_blocks(declared.schema, file) if declared.schema.width else None
-=======
-def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | None:
->>>>>>> integ
+        return EncodedRows.of_blocks(declared.schema, table) if declared.schema.width else None
     if declared.columns is None:
         return None
     stored = stored_type(table.schema, declared, f"opening {name}")
@@ -152,50 +140,35 @@ def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | 
 def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | None:
     if declared.text is None:
         return None
-<<<<<<< HEAD
-    if declared.schema is None and not _is_text(file.schema.field(declared.text).type):
-        raise BadInput(f"opening {path.name}", f"column {declared.text!r} does not hold text", "Declare another column")
-    blocks = file.blocks([declared.text], rows_of_block(TEXT_BYTES))
-    return TableTexts(blocks, name=path.name, column=declared.text, schema=declared.schema)
+    if declared.schema is None and not _is_text(table.schema.field(declared.text).type):
+        raise BadInput(f"opening {name}", f"column {declared.text!r} does not hold text", "Declare another column")
+    blocks = table.blocks([declared.text], rows_of_block(TEXT_BYTES))
+    return TableTexts(blocks, name=name, column=declared.text, schema=declared.schema)
 
 
-def _check_columns(asked: str, schema: Any, declared: PoolDeclaration) -> None:
-    check_header(asked, schema.names, declared)
-    for column in () if declared.schema is None else declared.schema.columns:
-        stored = schema.field(column.name).type
-        if not can_be_read(column.type, stored):
-            fact = f"column {column.name!r} is declared as {column.type}, and holds {stored}"
-            raise BadInput(asked, fact, "Declare what it holds, or store it as text")
+def check_columns(asked: str, header: Sequence[str], names: Iterable[str], *, sure: bool = True) -> None:
+    """Each of the names is that of one column; else an error lists the names in ``header``.
 
-
-def check_header(asked: str, header: Sequence[str], declared: PoolDeclaration, *, sure: bool = True) -> None:
-    """The declared names stand in the header, once; else an error lists the names that do.
-
-    ``sure``: it is a header. The first line of a CSV file may be a record: it is listed if a declared name is there.
+    ``sure``: it is a header. The first line of a CSV file may be a record: it is listed if one of the names is there.
     """
-    wanted = declared_columns(declared)
+    wanted = list(names)
     wrong = [name for name in wanted if header.count(name) != 1]
     if not wrong:
         return
     counts = [f"{header.count(name) or 'no'} column {name!r}" for name in wrong[:_NAMED]]
     sure = sure or bool(set(header) & set(wanted))
-    names = ", ".join(name for name in header[:_NAMED] if sure and len(name) <= _LONGEST and name.isprintable())
-    remedy = f"Its columns: {names}. Set [pool] to them" if names else "Check the names, and that it has a header"
+    known = ", ".join(name for name in header[:_NAMED] if sure and len(name) <= _LONGEST and name.isprintable())
+    remedy = f"Its columns: {known}. Declare names of these" if known else "Check the names, and that it has a header"
     raise BadInput(asked, f"it has {', '.join(counts)}", remedy)
-=======
-    if not _is_text(table.schema.field(declared.text).type):
-        raise BadInput(f"opening {name}", f"column {declared.text!r} does not hold text", "Declare another column")
-    return TableTexts(table.blocks([declared.text], rows_of_block(TEXT_BYTES)), name=name, column=declared.text)
 
 
-def check_columns(asked: str, schema: Any, names: Iterable[str]) -> None:
-    """Each of the names is that of one column."""
-    for name in names:
-        count = len(schema.get_all_field_indices(name))
-        if count != 1:
-            fact = f"it has no column {name!r}" if count == 0 else f"it has {count} columns {name!r}"
-            raise BadInput(asked, fact, "Check the names that are declared")
->>>>>>> integ
+def _check_types(asked: str, stored: Any, declared: PoolDeclaration) -> None:
+    """Columns of a schema hold what can be read so. It is a fact of the file's header, not of its cells."""
+    for column in () if declared.schema is None else declared.schema.columns:
+        kind = stored.field(column.name).type
+        if not can_be_read(column.type, kind):
+            fact = f"column {column.name!r} is declared as {column.type}, and holds {kind}"
+            raise BadInput(asked, fact, "Declare what it holds, or store it as text")
 
 
 def _named(table: Table, name: str) -> Any:
@@ -349,116 +322,3 @@ def _sound(batch: Any) -> Any:
     for column in batch.columns:
         (column.view(plain[column.type]) if column.type in plain else column).validate(full=True)
     return batch
-<<<<<<< HEAD
-
-
-# CSV files: UTF-8, commas, a header, quotes around what needs them (also line breaks).
-#
-# A line of a CSV file cannot be found without reading those before it. So the file is read once, in blocks, and of it
-# the declared columns are kept: four bytes a number, and the texts. Store a pool that is too large for that as Parquet.
-#
-# Ids stay as they are written ("007" is not "7"). A cell that is no number breaks its record. A line with more or fewer
-# cells than the header has no sure id, so the file is refused: it says how many there are.
-
-BLOCK_BYTES = 4 << 20
-_NAMED, _LONGEST = 50, 64
-"""Of columns in an error: so many, with names of so many characters."""
-
-
-def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
-    """A pool of a CSV file."""
-    existing_file(path)
-    asked = f"opening {path.name}"
-    check_columns_declared(asked, declared)
-    schema, scaling = declared.schema, None
-    if declared.columns is not None:
-        shape = shape_of_columns(asked, declared.columns, declared.shape)
-        scaling = Scaling(declared.center, declared.scale, shape)
-    with reading(path, otherwise="it is not a CSV file in UTF-8"):
-        _check_header(path, asked, declared)
-        columns, parts = _contents(path, asked, declared, scaling)
-    assert declared.id is not None
-    check_size(asked, len(columns[declared.id]), declared.size)
-    x: EncodedRows | ArrayRows | None = None
-    if schema is not None and schema.width:
-        codes, states = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        x = EncodedRows.of_memory(schema, codes, states)
-    elif scaling is not None:
-        x = ArrayRows(np.concatenate(parts), name=path.name, shape=declared.shape)
-    name = path.name if schema is None else ""
-    return Pool(
-        ids=ids_of(columns[declared.id], f"column {declared.id!r}"),
-        x=x,
-        text=None if declared.text is None else ListedTexts(columns[declared.text], name=name),
-        persons=None if declared.person is None else names_of(columns[declared.person], f"column {declared.person!r}"),
-        declared=declared,
-    )
-
-
-def _check_header(path: Path, asked: str, declared: PoolDeclaration) -> None:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header = next(csv.reader(file), [])
-    check_header(asked, header, declared, sure=False)
-
-
-def _contents(
-    path: Path, asked: str, declared: PoolDeclaration, scaling: Scaling | None
-) -> tuple[dict[str, list[Any]], list[Any]]:
-    """The declared columns: names and texts as lists; numbers as scaled matrices, or as cells of the schema."""
-    named = [name for name in (declared.id, declared.text, declared.person) if name is not None]
-    columns: dict[str, list[Any]] = {name: [] for name in named}
-    shape = declared.shape or (len(declared.columns or ()),)
-    matrices: list[Any] = []
-    schema = declared.schema
-    for batch in _batches(path, asked, declared):
-        for name in columns:
-            is_text = schema is not None and name == schema.text
-            columns[name] += schema.texts(batch) if schema and is_text else batch.column(name).to_pylist()
-        if schema is not None:
-            matrices.append(schema.parse(batch))
-        elif scaling is not None:
-            raw = np.stack([_numbers_of_cells(batch.column(name)) for name in declared.columns or ()], axis=1)
-            matrices.append(scaling.applied(raw.reshape(len(raw), *shape)))
-    return columns, matrices
-
-
-def _batches(path: Path, asked: str, declared: PoolDeclaration) -> Any:
-    import pyarrow
-    from pyarrow import csv as arrow_csv
-
-    uneven = 0
-
-    def skip(_: Any) -> str:
-        nonlocal uneven
-        uneven += 1
-        return "skip"
-
-    wanted = declared_columns(declared)
-    yield from arrow_csv.open_csv(
-        path,
-        read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
-        convert_options=arrow_csv.ConvertOptions(
-            include_columns=wanted, column_types={name: pyarrow.string() for name in wanted}
-        ),
-    )
-    if uneven:
-        raise BadInput(
-            asked, f"{uneven} lines have more or fewer cells than the header", "Put quotes around cells with commas"
-        )
-
-
-def _numbers_of_cells(column: Any) -> NDArray[np.float64]:
-    """Cells as numbers, NaN for one that is none. Spaces around it do not count."""
-    import pyarrow
-    from pyarrow import compute
-
-    try:
-        numbers_of_cells = compute.cast(column, pyarrow.float64())
-    except pyarrow.ArrowInvalid:
-        trimmed = compute.utf8_trim_whitespace(column)
-        numbers = compute.match_substring_regex(trimmed, NUMBER)
-        numbers_of_cells = compute.cast(compute.if_else(numbers, trimmed, None), pyarrow.float64())
-    return np.asarray(numbers_of_cells.to_numpy(zero_copy_only=False), dtype=np.float64)
-=======
->>>>>>> integ
