@@ -30,7 +30,7 @@ def columns_of(path: Path, kind: str, names: Sequence[str]) -> Iterator[dict[str
             continue
         table = table_of(file, kind)
         with reading(file):
-            check_columns(f"reading {file.name}", table.schema, names)
+            check_columns(f"reading {file.name}", table.schema.names, names)
             blocks = table.blocks(list(names), rows_of_block(len(names) * TEXT_BYTES))
             for block in range(len(blocks.counts)):
                 batch = blocks.read(block)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from discreet.campaign.answers import IMPORTED, Assignment, answering, team_of
+from discreet.campaign.answers import Assignment, answering, team_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import replannings
 from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, today
@@ -203,20 +203,11 @@ def _of_phase(
     """What is wrong with the labels of a phase. How many there are is the owner's, and is not said."""
     team = assignment.team(step.phase)
     # a phase that recorded no team may have been trained with open questions; later answers do not mend it
-    late = {
-        question.id: set() if team_of(step) else _after(first_told.get(question.id, {}), step) for question in questions
+    voices = {
+        question.id: {name for name, at in first_told.get(question.id, {}).items() if team_of(step) or at <= step.at}
+        for question in questions
     }
-    voices = {question.id: set(first_told.get(question.id, {})) - late[question.id] for question in questions}
-    if any(_missing(question, voices[question.id], assignment) for question in questions):
+    if assignment.open(questions, voices):
         yield f"phase {step.phase} was trained while some of its questions were open"
     if not team.names and not simulation and len(answering(questions, voices)) > team.per_question:
         yield f"questions of phase {step.phase} went to whoever came next, not by the keyed ranking of annotators"
-
-
-def _after(times: dict[str, Any], step: Transition) -> set[str]:
-    return {name for name, at in times.items() if at > step.at}
-
-
-def _missing(question: Question, voices: set[str], assignment: Assignment) -> bool:
-    counted = sum(assignment.counts(question, annotator) for annotator in voices)
-    return IMPORTED not in voices and counted < assignment.team(question.phase).per_question
