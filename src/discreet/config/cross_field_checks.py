@@ -60,11 +60,12 @@ def at(path: str, fact: str, remedy: str, *, table: bool = False) -> Problem:
 
 
 def _pool(pool: PoolConfig) -> Problems:
-    if pool.kind in READERS.having("columns") and (pool.columns is None) == (pool.text is None):
-        yield at(
-            "pool.columns", f"a pool of kind {pool.kind} has columns with numbers, or one with text", "Name either"
-        )
-    for name in ("columns", "text", "array"):
+    if pool.schema is not None:
+        yield from _with_schema(pool)
+    elif pool.kind in READERS.having("columns") and (pool.columns is None) == (pool.text is None):
+        fact = f"a pool of kind {pool.kind} has a schema, columns with numbers, or one with text"
+        yield at("pool.columns", fact, "Name one of them")
+    for name in ("columns", "text", "array", "schema"):
         kinds = READERS.having(name)
         if getattr(pool, name) is not None and pool.kind not in kinds:
             yield at(f"pool.{name}", f"a pool of kind {pool.kind} has none", f"Leave it out; it is for {kinds[-1]}")
@@ -80,6 +81,12 @@ def _pool(pool: PoolConfig) -> Problems:
         value = getattr(pool, name)
         if isinstance(value, tuple) and pool.columns is not None and len(value) != len(pool.columns):
             yield at(f"pool.{name}", f"it has {len(value)} numbers for {len(pool.columns)} columns", "Give one each")
+
+
+def _with_schema(pool: PoolConfig) -> Problems:
+    usual = {"columns": None, "text": None, "shape": None, "center": 0.0, "scale": 1.0}
+    for name in (name for name, value in usual.items() if getattr(pool, name) != value):
+        yield at(f"pool.{name}", "the schema declares columns, texts and bounds", "Leave it out")
 
 
 def _task(task: TaskConfig) -> Problems:

@@ -22,6 +22,7 @@ from discreet.config.campaign_tables import (
     StorageConfig,
     TaskConfig,
     named,
+    with_schema,
 )
 from discreet.config.cross_field_checks import POOL_RULES, STORAGE_RULES, TASK_RULES, Problems, at
 from discreet.config.schema import Rule, Schema, Source
@@ -145,7 +146,7 @@ def _one_label(task: TaskConfig) -> Problems:
 
 
 def _records(pool: PoolConfig, plan: TeacherPlanConfig) -> Problems:
-    if pool.text is not None:
+    if pool.text is not None or (pool.schema is not None and not pool.schema.width):
         yield at("pool.text", "teachers and students take numbers", "Embed texts by a public encoder first")
     for name in ("person", "persons", "further"):
         if getattr(pool, name) is not None:
@@ -248,7 +249,7 @@ PATE = Schema(
     rules=RULES,
     optional=("oracle", "simulation"),
     extra={"plan": ("phases",)},
-    rewrite={"plan": spread_queries},
+    rewrite={"plan": spread_queries, "pool": with_schema},
     elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
 )
 

@@ -29,7 +29,7 @@ from discreet.pools.opening import kind_of as pool_kind
 from discreet.records import Value
 
 ROWS = 1024
-DECLARED = ("id", "columns", "text", "array", "shape")
+DECLARED = ("id", "columns", "text", "array", "shape", "schema")
 _OF_KIND = {part.name: tuple(name for name in DECLARED if part.option(name)) for part in READERS}
 Progress = Callable[[int, int], None]
 

@@ -21,16 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.pools.cells import NUMBER, Codes, States
 from discreet.pools.checks import encodable, existing_file, ids_of, names_of, reading
 from discreet.pools.declaration import PoolDeclaration
+from discreet.pools.encoded import EncodedRows
 from discreet.pools.pool import ArrayRows, Pool
 from discreet.pools.rows import ListedTexts, Scaling
-from discreet.pools.table_files import check_columns_declared, declared_columns
+from discreet.pools.table_files import check_columns, check_columns_declared, declared_columns
 from discreet.pools.tables import shape_of_columns
 
 BLOCK_BYTES, LONGEST_LINE = 4 << 20, 1 << 30
 _CONVERT = "Convert it, as by: iconv -f ISO-8859-1 -t UTF-8 old.csv > new.csv"
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
@@ -46,10 +47,11 @@ def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
         check_header(path, declared_columns(declared))
         columns, x = _contents(path, asked, declared, scaling)
     assert declared.id is not None
+    name = path.name if declared.schema is None else ""
     return Pool(
         ids=ids_of(columns[declared.id], f"column {declared.id!r}"),
-        x=None if x is None else ArrayRows(x, name=path.name, shape=declared.shape),
-        text=None if declared.text is None else ListedTexts(columns[declared.text], name=path.name),
+        x=x,
+        text=None if declared.text is None else ListedTexts(columns[declared.text], name=name),
         persons=None if declared.person is None else names_of(columns[declared.person], f"column {declared.person!r}"),
         declared=declared,
     )
@@ -74,37 +76,35 @@ def _stream(path: Path) -> Any:
 
 
 def check_header(path: Path, names: Iterable[str]) -> None:
-    """The names stand in the header, once. Others are not told: they may be a record."""
-    header = header_of(path)
-    for name in names:
-        if header.count(name) != 1:
-            raise BadInput(
-                f"opening {path.name}",
-                f"its first line has {'no' if name not in header else header.count(name)} column {name!r}",
-                "Check the names that are declared, and that the first line is a header",
-            )
+    """The names stand in the header, once."""
+    check_columns(f"opening {path.name}", header_of(path), names, sure=False)
 
 
 def _contents(
     path: Path, asked: str, declared: PoolDeclaration, scaling: Scaling | None
-) -> tuple[dict[str, list[Any]], NDArray[Any] | None]:
-    """The declared columns: names and texts as lists, numbers as one matrix, scaled."""
+) -> tuple[dict[str, list[Any]], ArrayRows | EncodedRows | None]:
+    """The declared columns: names and texts as lists; numbers as one scaled matrix, or as cells of the schema."""
     named = [name for name in (declared.id, declared.text, declared.person) if name is not None]
     columns: dict[str, list[Any]] = {name: [] for name in named}
     shape = declared.shape or (len(declared.columns or ()),)
-    matrices: list[NDArray[Any]] = []
+    schema, matrices, cells = declared.schema, list[NDArray[Any]](), list[tuple[Codes, States]]()
     for batch in batches_of(path, asked, declared_columns(declared)):
         for name in columns:
-            columns[name] += batch[name].to_pylist()
-        if scaling is not None:
+            columns[name] += schema.texts(batch) if schema and name == schema.text else batch[name].to_pylist()
+        if schema is not None:
+            cells.append(schema.parse(batch))
+        elif scaling is not None:
             raw = np.stack([_numbers_of_cells(batch[name]) for name in declared.columns or ()], axis=1)
             matrices.append(scaling.applied(raw.reshape(len(raw), *shape)))
     for name in filter(None, (declared.id, declared.person)):
         if None in columns[name]:
             raise BadInput(asked, f"{columns[name].count(None)} names in column {name!r} are not UTF-8", _CONVERT)
+    if schema is not None and schema.width:
+        return columns, EncodedRows.of_parts(schema, cells)
     if scaling is None:
         return columns, None
-    return columns, np.concatenate([np.zeros((0, *shape), dtype=np.float32), *matrices])
+    x = np.concatenate([np.zeros((0, *shape), dtype=np.float32), *matrices])
+    return columns, ArrayRows(x, name=path.name, shape=declared.shape)
 
 
 def batches_of(path: Path, asked: str, names: list[str]) -> Iterator[dict[str, Any]]:
@@ -181,6 +181,6 @@ def _numbers_of_cells(column: Any) -> NDArray[np.float64]:
         numbers_of_cells = compute.cast(column, pyarrow.float64())
     except pyarrow.ArrowInvalid:
         trimmed = compute.utf8_trim_whitespace(column)
-        numbers = compute.match_substring_regex(trimmed, _NUMBER)
+        numbers = compute.match_substring_regex(trimmed, NUMBER)
         numbers_of_cells = compute.cast(compute.if_else(numbers, trimmed, None), pyarrow.float64())
     return np.asarray(numbers_of_cells.to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from discreet.pools.declaration import PoolDeclaration, declare
 from discreet.pools.derived import JoinedPool, one_pool
 from discreet.pools.images import open_images
 from discreet.pools.pool import Pool
+from discreet.pools.schema import Schema, checked_schema
 from discreet.pools.table_files import check_columns, open_table, table_of
 from discreet.pools.tables import TEXT_BYTES, rows_of_block
 
@@ -50,7 +51,10 @@ _COLUMNS = Option(
     meaning="the numbers of a record, in this order, or one column of lists",
 )
 _SHAPE = Option(name="shape", check=listed(whole()), type="list of whole numbers", meaning="the shape of one record")
-_TABLE = (_ID, _COLUMNS, _TEXT, _PERSON, _SHAPE)
+_SCHEMA = Option(
+    name="schema", check=checked_schema, type="table or path", meaning="the declared columns, their values and gaps"
+)
+_TABLE = (_ID, _COLUMNS, _TEXT, _PERSON, _SHAPE, _SCHEMA)
 
 
 def _reader(name: str, summary: str, build: Callable[..., Pool], *options: Option) -> Part:
@@ -118,6 +122,7 @@ def open_pool(
     center: float | Sequence[float] = 0,
     scale: float | Sequence[float] = 1,
     size: int | None = None,
+    schema: Schema | Mapping[str, Any] | Path | str | None = None,
 ) -> Pool:
     """A pool in a file or a folder, as it is declared. Nothing of the declaration is found out by looking at records.
 
@@ -131,9 +136,10 @@ def open_pool(
     shape     of one record; needed for pictures and columns of lists
     center, scale   records are (value - center) / scale, in float32; one number, or one a column or channel
     size      the number of records; another one is refused
+    schema    of a table, instead of columns, text, center and scale: a `Schema`, a mapping, or the path of a TOML file
     """
     file = Path(path)
-    options = {"id": id, "columns": columns, "text": text, "person": person, "array": array}
+    options = {"id": id, "columns": columns, "text": text, "person": person, "array": array, "schema": schema}
     declared = declare(
         file, READERS.by_name[kind_of(file, kind)], **options, shape=shape, center=center, scale=scale, size=size
     )
@@ -192,7 +198,7 @@ def columns_of(path: Path, kind: str, names: Sequence[str]) -> Iterator[dict[str
             continue
         table = table_of(file, kind)
         with reading(file):
-            check_columns(f"reading {file.name}", table.schema, names)
+            check_columns(f"reading {file.name}", table.schema.names, names)
             blocks = table.blocks(list(names), rows_of_block(len(names) * TEXT_BYTES))
             for block in range(len(blocks.counts)):
                 batch = blocks.read(block)

@@ -18,8 +18,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from discreet.errors import BadInput
+from discreet.pools.cells import can_be_read
 from discreet.pools.checks import Unchanged, check_size, existing_file, existing_folder, ids_of, names_of, reading
 from discreet.pools.declaration import PoolDeclaration
+from discreet.pools.encoded import EncodedRows
 from discreet.pools.pool import Pool
 from discreet.pools.tables import (
     TEXT_BYTES,
@@ -29,6 +31,9 @@ from discreet.pools.tables import (
     rows_of_block,
     stored_type,
 )
+
+_NAMED, _LONGEST = 50, 64
+"""Of columns in an error: so many, with names of so many characters."""
 
 
 class Table(Protocol):
@@ -88,7 +93,8 @@ def _streams(files: list[Unchanged]) -> Any:
 def pool_of_table(table: Table, name: str, declared: PoolDeclaration) -> Pool:
     """The declared columns of a table as a pool; ``name``, for errors."""
     asked = f"opening {name}"
-    check_columns(asked, table.schema, declared_columns(declared))
+    check_columns(asked, table.schema.names, declared_columns(declared))
+    _check_types(asked, table.schema, declared)
     assert declared.id is not None
     return Pool(
         ids=ids_of(_named(table, declared.id), f"column {declared.id!r}"),
@@ -105,19 +111,24 @@ def check_columns_declared(asked: str, declared: PoolDeclaration) -> None:
     """Of a table, the id and what is in a record are declared."""
     if declared.id is None:
         raise BadInput(asked, "nothing says which column holds the ids", 'Declare id = "..."')
-    if declared.columns is None and declared.text is None:
+    if declared.columns is None and declared.text is None and declared.schema is None:
         raise BadInput(
-            asked, "nothing says what of it a model may read", 'Declare columns = ["...", "..."], or text = "..."'
+            asked,
+            "nothing says what of it a model may read",
+            'Declare a schema, columns = ["...", "..."], or text = "..."',
         )
 
 
 def declared_columns(declared: PoolDeclaration) -> list[str]:
     """All columns that are read, each once."""
     single = (declared.id, declared.text, declared.person)
-    return list(dict.fromkeys([*(declared.columns or ()), *(name for name in single if name is not None)]))
+    columns = (declared.columns or ()) if declared.schema is None else declared.schema.names
+    return list(dict.fromkeys([*columns, *(name for name in single if name is not None)]))
 
 
-def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | None:
+def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | EncodedRows | None:
+    if declared.schema is not None:
+        return EncodedRows.of_blocks(declared.schema, table) if declared.schema.width else None
     if declared.columns is None:
         return None
     stored = stored_type(table.schema, declared, f"opening {name}")
@@ -129,18 +140,35 @@ def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | 
 def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | None:
     if declared.text is None:
         return None
-    if not _is_text(table.schema.field(declared.text).type):
+    if declared.schema is None and not _is_text(table.schema.field(declared.text).type):
         raise BadInput(f"opening {name}", f"column {declared.text!r} does not hold text", "Declare another column")
-    return TableTexts(table.blocks([declared.text], rows_of_block(TEXT_BYTES)), name=name, column=declared.text)
+    blocks = table.blocks([declared.text], rows_of_block(TEXT_BYTES))
+    return TableTexts(blocks, name=name, column=declared.text, schema=declared.schema)
 
 
-def check_columns(asked: str, schema: Any, names: Iterable[str]) -> None:
-    """Each of the names is that of one column."""
-    for name in names:
-        count = len(schema.get_all_field_indices(name))
-        if count != 1:
-            fact = f"it has no column {name!r}" if count == 0 else f"it has {count} columns {name!r}"
-            raise BadInput(asked, fact, "Check the names that are declared")
+def check_columns(asked: str, header: Sequence[str], names: Iterable[str], *, sure: bool = True) -> None:
+    """Each of the names is that of one column; else an error lists the names in ``header``.
+
+    ``sure``: it is a header. The first line of a CSV file may be a record: it is listed if one of the names is there.
+    """
+    wanted = list(names)
+    wrong = [name for name in wanted if header.count(name) != 1]
+    if not wrong:
+        return
+    counts = [f"{header.count(name) or 'no'} column {name!r}" for name in wrong[:_NAMED]]
+    sure = sure or bool(set(header) & set(wanted))
+    known = ", ".join(name for name in header[:_NAMED] if sure and len(name) <= _LONGEST and name.isprintable())
+    remedy = f"Its columns: {known}. Declare names of these" if known else "Check the names, and that it has a header"
+    raise BadInput(asked, f"it has {', '.join(counts)}", remedy)
+
+
+def _check_types(asked: str, stored: Any, declared: PoolDeclaration) -> None:
+    """Columns of a schema hold what can be read so. It is a fact of the file's header, not of its cells."""
+    for column in () if declared.schema is None else declared.schema.columns:
+        kind = stored.field(column.name).type
+        if not can_be_read(column.type, kind):
+            fact = f"column {column.name!r} is declared as {column.type}, and holds {kind}"
+            raise BadInput(asked, fact, "Declare what it holds, or store it as text")
 
 
 def _named(table: Table, name: str) -> Any:

@@ -227,6 +227,7 @@ def records_like(
             center=table.center,
             scale=table.scale,
             size=size,
+            schema=table.schema,
         )
 
 
