@@ -17,6 +17,7 @@ from discreet.campaign.loop import InternalOracle, run
 from discreet.config import PateConfig
 from discreet.recipes.opening import create
 from discreet.recipes.verification import verify_campaign
+from discreet.trainers.metric_words import evaluation_words
 
 FILE = """
 format = "discreet.campaign/1"

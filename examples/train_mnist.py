@@ -95,7 +95,9 @@ def main() -> None:
 
     found = evaluate_public(model, *pictures(asked.data / asked.set, "t10k"), classes=10)
     majority = found.metric("accuracy").baseline
-    print(f"test accuracy {found.accuracy:.2%} ({found.low:.2%} to {found.high:.2%}, majority {majority:.2%}), {time.monotonic() - began:.0f} s")
+    print(
+        f"test accuracy {found.accuracy:.2%} ({found.low:.2%} to {found.high:.2%}, majority {majority:.2%}), {time.monotonic() - began:.0f} s"
+    )
     print(f"model: {out / 'model'}; promise: discreet verify {out / 'certificate.json'} --ledger {book}")
 
 

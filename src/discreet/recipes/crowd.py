@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from discreet.campaign import Campaign
-from discreet.campaign.recipe import Chosen, Continuation, Labels, PhaseContext, ReplanRequest, Trained, Watch
+from discreet.campaign.recipe import Chosen, Continuation, Labels, PhaseContext, ReplanRequest, Trained
 from discreet.campaign.state import CREATED
 from discreet.config import CrowdConfig
 from discreet.errors import NotNow
@@ -148,7 +148,7 @@ class Crowd(FileRecipe):
             classes,
             classes=self.classes,
             settings=self.settings(),
-            start=_text_model(context.model),
+            start=context.model if isinstance(context.model, TextClassifier) else None,
             weights=weights,
         )
         context.watch("training", 1, 1)
@@ -198,10 +198,6 @@ def evaluation_texts(config: CrowdConfig) -> LabelledTexts | None:
     return held_out
 
 
-def _text_model(model: Any) -> TextClassifier | None:
-    return model if isinstance(model, TextClassifier) else None
-
-
 def _texts(pool: Pool, names: Sequence[str]) -> list[str]:
     return [str(text) for text in pool.rows(pool.places(names))] if names else []
 
@@ -228,10 +224,6 @@ def _records(store: CampaignStore, config: CrowdConfig, log: QueryLog | None) ->
             "Make a campaign of another name with a smaller k or more rows; this one is paid for",
         )
     return pool_of(texts)
-
-
-def _begin(store: CampaignStore, recipe: Crowd, log: QueryLog | None, seed: int | None, watch: Watch) -> None:
-    release(store, recipe.config, log, seed, watch)
 
 
 def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
@@ -320,7 +312,7 @@ SPEC = RecipeSpec(
     prepare=_prepare,
     open=lambda store, config: Crowd(config=config),
     records=_records,
-    begin=_begin,
+    begin=lambda store, recipe, log, seed, watch: release(store, recipe.config, log, seed, watch),
     checks=crowd_checks,
     released_files=(TEXTS,),
     created=_created,

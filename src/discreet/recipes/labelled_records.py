@@ -231,4 +231,5 @@ def pool_like(config: CampaignConfig, path: str, *, size: int | None = None) -> 
         center=table.center,
         scale=table.scale,
         size=size,
+        schema=table.schema,
     )
