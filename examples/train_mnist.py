@@ -95,9 +95,8 @@ def main() -> None:
 
     found = evaluate_public(model, *pictures(asked.data / asked.set, "t10k"), classes=10)
     majority = found.metric("accuracy").baseline
-    print(
-        f"test accuracy {found.accuracy:.2%} ({found.low:.2%} to {found.high:.2%}, majority {majority:.2%}), {time.monotonic() - began:.0f} s"
-    )
+    interval = f"{found.low:.2%} to {found.high:.2%}, majority {majority:.2%}"
+    print(f"test accuracy {found.accuracy:.2%} ({interval}), {time.monotonic() - began:.0f} s")
     print(f"model: {out / 'model'}; promise: discreet verify {out / 'certificate.json'} --ledger {book}")
 
 
