@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Literal
@@ -230,22 +230,25 @@ class Layout:
         }
 
 
-def measure(predicted: Any, truth: NDArray[Any], layout: Layout, groups: NDArray[np.int64] | None = None) -> Evaluation:
-    """On public records: nothing is charged, nothing hidden. Every metric, whatever the table of ``layout``."""
-    layout = Layout(
-        classes=layout.classes,
-        multilabel=layout.multilabel,
-        table="scores",
-        edges=layout.edges,
-        threshold=layout.threshold,
-        groups=layout.groups,
-    )
+def measure(
+    predicted: Any,
+    truth: NDArray[Any],
+    layout: Layout,
+    groups: NDArray[np.int64] | None = None,
+    *,
+    records_per_person: int = 1,
+) -> Evaluation:
+    """On public records: nothing is charged, nothing hidden. Every metric, whatever the table of ``layout``.
+
+    ``records_per_person`` widens intervals: records of a person may go together.
+    """
+    layout = replace(layout, table="scores")
     predicted = np.asarray(predicted, dtype=np.float64)
-    members = [groups == number for number in range(len(layout.groups))] if groups is not None else None
+    members = [] if groups is None else [groups == number for number in range(len(layout.groups))]
     return layout.evaluation(
         "public",
         layout.count(predicted, truth, groups),
-        uncertainty=Uncertainty(),
-        exact=layout.exact(predicted, truth),
-        exact_groups=members and [layout.exact(predicted[member], truth[member]) for member in members],
+        uncertainty=Uncertainty(each=records_per_person),
+        exact=layout.exact(predicted, truth, each=records_per_person),
+        exact_groups=[layout.exact(predicted[rows], truth[rows], each=records_per_person) for rows in members],
     )
