@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from discreet.models import build_model
-from discreet.trainers.scoring import keep_freed_memory, laid_out
-from discreet.trainers.torch_predictor import TorchPredictor
+from discreet.trainers.torch_predictor import TorchPredictor, keep_freed_memory, laid_out
 from timing import hardware, seconds
 
 RESULT = Path(__file__).parent / "results" / "scoring.md"

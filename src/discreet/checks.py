@@ -162,7 +162,7 @@ def _as_float(value: Any) -> float | None:
 
 
 def exact(*, zero: bool, below: int | None = None, such_as: str = "'0.5'") -> Check:
-    """An exact decimal, as written: of a promise nothing is rounded. ``zero``: whether 0 is allowed."""
+    """An exact decimal, as written: of a guarantee nothing is rounded. ``zero``: whether 0 is allowed."""
 
     def check(value: Any) -> Decimal:
         try:

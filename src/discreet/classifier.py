@@ -42,7 +42,7 @@ PHASE = 0
 class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A torch model trained by DP-SGD, as an estimator.
 
-    Parameters: ``epsilon``, ``delta`` (the promise); ``classes``; ``model`` (a name of `discreet.models`, or
+    Parameters: ``epsilon``, ``delta`` (the guarantee); ``classes``; ``model`` (a name of `discreet.models`, or
     ``module:callable``) with ``model_options``; ``inputs`` (the shape of one record, if not a row of numbers);
     ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``;
     ``center`` and ``scale`` (public); ``accountant``; ``unit`` with ``fit(X, y, persons=...)``; ``ledger`` (a file that
@@ -123,7 +123,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def certificate(self) -> dict[str, Any]:
-        """What this fit promises, for anybody to check, bound to the weights that ``predictor_.save`` stores.
+        """What this fit guarantees, for anybody to check, bound to the weights that ``predictor_.save`` stores.
 
         See `discreet.privacy.certificate`. Audience: public.
         """
@@ -178,7 +178,7 @@ def private_data(estimator: DPClassifier, x: Any, y: Any, persons: Any) -> Priva
 def check_parameters(estimator: DPClassifier, persons: Any) -> None:
     """Refuse parameters that no fit could have, before any data is looked at."""
     if estimator.epsilon is None or estimator.delta is None:
-        raise BadInput("fitting a private classifier", "epsilon or delta is missing", "Declare both: the promise")
+        raise BadInput("fitting a private classifier", "epsilon or delta is missing", "Declare both: the guarantee")
     if estimator.checkpoints is not None and estimator.ledger is None:
         raise BadInput("checkpoints", "a fit goes on only with the ledger that paid for it", "Give ledger, too")
     if (estimator.unit == "person") != (persons is not None):

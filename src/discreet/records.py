@@ -68,7 +68,7 @@ class Selection:
     dropped     how many more were drawn than asked for, where that may be told
     histogram   in which a private threshold was found, as it was paid for and released: public
 
-    With ``mechanism="hidden-threshold"`` the promise is that ids, and how many there are, stay with owner and
+    With ``mechanism="hidden-threshold"`` the guarantee is that ids, and how many there are, stay with owner and
     annotators: they must never be shown to the public, in any later record of the campaign either.
     """
 

@@ -107,7 +107,7 @@ def test_a_copy_without_its_mark_is_verified_and_not_charged(log, capsys):
 def test_rows_and_what_is_not_promised(log, capsys):
     assert release(out="a.csv") == 0
     words = capsys.readouterr().out
-    assert "NOT promised" in words
+    assert "NOT guaranteed" in words
     assert "secret" not in words.lower()
     assert release("--row-id", "id", out="b.jsonl") == 0
     assert (log / "a.csv").read_text().splitlines()[0] == '"query"'
@@ -250,7 +250,7 @@ def test_a_key_without_its_ledger_is_refused(log, capsys):
 def test_the_table(capsys):
     assert run(["release", "--table"]) == 0
     shown = capsys.readouterr().out
-    assert "129 of 256 cells keep the promise, 98 by the older theorem" in shown
+    assert "129 of 256 cells keep the guarantee, 98 by the older theorem" in shown
     assert "shades 0 that do not, and leaves 5 out that do" in shown
     assert run(["release", "--table", "--json"]) == 0
     form = json.loads(capsys.readouterr().out)

@@ -180,7 +180,7 @@ MISTAKES = [
     (("asked = 10", "# nothing"), "[window] asked", "missing"),
     (("loss = ", "loss = 'squared'"), "[learning] loss", "no 'squared'"),
     (("step_size = ", "step_size = -1"), "[learning] step_size", "number"),
-    (('name = "gamma"', "name = 'gaussian'"), "[budget] delta", "no promise at delta 0"),
+    (('name = "gamma"', "name = 'gaussian'"), "[budget] delta", "no guarantee at delta 0"),
     (('name = "gamma"', "name = 'gamma'\nnoise_multiplier = 2"), "[noise] noise_multiplier", "no such option"),
     (("every = ", "each = 2"), "[publish] each", "no such key"),
     (("directory = ", "batch = 100000"), "[service] batch", "whole number"),

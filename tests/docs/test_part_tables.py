@@ -10,6 +10,7 @@ import pytest
 
 from discreet.models.build import MODELS, TIMM
 from discreet.oracles import ORACLES
+from discreet.pools.columns import OPTIONS
 from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
 
@@ -45,6 +46,15 @@ def parts_of(registry, recipe):
         yield f"| `{part.name}` | {part.summary} |"
 
 
+def schema_columns():
+    """A row for each key of a column, by the types that have it."""
+    yield "| type | key | takes | default | meaning |"
+    yield "|---|---|---|---|---|"
+    for kind, options in OPTIONS.items():
+        for option in options.values():
+            yield f"| `{kind}` | `{option.name}` | {option.type} | {option.default} | {option.meaning} |"
+
+
 def models():
     """A row for each model."""
     yield "| model | what it is | options |"
@@ -62,6 +72,7 @@ TABLES = {
     "scorer private-pool": parts_of(SCORERS, "private-pool"),
     "oracle options": options_of(ORACLES),
     "oracle private-pool": parts_of(ORACLES, "private-pool"),
+    "schema columns": schema_columns(),
     "models": models(),
 }
 TABLES = {name: "\n".join(rows) for name, rows in TABLES.items()}

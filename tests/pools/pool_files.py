@@ -1,6 +1,7 @@
 """One pool in every kind of file, with some records broken where the kind can hold such."""
 
 import csv
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,47 @@ def write_parquet(path, content=None, **options):
 
 def write_arrow(path, content=None, **options):
     feather.write_feather(table() if content is None else content, path, **{"chunksize": 7, **options})
+    return path
+
+
+def write_parts(path, write, name):
+    """A folder of three parts, written in another order than that of their names."""
+    path.mkdir()
+    for part in (2, 0, 1):
+        chosen = slice(part * 17, min(part * 17 + 17, COUNT))
+        write(path / name.format(part), chosen)
+    (path / "_SUCCESS").write_bytes(b"")
+    (path / f".{name.format(0)}.crc").write_bytes(b"crc")
+    return path
+
+
+def csv_part(path, chosen):
+    return write_csv(path, PIXELS[chosen], ids=IDS[chosen], texts=TEXTS[chosen], persons=PERSONS[chosen])
+
+
+def parquet_part(path, chosen):
+    return write_parquet(path, table(PIXELS[chosen], ids=IDS[chosen], texts=TEXTS[chosen], persons=PERSONS[chosen]))
+
+
+def write_compressed(path):
+    """A CSV file, compressed as its name says."""
+    plain = write_csv(path.with_name("plain.csv"))
+    with pa.output_stream(str(path), compression="detect") as stream:
+        stream.write(plain.read_bytes())
+    plain.unlink()
+    return path
+
+
+def write_dataset(path):
+    """What `Dataset.save_to_disk` of Hugging Face writes: Arrow streams, and their names in a file."""
+    path.mkdir()
+    names = []
+    for part in range(2):
+        names.append({"filename": f"data-{part:05d}-of-00002.arrow"})
+        rows = table().slice(part * 20, 20)
+        with pa.ipc.new_stream(path / names[-1]["filename"], rows.schema) as stream:
+            stream.write_table(rows, max_chunksize=7)
+    (path / "state.json").write_text(json.dumps({"_data_files": names, "_format_type": None}))
     return path
 
 
@@ -69,4 +111,23 @@ FILES = {
     "arrow": (write_arrow, "a.arrow", {**NAMED, "columns": COLUMNS, "shape": SHAPE, "text": "note"}),
     "arrow lists": (write_arrow, "a.feather", {**NAMED, "columns": ["list"], "shape": SHAPE}),
     "csv": (write_csv, "a.csv", {**NAMED, "columns": COLUMNS, "shape": SHAPE, "text": "note"}),
+    "csv.gz": (write_compressed, "a.csv.gz", {**NAMED, "columns": COLUMNS, "shape": SHAPE, "text": "note"}),
+    "csv.zst": (write_compressed, "a.csv.zst", {**NAMED, "columns": COLUMNS, "shape": SHAPE, "text": "note"}),
+}
+FOLDERS = {
+    "csv parts": (
+        lambda path: write_parts(path, csv_part, "part-{}.csv"),
+        "a",
+        {**NAMED, "columns": COLUMNS, "shape": SHAPE, "text": "note", "kind": "csv"},
+    ),
+    "parquet parts": (
+        lambda path: write_parts(path, parquet_part, "part-{}.snappy.parquet"),
+        "a",
+        {**NAMED, "columns": COLUMNS, "shape": SHAPE, "text": "note", "kind": "parquet"},
+    ),
+    "huggingface": (
+        write_dataset,
+        "a",
+        {**NAMED, "columns": COLUMNS, "shape": SHAPE, "text": "note", "kind": "huggingface"},
+    ),
 }

@@ -5,7 +5,21 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from pool_files import COLUMNS, COUNT, FILES, IDS, NAMED, PERSONS, PIXELS, SHAPE, TEXTS, table, write_npy, write_parquet
+from pool_files import (
+    COLUMNS,
+    COUNT,
+    FILES,
+    FOLDERS,
+    IDS,
+    NAMED,
+    PERSONS,
+    PIXELS,
+    SHAPE,
+    TEXTS,
+    table,
+    write_npy,
+    write_parquet,
+)
 
 from discreet.errors import BadInput
 from discreet.pools import ArrayPool, open_pool
@@ -13,9 +27,9 @@ from discreet.pools import tables as pool_tables
 from discreet.testing import check_pool
 
 
-@pytest.fixture(params=FILES)
+@pytest.fixture(params=FILES | FOLDERS)
 def opened(request, tmp_path):
-    write, name, options = FILES[request.param]
+    write, name, options = (FILES | FOLDERS)[request.param]
     return open_pool(write(tmp_path / name), **options, size=COUNT)
 
 
@@ -89,6 +103,49 @@ def test_whole_numbers_in_an_id_column_become_text(tmp_path):
 def test_ids_of_a_csv_file_stay_as_they_are_written(tmp_path):
     (tmp_path / "a.csv").write_text("name,c0\n007,1\n7,2\n", encoding="utf-8-sig")
     assert open_pool(tmp_path / "a.csv", id="name", columns=["c0"]).ids == ["007", "7"]
+
+
+def test_cells_that_are_not_utf_8_are_nulls_and_lines_may_be_long(tmp_path, monkeypatch):
+    from discreet.pools import csv_files
+
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 400)
+    lines = [f"r{place},näme {place},{place}\n".encode() for place in range(60)]
+    lines[40] = b"r40,M\xfcller,40\n"
+    lines[41] = b"r41,fine,4\xa01\n"
+    lines[42] = b"r42," + b"long" * 4000 + b",42\n"
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfname,n\xc3\xb6te,c0\n" + b"".join(lines))
+    pool = open_pool(tmp_path / "a.csv", id="name", text="nöte", columns=["c0"], size=60)
+    assert np.flatnonzero(pool.broken(slice(None))).tolist() == [40, 41]
+    assert pool.text[59] == "näme 59"
+    assert len(pool.text[42]) == 16000
+    assert pool.x[:].ravel().tolist() == [place if place != 41 else 0 for place in range(60)]
+
+
+def test_a_folder_may_have_parts_without_records(tmp_path):
+    for part in range(3):
+        (tmp_path / f"part-{part}.csv").write_text("name,c0\n" + ("a,1\nb,2\n" if part == 1 else ""))
+    pool = open_pool(tmp_path, kind="csv", id="name", columns=["c0"], size=2)
+    assert pool.ids == ["a", "b"]
+    assert pool.x[:].tolist() == [[1], [2]]
+    assert "cohorts" not in pool.public()
+
+
+def test_a_data_set_that_hugging_face_stored(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    columns = {"name": IDS, "note": TEXTS, "list": PIXELS.reshape(COUNT, -1).tolist(), "y": [0, 1] * (COUNT // 2)}
+    datasets.disable_progress_bars()
+    whole = datasets.Dataset.from_dict(columns)
+    whole.save_to_disk(tmp_path / "whole", num_shards=3)
+    whole.select([5, 3, 4]).save_to_disk(tmp_path / "chosen")
+    options = {"kind": "huggingface", "id": "name", "columns": ["list"], "text": "note", "shape": SHAPE}
+    pool = open_pool(tmp_path / "whole", **options, size=COUNT)
+    check_pool(pool)
+    assert pool.ids == IDS
+    assert (pool.x[:] == PIXELS).all()
+    assert list(pool.text) == TEXTS
+    chosen = open_pool(tmp_path / "chosen", **options)
+    assert chosen.ids == [IDS[place] for place in (5, 3, 4)]
+    assert (chosen.x[:] == PIXELS[[5, 3, 4]]).all()
 
 
 def test_blocks_of_any_size_give_the_same(tmp_path, monkeypatch):

@@ -7,7 +7,20 @@ import traceback
 import numpy as np
 import pyarrow as pa
 import pytest
-from pool_files import COLUMNS, COUNT, FILES, IDS, NAMED, PIXELS, table, write_csv, write_npy, write_npz, write_parquet
+from pool_files import (
+    COLUMNS,
+    COUNT,
+    FILES,
+    FOLDERS,
+    IDS,
+    NAMED,
+    PIXELS,
+    table,
+    write_csv,
+    write_npy,
+    write_npz,
+    write_parquet,
+)
 from pyarrow import parquet
 
 from discreet.errors import BadInput, MissingExtra
@@ -109,12 +122,13 @@ TABLES = [name for name in FILES if "parquet" in name or "arrow" in name or name
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_columns_must_be_there_and_are_never_listed(name, tmp_path):
+def test_columns_must_be_there_and_are_listed(name, tmp_path):
     write, file, options = FILES[name]
     path = write(tmp_path / file)
     for wrong in ({"id": "nome"}, {"person": "whom"}, {"columns": ["c0", "c99"], "shape": None}, {"text": "notes"}):
         said = refused("column", lambda wrong=wrong: open_pool(path, **{**options, **wrong}))
-        assert "c11" not in said
+        assert "Its columns: " in said
+        assert SECRET not in said
     refused("which column holds the ids", lambda: open_pool(path, **{**options, "id": None}))
     refused("what of it a model may read", lambda: open_pool(path, id="name"))
 
@@ -132,11 +146,36 @@ def test_uneven_lines_double_columns_and_other_encodings(tmp_path):
     path.write_text("name,c0,c0\na,1,2\n")
     refused("2 column 'c0'", lambda: open_pool(path, **options))
     path.write_bytes(b"name,c0\nM\xfcller,1\n")
-    refused("not a CSV file in UTF-8", lambda: open_pool(path, **options))
-    path.write_text("name,c0\n")
-    refused("no record", lambda: open_pool(path, **options))
+    refused("1 names in column 'name' are not UTF-8", lambda: open_pool(path, **options))
+    for content in ("name,c0\n", "name,c0", "\ufeffname,c0"):  # a header alone
+        path.write_text(content, encoding="utf-8")
+        refused("there is no record in it", lambda: open_pool(path, **options))
+    for content in ("näme,c0\na,1\n".encode("latin-1"), "name,c0\na,1\n".encode("utf-16")):
+        path.write_bytes(content)
+        refused("not text in UTF-8", lambda: open_pool(path, **options))
     parquet.write_table(pa.table([["a"], [1], [2]], names=["name", "c0", "c0"]), tmp_path / "a.parquet")
-    refused("2 columns 'c0'", lambda: open_pool(tmp_path / "a.parquet", **options))
+    refused("2 column 'c0'", lambda: open_pool(tmp_path / "a.parquet", **options))
+
+
+def test_folders_without_parts_splits_and_ids_that_are_in_two_parts(tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    options = {"id": "name", "columns": ["c0"]}
+    refused("no file in it ends in .csv", lambda: open_pool(folder, kind="csv", **options))
+    refused("it is no folder of Dataset.save_to_disk", lambda: open_pool(folder, kind="huggingface", **options))
+    for part in range(2):
+        (folder / f"part-{part}.csv").write_text(f"name,c0\n{SECRET},1\nb{part},2\n")
+    refused("1 ids are in more than one", lambda: open_pool(folder, kind="csv", **options))
+    (folder / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    refused("it holds the splits train, test", lambda: open_pool(folder, kind="huggingface", **options))
+
+
+def test_a_data_set_whose_files_changed_is_refused(tmp_path):
+    write, name, options = FOLDERS["huggingface"]
+    pool = open_pool(write(tmp_path / name), **options)
+    file = next((tmp_path / name).glob("*.arrow"))
+    file.write_bytes(file.read_bytes()[:-1])
+    refused("it was changed", lambda: pool.x[:5])
 
 
 def names(*values):

@@ -120,13 +120,13 @@ def test_people_see_what_was_read() -> None:
     table = {
         "age": [5.25, None, 200],
         "job": ["admin", "b", 1],
-        "since": ["2000-01-01", "", "2030-01-01"],
+        "since": ["2000-01-02", "", "2030-01-01"],
         "note": [""] * 3,
     }
-    assert SCHEMA.shown(*SCHEMA.parse(table)) == [
-        {"age": "5.25", "job": "admin", "since": "2000-01-01"},
+    assert [SCHEMA.shown(inputs) for inputs in SCHEMA.encode(table)[0]] == [
+        {"age": "5.25", "job": "admin", "since": "2000-01-02"},
         {"age": "(missing)", "job": "(other)", "since": "(missing)"},
-        {"age": "200", "job": "1", "since": "2030-01-01"},
+        {"age": "100", "job": "1", "since": "2000-01-11"},
     ]
 
 

@@ -104,7 +104,7 @@ def test_a_verb_at_a_time_by_other_processes_ends_alike(tmp_path, ended):
         ({"gate": {"beta": 1.0}}, "not a number between", "beta"),
         ({"task": {"kind": "'multilabel'"}}, "one label a text", "kind = 'multilabel'"),
         ({"budget": {"unit": "'record'"}}, "a person column is named", "unit"),
-        ({"budget": {"delta": "'0'"}}, "no promise at delta 0", "delta"),
+        ({"budget": {"delta": "'0'"}}, "no guarantee at delta 0", "delta"),
         ({"scorer": {"draws": 5}}, "reads one prediction", "draws"),
         ({"oracle": SIMULATED | {"accuracy": "[0.65, 0.01]", "label_noise": 0.1}}, "both say", "accuracy"),
         ({"oracle": SIMULATED | {"per_annotator": 5}}, "does not ask people by name", "per_annotator"),

@@ -215,7 +215,7 @@ def test_keys_of_answers_do_not_outlive_the_training(tmp_path):
         ({"answers": {"check_share": 0.2}}, "checks nothing", "check_share"),
         ({"task": {"kind": "'multilabel'"}}, "votes for one class", "multilabel"),
         ({"budget": {"unit": "'person'"}}, "nothing says whose", "unit"),
-        ({"budget": {"delta": "'0'"}}, "no promise at delta 0", "delta"),
+        ({"budget": {"delta": "'0'"}}, "no guarantee at delta 0", "delta"),
         ({"budget": {"labels": 10}}, "more than 10", "labels = 10"),
         ({"private": {"person": "'person'"}}, "a person column is named", "[budget]"),
         ({"pool": {"person": "'person'"}}, "these records are public", "person"),

@@ -255,7 +255,7 @@ def test_leaving_it_out_later_is_refused(tmp_path):
     [
         ("components = 3", "components = 6", "there are 5 inputs"),
         ("components = 3", 'components = 3\ndelta = "1e-7"', "held-out records may use all of it"),
-        ('delta = "1e-6"', 'delta = "0"', "no promise at delta 0"),
+        ('delta = "1e-6"', 'delta = "0"', "no guarantee at delta 0"),
         ('delta = "1e-6"', 'delta = "1e-6"\nunit = "person"\nrecords = 3', "both sides"),
     ],
 )

@@ -102,7 +102,7 @@ def test_the_quadratic_oracle_is_that_of_refitting():
     scores = np.abs(model.decision_function(X[batch]))
     assert 0.02 < region.mean() < 0.6
     assert scores[region].mean() < 0.5 * scores[~region].mean()
-    places, codes = pupil.lessons()
+    places, codes = pupil.training_set()
     allowed = allowed_rise(places, codes, pupil, model, 0.3)
 
     def loss(fitted):
@@ -141,7 +141,7 @@ def test_what_an_unstable_answer_becomes(unstable, learnt):
     )
     others = [place for place in range(300) if place not in set(silent.tolist())][:80]
     pupil.question([*silent.tolist(), *others])
-    places, codes = pupil.lessons()
+    places, codes = pupil.training_set()
     assert len(places) == learnt
     turned = (codes[np.isin(places, silent)] != Y[places[np.isin(places, silent)]]).mean() if learnt > 80 else 0
     assert turned <= (0.9 if unstable == "arbitrary" else 0.3)

@@ -1,11 +1,11 @@
 """The audit target of a stream: the real learner, its ledger, coins and noise, on a stream of canaries.
 
 Records have one number and are as long as may be, and the model is updated after each that is asked. So of every canary
-the public sees its ask bit, and if it was asked, its own lesson in noise of exactly the planned size: no attack on one
+the public sees its ask bit, and if it was asked, its own update in noise of exactly the planned size: no attack on one
 record sees more. One that does not take part is a null in its place, a record that is not a number.
 
     asked      the ask bit: a null has the lowest chance
-    taught     the noisy lessons of those who were asked
+    taught     the noisy updates of those who were asked
     both       the sum of the two log likelihood ratios
 """
 
@@ -64,12 +64,12 @@ class StreamTarget:
         coins = rng.random(self.canaries) < 0.5
         labels = rng.integers(0, 2, self.canaries)
         seen = run_stream(self, coins, labels, seed=seed)
-        bits, lessons = of_bits(self, seen), of_lessons(self, seen, labels)
+        bits, updates = of_bits(self, seen), of_updates(self, seen, labels)
         count = round(GUESSED * self.canaries)
-        attacks = {"taught": Attack(scores=lessons, count=count)}
+        attacks = {"taught": Attack(scores=updates, count=count)}
         if self.rule != "everything":
             attacks["asked"] = Attack(scores=bits, count=int(seen.asked.sum()), guess_absent=False)
-            attacks["both"] = Attack(scores=bits + lessons, count=count)
+            attacks["both"] = Attack(scores=bits + updates, count=count)
         return TargetResult(
             target=name,
             claimed=seen.claimed,
@@ -113,13 +113,13 @@ class SeenStream:
     claimed: float
     delta: float
     asked: NDArray[np.bool_]
-    lessons: Array
+    updates: Array
 
 
 def run_stream(target: StreamTarget, coins: NDArray[np.bool_], labels: NDArray[np.int64], *, seed: int) -> SeenStream:
     """Let every canary arrive, one by one."""
     learner = StreamLearner.simulated(target.settings(), seed=seed, delta=target.delta)
-    asked, lessons = np.zeros(coins.size, dtype=bool), np.zeros(coins.size)
+    asked, updates = np.zeros(coins.size, dtype=bool), np.zeros(coins.size)
     budget = learner.model().claim
     with target.fault.inject():
         before = 0.0
@@ -130,8 +130,8 @@ def run_stream(target: StreamTarget, coins: NDArray[np.bool_], labels: NDArray[n
                 learner.learn_one(record, label)
                 learner.update()
                 now = float(learner.model().weights[0])
-                lessons[number], before = (now - before) / STEP, now
-    return SeenStream(claimed=float(budget.epsilon), delta=float(budget.delta), asked=asked, lessons=lessons)
+                updates[number], before = (now - before) / STEP, now
+    return SeenStream(claimed=float(budget.epsilon), delta=float(budget.delta), asked=asked, updates=updates)
 
 
 def of_bits(target: StreamTarget, seen: SeenStream) -> Array:
@@ -145,21 +145,21 @@ def of_bits(target: StreamTarget, seen: SeenStream) -> Array:
     return np.where(seen.asked, asked, missed)
 
 
-def of_lessons(target: StreamTarget, seen: SeenStream, labels: NDArray[np.int64]) -> Array:
-    """The same of its lesson; 0 for one that was not asked."""
+def of_updates(target: StreamTarget, seen: SeenStream, labels: NDArray[np.int64]) -> Array:
+    """The same of its update; 0 for one that was not asked."""
     noise = target.settings().noise
-    lessons = seen.lessons * np.where(labels == 1, 1.0, -1.0)  # along what it would teach
+    updates = seen.updates * np.where(labels == 1, 1.0, -1.0)  # along what it would teach
     if isinstance(noise, GaussianNoise):
-        ratio = LONG * (lessons - LONG / 2) / noise.noise_multiplier**2
+        ratio = LONG * (updates - LONG / 2) / noise.noise_multiplier**2
     else:
         assert isinstance(noise, GammaNoise)
-        ratio = float(noise.epsilon) * (np.abs(lessons) - np.abs(lessons - LONG))
+        ratio = float(noise.epsilon) * (np.abs(updates) - np.abs(updates - LONG))
     return np.where(seen.asked, ratio, 0.0)
 
 
 def noise_of(target: StreamTarget, seen: SeenStream, coins: NDArray[np.bool_]) -> Variance:
     """Of updates in which no canary took part: nulls that were asked."""
-    noise, alone = target.settings().noise, seen.lessons[seen.asked & ~coins]
+    noise, alone = target.settings().noise, seen.updates[seen.asked & ~coins]
     if isinstance(noise, GaussianNoise):
         return noise_variance(alone / noise.noise_multiplier)
     assert isinstance(noise, GammaNoise)

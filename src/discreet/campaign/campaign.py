@@ -130,7 +130,7 @@ class Campaign:
         return any(step.kind == ANSWERED and step.phase == phase for step in self.store.transitions())
 
     def certificate(self, *, through: int | None = None) -> dict[str, Any]:
-        """What this campaign promises, for anybody to check. Audience: public.
+        """What this campaign guarantees, for anybody to check. Audience: public.
 
         Of a hidden selection, as far as it is released; ``through``: with the entries of this phase, for its model.
         """
@@ -142,7 +142,7 @@ class Campaign:
             return releases_of(ledger.terms, self.store.transitions())
 
     def budget_usage(self) -> BudgetUsage:
-        """How much of the budget is spent; the promise is the whole of it. Under hidden selection, for the owner."""
+        """How much of the budget is spent; the guarantee is the whole of it. Under hidden selection, for the owner."""
         with ledger_of(self.store) as ledger:
             return budget_usage_of(ledger)
 
@@ -374,7 +374,7 @@ class Campaign:
 
         because      "outside": it would have been decided whatever the records are and whatever came out;
                      "released": because of what was released. Nothing else is covered, answers least of all
-        epsilon      a larger promise; only "outside"
+        epsilon      a larger guarantee; only "outside"
         queries      sizes of the queries to come; none at all: one last training
         labels       instead: so many further labels, shared out
         add_phases   sizes of further queries

@@ -222,6 +222,6 @@ def secret_key(store: CampaignStore, purpose: str, seed: int | None) -> SecretKe
         raise InvalidStore(
             f"the campaign {store.name}",
             f"{file.name}, which it was created with, is missing or another",
-            "Restore it from a backup; a new one would break the promise",
+            "Restore it from a backup; a new one would break the guarantee",
         )
     return SecretKey.read(file)

@@ -166,7 +166,7 @@ REPLANNED = "replanned-"
 class ReplanRequest:
     """What an owner wants from the next phase on. All of it becomes public.
 
-    epsilon   the new promise; None keeps it
+    epsilon   the new guarantee; None keeps it
     queries   sizes of the queries to come instead of the planned ones; empty: nobody is asked any more
     labels    instead of sizes: so many labels, shared out evenly over the queries that were planned
     add       sizes of further queries, behind these

@@ -164,7 +164,7 @@ def public_ledger(store: CampaignStore) -> tuple[Ledger, Releases | None]:
 
 
 def public_certificate(store: CampaignStore, *, through: int | None = None) -> dict[str, Any]:
-    """What a campaign promises, for anybody to check. Audience: public.
+    """What a campaign guarantees, for anybody to check. Audience: public.
 
     ``through``: of a hidden selection, at least the entries of this phase and those before it, for its model.
     """

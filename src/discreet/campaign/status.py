@@ -24,7 +24,7 @@ MODEL = "model"
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetUsage:
-    """What was promised, and what the path that spent most has spent of it. Audience: public."""
+    """What was guaranteed, and what the path that spent most has spent of it. Audience: public."""
 
     epsilon: Decimal
     delta: Decimal
@@ -58,12 +58,12 @@ class Status:
     """Audience: as it says.
 
     asked          labels asked for so far, as planned; the number that fell by chance is the owner's
-    spent          the gauge of the path that spent most; what is promised is ``epsilon``, however much is spent
+    spent          the gauge of the path that spent most; what is guaranteed is ``epsilon``, however much is spent
     evaluations    by phase, public or paid for
     answers        owner: asked, answered, skipped and open questions; withdrawn records, if there are any
     mode           of the claim: committed, or adaptive after a re-planning
     releases       of a hidden selection: which phases are public, and when the others will be
-    replanned      every re-planning: from which phase on, why, and what was promised before and after
+    replanned      every re-planning: from which phase on, why, and what was guaranteed before and after
     imported       how the records of labels that were there before were chosen, as declared; None: people were asked
     """
 
@@ -145,15 +145,13 @@ def status_of(
 
 
 def replanned_form(step: Transition) -> dict[str, Any]:
-    """Public: what was wished for, and the promise before and after."""
-    promises = {
-        name: {key: step.facts["figures"][name][key] for key in ("mode", "epsilon", "delta")} for name in _SIDES
-    }
+    """Public: what was wished for, and the guarantee before and after."""
+    budgets = {name: {key: step.facts["figures"][name][key] for key in ("mode", "epsilon", "delta")} for name in _SIDES}
     return {
         "phase": step.phase,
         "because": step.facts["wish"]["because"],
         "note": step.facts["wish"]["note"],
-        **promises,
+        **budgets,
     }
 
 

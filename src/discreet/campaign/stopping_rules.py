@@ -355,7 +355,7 @@ STOP_FORMAT = "discreet.stop/1"
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """Audience: public. ``claimed_epsilon`` and ``claimed_delta`` are the promise, ``spent_epsilon`` is a gauge."""
+    """Audience: public. ``claimed_epsilon`` and ``claimed_delta`` are the guarantee, ``spent_epsilon`` is a gauge."""
 
     rule: Rule
     reason: str

@@ -102,7 +102,7 @@ def release_command(
     budget = Budget(epsilon=epsilon, delta=delta, unit=gate.unit)
     where = ReleaseFile(out=out, text=text, annotators=annotators, ledger=ledger)
     where.check_free()
-    check_promise(gate, budget)
+    check_guarantee(gate, budget)
     log = open_log(queries, text=text, person=person, row_id=row_id)
     source = source_of(simulation_seed)
     with watching() as progress, interruptible():
@@ -128,7 +128,7 @@ def _bytes(size: str) -> int:
     return int(match[1]) * _SIZES[match[2].upper()]
 
 
-def check_promise(gate: CrowdGate, budget: Budget) -> None:
+def check_guarantee(gate: CrowdGate, budget: Budget) -> None:
     """Refuse a setting without the requested guarantee, and name what would have it."""
     from discreet.gates import Profile
     from discreet.gates.calibration import nearest
@@ -152,7 +152,7 @@ def check_promise(gate: CrowdGate, budget: Budget) -> None:
 
 def _form(gate: CrowdGate, released: Released, budget: Budget, where: ReleaseFile) -> dict[str, Any]:
     from discreet.gates import Profile
-    from discreet.gates.gate import NOT_PROMISED
+    from discreet.gates.gate import NOT_GUARANTEED
     from discreet.privacy.budget import json_number
     from discreet.privacy.event_forms import to_json
 
@@ -168,7 +168,7 @@ def _form(gate: CrowdGate, released: Released, budget: Budget, where: ReleaseFil
         "delta": json_number(budget.delta),
         "costs": {"epsilon": profile.epsilon(float(budget.delta)), "delta": profile.delta(float(budget.epsilon))},
         "event": to_json(released.event),
-        "not_promised": None if gate.persons else NOT_PROMISED,
+        "not_promised": None if gate.persons else NOT_GUARANTEED,
     }
 
 
@@ -176,11 +176,11 @@ def _words(form: dict[str, Any]) -> str:
     note = " A simulation: it proves nothing about people." if form["simulation"] else ""
     lines = [
         f"{form['released']} texts released to {form['out']}, for a crowd to see.",
-        f"Every {form['unit']} is promised epsilon {form['epsilon']}, delta {form['delta']} (zero-out, both ways); "
+        f"Every {form['unit']} is guaranteed epsilon {form['epsilon']}, delta {form['delta']} (zero-out, both ways); "
         f"at this delta the release costs epsilon {form['costs']['epsilon']:.6g}. Charged to {form['ledger']}.{note}",
     ]
     if form["not_promised"]:
-        lines.append(f"NOT promised: {form['not_promised']}.")
+        lines.append(f"NOT guaranteed: {form['not_promised']}.")
     return "\n".join(lines)
 
 
@@ -216,7 +216,7 @@ def show_table(*, as_json: bool) -> None:
     theorem = sum(cell.by_theorem for cell in table)
     holds = sum(cell.holds for cell in table)
     typer.echo(
-        f"{holds} of {len(table)} cells keep the promise, {theorem} by the older theorem; "
+        f"{holds} of {len(table)} cells keep the guarantee, {theorem} by the older theorem; "
         f"the paper shades {less} that do not, and leaves {more} out that do."
     )
 

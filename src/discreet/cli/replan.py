@@ -86,8 +86,8 @@ def replan_text(proposal: Proposal, *, shown: bool = False) -> str:
     """Tables and warnings. ``shown``: they were, before somebody agreed."""
     if proposal.made:
         plan = proposal.figures["after"]
-        promise = f"epsilon {plan['epsilon']} at delta {plan['delta']}"
-        done = f"Re-planned from phase {proposal.phase} on: adaptive mode, {promise}.\n"
+        claim = f"epsilon {plan['epsilon']} at delta {plan['delta']}"
+        done = f"Re-planned from phase {proposal.phase} on: adaptive mode, {claim}.\n"
         return done if shown else f"{_tables(proposal)}\n{done}"
     return f"{_tables(proposal)}\nNothing was changed yet.\n"
 
@@ -98,8 +98,8 @@ def _tables(proposal: Proposal) -> str:
     rows = [
         ("", "planned", "re-planned"),
         ("mode", old["mode"], new["mode"]),
-        ("promise: epsilon", old["epsilon"], new["epsilon"]),
-        ("promise: delta", old["delta"], new["delta"]),
+        ("guarantee: epsilon", old["epsilon"], new["epsilon"]),
+        ("guarantee: delta", old["delta"], new["delta"]),
         ("claim", f"{shown_up(old['claim'])}", f"{shown_up(new['claim'])}"),
         ("labels in all", old["labels"], new["labels"]),
         ("phases left", old["phases_left"], new["phases_left"]),
@@ -122,7 +122,7 @@ def _tables(proposal: Proposal) -> str:
         _aligned(paths),
         "",
         f"Decided beforehand, the same charges would cost epsilon {shown_up(late['epsilon'])} by "
-        f"{late['accountant'].upper()}; decided now they are promised as {late['promised']}.",
+        f"{late['accountant'].upper()}; decided now they are guaranteed as {late['promised']}.",
         f"Because: {proposal.wish.because}{f' ({proposal.wish.note})' if proposal.wish.note else ''}. This is public.",
         *(f"WARNING: {path}" for path in figures["warnings"]),
     ]

@@ -226,8 +226,8 @@ def _entries(entries: Sequence[Entry], of: int) -> Table:
     for entry in entries:
         start = (str(entry.sequence), entry.at[:19].replace("T", " "), str(entry.why.phase), entry.why.purpose)
         if entry.terms is not None:
-            promise = entry.terms.budget
-            what = f"from here on adaptive: epsilon {promise.epsilon} at delta {promise.delta}"
+            budget = entry.terms.budget
+            what = f"from here on adaptive: epsilon {budget.epsilon} at delta {budget.delta}"
             table.add_row(*start, "everyone", what)
         if entry.released is not None:
             table.add_row(*start, "", f"hashes: {', '.join(sorted(entry.released))}")

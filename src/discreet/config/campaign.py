@@ -31,6 +31,7 @@ from discreet.config.campaign_tables import (
     StorageConfig,
     TaskConfig,
     TrainerConfig,
+    with_schema,
 )
 from discreet.config.cross_field_checks import RULES
 from discreet.config.schema import Declared, Problem, Schema, Source, word_at
@@ -93,7 +94,7 @@ SCHEMA: dict[str, type[Any]] = {
 """Which table is read as what."""
 
 
-def spread_queries(table: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+def spread_queries(table: dict[str, Any], problems: list[Problem], _source: Source) -> dict[str, Any]:
     """``queries = 500`` with ``phases = 4`` is a list of four."""
     size, phases = table.get("queries"), table.get("phases")
     rest = {key: value for key, value in table.items() if key != "phases"}
@@ -121,7 +122,7 @@ CAMPAIGN = Schema(
     rules=RULES,
     optional=("initial", "checkpoint", "private", "simulation"),
     extra={"plan": ("phases",)},
-    rewrite={"plan": spread_queries},
+    rewrite={"plan": spread_queries, "pool": with_schema},
     elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
     recipes={name: recipe.elsewhere for name, recipe in RECIPES.items() if recipe.elsewhere is not None},
 )

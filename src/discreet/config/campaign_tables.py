@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from discreet.checks import (
     Check,
+    Wrong,
     address,
     choice,
     either,
@@ -27,10 +28,13 @@ from discreet.checks import (
     text,
     whole,
 )
-from discreet.config.schema import PartTable, record
+from discreet.config.schema import PartTable, Problem, Source, record
+from discreet.errors import InvalidConfig
 from discreet.oracles import ORACLES
 from discreet.parts import RECIPES, Registry
 from discreet.pools.opening import READERS
+from discreet.pools.schema import Schema as TableSchema
+from discreet.pools.schema import checked_schema
 from discreet.privacy.budget import Budget, Unit
 from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
@@ -49,6 +53,13 @@ _CENTER, _SCALE = number(-1e30, 1e30, such_as="0"), number(1e-30, 1e30, such_as=
 _MANY = (list, tuple)
 
 
+def _declared_schema(value: object) -> TableSchema:
+    """A schema. Of a file that could not be read, `with_schema` gives what is wrong."""
+    if isinstance(value, Wrong):
+        raise value
+    return checked_schema(value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PoolConfig:
     """People's records.
@@ -65,6 +76,8 @@ class PoolConfig:
     shape           of one record
     further         where the files are now that joined the pool later, in their order, if they were moved
     center, scale   public numbers: a value v is used as (v - center) / scale; one for all, or one a column
+    schema          of a table, instead of columns, text, center and scale: what its columns mean, which values they
+                    have, and what becomes of missing ones; in tables of this file, or the path of a TOML file
     """
 
     path: str = key(_PATH, add="path = 'pool.parquet'")
@@ -80,6 +93,18 @@ class PoolConfig:
     further: tuple[str, ...] | None = key(listed(_PATH, least=1, such_as="['july.parquet']"), None)
     center: float | tuple[float, ...] = key(either(listed(_CENTER, least=1), _MANY, _CENTER), 0.0)
     scale: float | tuple[float, ...] = key(either(listed(_SCALE, least=1), _MANY, _SCALE), 1.0)
+    schema: TableSchema | None = key(_declared_schema, None)
+
+
+def with_schema(table: dict[str, Any], _problems: list[Problem], source: Source) -> dict[str, Any]:
+    """The table with its schema read, where that is a file of its own."""
+    if not isinstance(table.get("schema"), str):
+        return table
+    try:
+        return table | {"schema": TableSchema.read(source.directory / table["schema"])}
+    except InvalidConfig as error:
+        wrongs = [Wrong(f"{each.asked}: {each.fact}", each.remedy) for each in (error, *error.others)]
+        return table | {"schema": Wrong(wrongs[0].fact, wrongs[0].remedy, others=tuple(wrongs[1:]))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +120,7 @@ class TaskConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class InitialConfig:
-    """Labels that are there already, for phase 0. The promise rests on how their records were ``chosen``."""
+    """Labels that are there already, for phase 0. The guarantee rests on how their records were ``chosen``."""
 
     path: str = key(_PATH, add="path = 'labels.csv'")
     chosen: str = key(choice(*CHOSEN), add="chosen = 'uniformly', if they were drawn uniformly at random")
@@ -206,13 +231,14 @@ _ROWS = whole(most=10**6)
 _NEEDS = ("proba", "draws", "embedding")
 
 
-def _view(value: Any) -> Any:
-    return place(value) if isinstance(value, str) and ":" in value else choice("shift", "flip")(value)
+def named(*names: str) -> Check:
+    """One of these, or somebody's own ``module:callable``."""
+    return lambda value: place(value) if isinstance(value, str) and ":" in value else choice(*names)(value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetConfig:
-    """What is promised, in exact decimals.
+    """What is guaranteed, in exact decimals.
 
     epsilon, delta          for one unit, all phases together
     unit                    ``record`` or ``person``
@@ -282,7 +308,7 @@ class ModelConfig:
 class AugmentConfig:
     """One random change of a view: ``shift`` (by up to ``pixels``, filled with ``fill``), ``flip``, or your own."""
 
-    name: str = key(_view, add="name = 'flip'")
+    name: str = key(named("shift", "flip"), add="name = 'flip'")
     pixels: int | None = key(whole(most=1000), None)
     fill: float | None = key(number(-1e30, 1e30, such_as="0.0"), None)
 

@@ -6,7 +6,7 @@ planner; here is what needs no computation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from itertools import pairwise
 from urllib.parse import urlsplit
@@ -31,11 +31,13 @@ from discreet.config.campaign_tables import (
 )
 from discreet.config.schema import PartTable, Problem, Rule
 from discreet.errors import alternatives
+from discreet.models.build import MODELS, model_names
 from discreet.oracles import ORACLES
 from discreet.planning.parameters import PlanTable
 from discreet.pools.opening import READERS
 from discreet.privacy.budget import exact_sum
 from discreet.privacy.selection_terms import BINS, HiddenSlots
+from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
 
 Problems = Iterator[Problem]
@@ -58,11 +60,12 @@ def at(path: str, fact: str, remedy: str, *, table: bool = False) -> Problem:
 
 
 def _pool(pool: PoolConfig) -> Problems:
-    if pool.kind in READERS.having("columns") and (pool.columns is None) == (pool.text is None):
-        yield at(
-            "pool.columns", f"a pool of kind {pool.kind} has columns with numbers, or one with text", "Name either"
-        )
-    for name in ("columns", "text", "array"):
+    if pool.schema is not None:
+        yield from _with_schema(pool)
+    elif pool.kind in READERS.having("columns") and (pool.columns is None) == (pool.text is None):
+        fact = f"a pool of kind {pool.kind} has a schema, columns with numbers, or one with text"
+        yield at("pool.columns", fact, "Name one of them")
+    for name in ("columns", "text", "array", "schema"):
         kinds = READERS.having(name)
         if getattr(pool, name) is not None and pool.kind not in kinds:
             yield at(f"pool.{name}", f"a pool of kind {pool.kind} has none", f"Leave it out; it is for {kinds[-1]}")
@@ -78,6 +81,12 @@ def _pool(pool: PoolConfig) -> Problems:
         value = getattr(pool, name)
         if isinstance(value, tuple) and pool.columns is not None and len(value) != len(pool.columns):
             yield at(f"pool.{name}", f"it has {len(value)} numbers for {len(pool.columns)} columns", "Give one each")
+
+
+def _with_schema(pool: PoolConfig) -> Problems:
+    usual = {"columns": None, "text": None, "shape": None, "center": 0.0, "scale": 1.0}
+    for name in (name for name, value in usual.items() if getattr(pool, name) != value):
+        yield at(f"pool.{name}", "the schema declares columns, texts and bounds", "Leave it out")
 
 
 def _task(task: TaskConfig) -> Problems:
@@ -107,7 +116,7 @@ def _persons(budget: BudgetConfig, pool: PoolConfig, trainer: TrainerConfig) -> 
 
 def _delta(budget: BudgetConfig, recipe: RecipeConfig) -> Problems:
     if budget.delta == 0 and recipe.name == "private-pool":
-        yield at("budget.delta", "training with Gaussian noise has no promise at delta 0", "Write delta = '1e-6'")
+        yield at("budget.delta", "training with Gaussian noise has no guarantee at delta 0", "Write delta = '1e-6'")
 
 
 def _options(path: str, table: PartTable, remedy: str) -> Problems:
@@ -119,6 +128,16 @@ def _options(path: str, table: PartTable, remedy: str) -> Problems:
         option, homes = table.registry.options()[name], ", ".join(table.registry.having(name))
         fact, instead = option.unlisted or ("{name} has no such option", f"{remedy}; it is for {homes}")
         yield at(f"{path}.{name}", fact.format(name=table.name), instead)
+
+
+def _name(path: str, name: str, table: PartTable, known: Iterable[str]) -> Problems:
+    """A name that no part has. One of another package, which was read without it, has an origin."""
+    if table.part is None and table.origin is None and ":" not in name:
+        yield at(f"{path}.name", f"there is no {shown(name)}", alternatives(name, known))
+
+
+def _selector_name(selector: SelectorConfig, recipe: RecipeConfig) -> Problems:
+    yield from _name("selector", selector.name, selector, SELECTORS.names(recipe=recipe.name))
 
 
 def _selector(selector: SelectorConfig) -> Problems:
@@ -134,6 +153,7 @@ def _exact(selector: SelectorConfig, simulation: SimulationConfig | None) -> Pro
 
 def _scorer(scorer: ScorerConfig, selector: SelectorConfig) -> Problems:
     is_function = ":" in scorer.name
+    yield from _name("scorer", scorer.name, scorer, SCORERS.names())
     yield from _options("scorer", scorer, "Remove it")
     if is_function and scorer.range is None:
         yield at("scorer.range", "a score of your own has a declared range", "Add range = [0.0, 1.0]")
@@ -147,9 +167,7 @@ def _scorer(scorer: ScorerConfig, selector: SelectorConfig) -> Problems:
 
 
 def _oracle(oracle: OracleConfig, simulation: SimulationConfig | None) -> Problems:
-    if oracle.part is None and oracle.origin is None:
-        yield at("oracle.name", f"there is no {shown(oracle.name)}", alternatives(oracle.name, ORACLES.names()))
-        return
+    yield from _name("oracle", oracle.name, oracle, ORACLES.names())
     simulated = oracle.name == "simulated"
     if simulated and simulation is None:
         yield at("oracle.name", "simulated people answer in simulations only", "Add [simulation] with seed = 0")
@@ -198,6 +216,8 @@ def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskCo
 
 
 def _model(model: ModelConfig) -> Problems:
+    if ":" not in model.name and MODELS.find(model.name) is None:
+        yield at("model.name", f"there is no {shown(model.name)}", alternatives(model.name, model_names()))
     if model.max_length is not None and model.encoder is None:
         yield at("model.max_length", "there is no encoder whose tokens it would count", "Add encoder, or remove it")
     for name in ("inputs", "classes", "dropout", "seed"):
@@ -387,11 +407,11 @@ def _public_tables(
 
 def _checkpoint(checkpoint: CheckpointConfig) -> Problems:
     if sum(checkpoint.ways) != 1:
-        fact = "its promise is said in none of three ways, or in several"
+        fact = "its guarantee is said in none of three ways, or in several"
         remedy = "Give epsilon and delta; or sampling_rate, noise_multiplier and steps; or certificate"
         yield at("checkpoint.epsilon", fact, remedy)
     elif checkpoint.ways[0] and (checkpoint.epsilon is None or checkpoint.delta is None):
-        yield at("checkpoint.delta", "a promise has an epsilon and a delta", "Give both, as its maker states them")
+        yield at("checkpoint.delta", "a guarantee has an epsilon and a delta", "Give both, as its maker states them")
     elif checkpoint.ways[1] and None in (checkpoint.sampling_rate, checkpoint.noise_multiplier, checkpoint.steps):
         fact = "a training is a sampling rate, a noise multiplier and a number of steps"
         yield at("checkpoint.steps", fact, "Give all three")
@@ -453,6 +473,7 @@ RULES: tuple[Rule, ...] = (
     (("budget", "pool", "trainer"), _persons),
     (("budget", "recipe"), _delta),
     (("selector",), _selector),
+    (("selector", "recipe"), _selector_name),
     (("selector", "simulation?"), _exact),
     (("scorer", "selector"), _scorer),
     (("oracle", "simulation?"), _oracle),

@@ -157,7 +157,7 @@ def _units(log: LogConfig, gate: GateConfig, budget: BudgetConfig) -> Problems:
     if budget.records_per_person != 1:
         yield at("budget.records_per_person", "what a person brings here is texts", "Write values in [gate]")
     if budget.delta == 0:
-        yield at("budget.delta", "the gate has no promise at delta 0", "Write delta = '1e-9'")
+        yield at("budget.delta", "the gate has no guarantee at delta 0", "Write delta = '1e-9'")
 
 
 def _labels(budget: BudgetConfig, plan: CrowdPlanConfig, oracle: OracleConfig) -> Problems:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from discreet.checks import choice, key, listed, number, options, place, text, truth, whole
+from discreet.checks import choice, key, listed, number, options, text, truth, whole
 from discreet.config.campaign import FORMAT, CampaignFile, spread_queries
 from discreet.config.campaign_tables import (
     MOST_SEED,
@@ -21,6 +21,8 @@ from discreet.config.campaign_tables import (
     SimulationConfig,
     StorageConfig,
     TaskConfig,
+    named,
+    with_schema,
 )
 from discreet.config.cross_field_checks import POOL_RULES, STORAGE_RULES, TASK_RULES, Problems, at
 from discreet.config.schema import Rule, Schema, Source
@@ -34,11 +36,6 @@ UNSTABLE = ("dropped", "arbitrary", "pseudo-label")
 _PATH = text(what="a path")
 _WORD = text(what="a word", most=200)
 _SHARE = number(0, 1, open_ends=True, such_as="0.5")
-
-
-def _named(*names: str) -> Any:
-    """One of these, or somebody's own ``module:callable``."""
-    return lambda value: place(value) if isinstance(value, str) and ":" in value else choice(*names)(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +67,7 @@ class TeachersTable:
     """
 
     count: int = key(whole(2, 100_000), add="count = 250")
-    name: str = key(_named(*TEACHER_MODELS), "logistic")
+    name: str = key(named(*TEACHER_MODELS), "logistic")
     options: Mapping[str, Any] = key(options, {})
     processes: int = key(whole(1, 1024), 1)
 
@@ -119,7 +116,7 @@ class StudentConfig:
     """
 
     ask: str = key(choice(*QUERY_STRATEGIES), "margin")
-    name: str = key(_named(*STUDENT_MODELS), "logistic")
+    name: str = key(named(*STUDENT_MODELS), "logistic")
     options: Mapping[str, Any] = key(options, {})
     unstable: Literal["dropped", "arbitrary", "pseudo-label"] = key(choice(*UNSTABLE), "dropped")
     pseudo_labels: bool = key(truth, False)
@@ -149,7 +146,7 @@ def _one_label(task: TaskConfig) -> Problems:
 
 
 def _records(pool: PoolConfig, plan: TeacherPlanConfig) -> Problems:
-    if pool.text is not None:
+    if pool.text is not None or (pool.schema is not None and not pool.schema.width):
         yield at("pool.text", "teachers and students take numbers", "Embed texts by a public encoder first")
     for name in ("person", "persons", "further"):
         if getattr(pool, name) is not None:
@@ -169,7 +166,7 @@ def _units(private: LabelledConfig, budget: BudgetConfig, teachers: TeachersTabl
     if budget.records_per_person != 1:
         yield at("budget.records_per_person", "all records of a person are with one teacher", "Remove it")
     if budget.delta == 0:
-        yield at("budget.delta", "answers of teachers have no promise at delta 0", "Write delta = '1e-6'")
+        yield at("budget.delta", "answers of teachers have no guarantee at delta 0", "Write delta = '1e-6'")
     if teachers.count > (private.persons or private.size):
         yield at("teachers.count", f"{teachers.count} teachers share fewer units than that", "Train fewer")
 
@@ -252,7 +249,7 @@ PATE = Schema(
     rules=RULES,
     optional=("oracle", "simulation"),
     extra={"plan": ("phases",)},
-    rewrite={"plan": spread_queries},
+    rewrite={"plan": spread_queries, "pool": with_schema},
     elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
 )
 

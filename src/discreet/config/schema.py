@@ -1,7 +1,8 @@
 """Reads a TOML file by its schema, and reports every mistake in it at once, each with its line.
 
 Guarantee: for any bytes, `Schema.read_file` and `Schema.read_text` give checked tables or an `InvalidConfig`. They run
-nothing that the file names, and open no other file; only a part that an installed package declares is loaded.
+nothing that the file names, and open no other file but the schema that [pool] names; only a part that an installed
+package declares is loaded.
 `Declared.to_json` gives the same form for equal configurations, with every key, also those left at their defaults.
 
 A form of a campaign that exists is read with ``stored=True``: it was checked when the campaign was created, so no
@@ -162,7 +163,9 @@ def read_table(
         try:
             return _checked(check, data[name], (*path, name))
         except Wrong as wrong:
-            problems.append(Problem(path=(*path, name, *wrong.at), fact=wrong.fact, remedy=wrong.remedy))
+            here = (*path, name)
+            each = (wrong, *wrong.others)
+            problems.extend(Problem(path=(*here, *part.at), fact=part.fact, remedy=part.remedy) for part in each)
 
     for part in key_fields(cls):
         here = (*path, part.name)
@@ -290,6 +293,24 @@ class Declared:
         except BadInput as error:
             raise self.error(path, f"{error.asked}: {error.fact}", error.remedy) from error
 
+    def check_all(self, *checks: Callable[[], object]) -> None:
+        """Run every check; one error for everything that they refuse, in the order of lines."""
+        errors: list[InvalidConfig] = []
+        for check in checks:
+            try:
+                check()
+            except InvalidConfig as refused:
+                first = InvalidConfig(refused.asked, refused.fact, refused.remedy, line=refused.line)
+                errors += [error for error in (first, *refused.others) if str(error) not in map(str, errors)]
+        if errors:
+            first, *others = sorted(errors, key=lambda error: error.line or MOST_BYTES)
+            raise InvalidConfig(first.asked, first.fact, first.remedy, line=first.line, others=tuple(others))
+
+    def check_file(self, key: str, path: str | None) -> None:
+        """Refuse a file that ``key`` names and that is not there."""
+        if path is not None and not self.resolve(path).exists():
+            raise self.error(key, f"reading {self.resolve(path).name}: it is not there", "Check the path")
+
     def resolve(self, path: str) -> pathlib.Path:
         """A path of the file, seen from the file's folder."""
         return self.source.directory / path
@@ -317,12 +338,14 @@ def _as_stored(value: Any) -> Any:
         origin = {} if value.origin is None else value.origin.to_json()
         stored = {**keys, **value.options, **origin}
         return {name: _as_stored(part) for name, part in stored.items() if part is not None}
+    if hasattr(value, "to_json"):
+        return _as_stored(value.to_json())
     if is_dataclass(value):
         parts = ((part.name, getattr(value, part.name)) for part in fields(value))
         return {name: _as_stored(part) for name, part in parts if part is not None}
     if isinstance(value, Mapping):
         return {name: _as_stored(value[name]) for name in sorted(value)}
-    if isinstance(value, tuple):
+    if isinstance(value, (list, tuple)):
         return [_as_stored(part) for part in value]
     return decimal_text(value) if isinstance(value, Decimal) else value
 
@@ -362,7 +385,7 @@ class Schema:
     rules: Sequence[Rule]
     optional: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    rewrite: Mapping[str, Callable[[Table, list[Problem]], Table]] = field(default_factory=dict)
+    rewrite: Mapping[str, Callable[[Table, list[Problem], Source], Table]] = field(default_factory=dict)
     elsewhere: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     recipes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -398,7 +421,7 @@ class Schema:
         self._check_format(data, source)
         self._check_names(data, problems, stored=stored)
         top = self._top(data, problems)
-        tables = {name: self._table(name, data, problems, stored=stored) for name in self.tables}
+        tables = {name: self._table(name, data, problems, source, stored=stored) for name in self.tables}
         unloaded = [name for name, table in tables.items() if isinstance(table, PartTable) and table.is_unloaded]
         problems += disagreements(tables | (dict.fromkeys(unloaded, UNREAD) if stored else {}), self.rules)
         if problems:
@@ -437,7 +460,7 @@ class Schema:
         values.pop("format", None)
         return values
 
-    def _table(self, name: str, data: Table, problems: list[Problem], *, stored: bool) -> Any:
+    def _table(self, name: str, data: Table, problems: list[Problem], source: Source, *, stored: bool) -> Any:
         """The table called ``name``: read, or as it is when left out (None, if it may), or `UNREAD`."""
         cls = self.tables[name]
         needed = required_keys(cls)
@@ -455,7 +478,7 @@ class Schema:
             problems.append(Problem(path=(name,), fact=fact, remedy=f"Write [{name}] on a line of its own"))
             return UNREAD
         if name in self.rewrite:
-            table = self.rewrite[name](table, problems)
+            table = self.rewrite[name](table, problems, source)
         checked = read_table(cls, table, (name,), problems, stored=stored)
         return UNREAD if checked is None else checked
 

@@ -319,7 +319,7 @@ def _preparation(preparation: PreparationConfig, budget: StreamBudgetConfig) -> 
         fact = "a person's records could be on both sides of it, and their number in it is not bounded"
         yield at("preparation.path", fact, "Use public or declared constants to protect persons")
     if budget.delta == 0:
-        yield at("budget.delta", "a paid preparation has no promise at delta 0", "Write delta = '1e-6'")
+        yield at("budget.delta", "a paid preparation has no guarantee at delta 0", "Write delta = '1e-6'")
     elif preparation.delta is not None and preparation.delta >= budget.delta:
         yield at("preparation.delta", f"it is not below [budget] delta, {budget.delta}", "Write about half of that")
     if preparation.delta is not None and preparation.records == "held-out":
@@ -352,7 +352,7 @@ def _window(window: WindowConfig) -> Problems:
 def _noise(noise: NoiseConfig, budget: StreamBudgetConfig) -> Problems:
     yield from _options("noise", noise, _NOISES)
     if noise.name == "gaussian" and budget.delta == 0:
-        yield at("budget.delta", "Gaussian noise has no promise at delta 0", "Write delta = '1e-6', or use gamma")
+        yield at("budget.delta", "Gaussian noise has no guarantee at delta 0", "Write delta = '1e-6', or use gamma")
 
 
 def _learning(learning: LearningConfig, task: StreamTaskConfig) -> Problems:

@@ -45,7 +45,7 @@ _FILLED = (
     "filling gaps with statistics of the records tells about them; a record that cannot be read is a null",
     "Remove it, or fill gaps with a constant before the campaign",
 )
-_RELATION = ("a campaign promises zero-out, the relation its prices are proven for", "Remove it")
+_RELATION = ("a campaign guarantees zero-out, the relation its prices are proven for", "Remove it")
 _OPTIMIZER = ("it is an option of the optimizer", "Write optimizer_options = { momentum = 0.9 } in [trainer]")
 
 
@@ -87,7 +87,7 @@ _CLASSES = (
     "Declare them all, such as classes = ['no', 'yes']",
 )
 _BATCH = (
-    "a batch that follows from the records at hand would change what was promised",
+    "a batch that follows from the records at hand would change what was guaranteed",
     "Declare the expected number in a step, such as batch = 256",
 )
 _SIZE = ("the size of the pool is public and declared: plans are made before anything is read", "Write size = 20000")
@@ -96,7 +96,7 @@ _COLUMNS = (
     "Name them, such as columns = ['age', 'dose']",
 )
 _CHOICE = (
-    "nothing paid for a choice that looked at the records, so no promise could be kept for those it left out",
+    "nothing paid for a choice that looked at the records, so no guarantee could be kept for those it left out",
     "Ask phase 0 anew, drawn uniformly at random (leave [initial] out), or import labels of records that were drawn "
     "so, or by a public rule",
 )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
 from discreet.pools.rows import Scaling
+from discreet.pools.schema import Schema
 from discreet.recipes.specification import CLASSIFIER, STUDENT
 
 if TYPE_CHECKING:
@@ -44,13 +45,15 @@ class ExportedModel:
 
     def predict_proba(self, x: Any, *, raw: bool = False) -> NDArray[np.float32]:
         """(n, C): of each class, or of each label. Texts: a list of strings. ``raw``: scale numbers first, as declared.
+        A table (frame, Arrow table, columns by name) is encoded by the model's schema; a null record is zeros.
 
         What it says of private records is private.
         """
         if self.reads_text:
             texts = [x] if isinstance(x, str) else x
             return np.asarray(self._predictor.predict_proba(self._normalised(texts)), dtype=np.float32)
-        values = self.scaled(x) if raw else np.asarray(x)
+        is_table = "schema" in self.form["preprocessing"] and not isinstance(x, np.ndarray)
+        values = self.scaled(x) if raw or is_table else np.asarray(x)
         inputs = tuple(self.form["inputs"])
         if values.shape[1:] != inputs or values.dtype.kind not in "biuf":
             raise BadInput(
@@ -92,8 +95,11 @@ class ExportedModel:
         return limits
 
     def scaled(self, x: Any) -> NDArray[Any]:
-        """Numbers as the campaign's pool scaled them: (value - center) / scale, declared."""
-        values, read = np.asarray(x), self.form["preprocessing"]
+        """Numbers as the campaign's pool scaled them: (value - center) / scale, declared; or a table, by its schema."""
+        read = self.form["preprocessing"]
+        if "schema" in read:
+            return Schema.from_json(read["schema"]).encode(x)[0]
+        values = np.asarray(x)
         inputs = tuple(self.form["inputs"])
         try:
             values = values.reshape(len(values), *inputs)

@@ -24,19 +24,13 @@ import numpy as np
 from discreet.errors import BadInput
 from discreet.exports.loading import ExportedModel
 from discreet.pools import Pool, open_pool
+from discreet.pools.opening import READERS, may_be
 from discreet.pools.opening import kind_of as pool_kind
 from discreet.records import Value
 
 ROWS = 1024
-DECLARED = ("id", "columns", "text", "array", "shape")
-_OF_KIND: dict[str, tuple[str, ...]] = {
-    "images": ("shape",),
-    "npy": ("id", "shape"),
-    "npz": ("id", "array", "shape"),
-    "parquet": ("id", "columns", "text", "shape"),
-    "arrow": ("id", "columns", "text", "shape"),
-    "csv": ("id", "columns", "text", "shape"),
-}
+DECLARED = ("id", "columns", "text", "array", "shape", "schema")
+_OF_KIND = {part.name: tuple(name for name in DECLARED if part.option(name)) for part in READERS}
 Progress = Callable[[int, int], None]
 
 
@@ -89,7 +83,7 @@ def predict_file(
 def records_in(model: ExportedModel, path: Path, kind: str | None, declared: Mapping[str, Any]) -> Pool:
     """The records of a file, as the model's were declared but for what ``declared`` says."""
     read = model.form["preprocessing"]
-    chosen = kind or (read["kind"] if _fits(path, read["kind"]) else None)
+    chosen = kind or (read["kind"] if may_be(path, read["kind"]) else None)
     file_kind = pool_kind(path, chosen)
     known = {name: read[name] for name in DECLARED if name in read and name in _OF_KIND[file_kind]}
     changes = {name: value for name, value in declared.items() if value is not None}
@@ -107,14 +101,6 @@ def records_in(model: ExportedModel, path: Path, kind: str | None, declared: Map
             "Declare columns or shape",
         )
     return pool
-
-
-def _fits(path: Path, kind: str) -> bool:
-    """Whether a file may be of the pool's kind: its name says no other."""
-    try:
-        return pool_kind(path, None) == kind
-    except BadInput:
-        return kind in _OF_KIND and path.exists()
 
 
 def _chances(model: ExportedModel, pool: Pool, span: slice) -> tuple[Any, Any]:

@@ -80,7 +80,7 @@ class Profile:
         return _epsilon(self.event, delta)
 
     def meets(self, epsilon: float, delta: float) -> bool:
-        """Whether the promise (epsilon, delta) is kept, as a ledger would find."""
+        """Whether the guarantee (epsilon, delta) is kept, as a ledger would find."""
         if self.values == 1:
             return self.delta(epsilon) <= delta and self.epsilon(delta) <= epsilon
         return _in_ledger(self.event, epsilon, delta) <= epsilon
@@ -141,7 +141,7 @@ _DIGITS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class GateSetting:
-    """A setting of the gate, and a promise that it keeps."""
+    """A setting of the gate, and a guarantee that it keeps."""
 
     k: int
     beta: float
@@ -202,7 +202,7 @@ def _given(value: float | None) -> float:
 
 
 def largest_beta(epsilon: float, delta: float, k: int, values: int = 1) -> float:
-    """The largest coin, to `_DIGITS` digits, with which k keeps the promise."""
+    """The largest coin, to `_DIGITS` digits, with which k keeps the guarantee."""
 
     def fits(beta: float) -> bool:
         return Profile(k=k, beta=beta, values=values).meets(epsilon, delta)
@@ -253,7 +253,7 @@ def _up(delta: float) -> float:
 
 
 def smallest_k(epsilon: float, delta: float, beta: float, values: int = 1) -> int:
-    """The smallest number of units with which ``beta`` keeps the promise."""
+    """The smallest number of units with which ``beta`` keeps the guarantee."""
 
     def fits(k: int) -> bool:
         return Profile(k=k, beta=beta, values=values).meets(epsilon, delta)

@@ -35,9 +35,9 @@ from discreet.privacy.ledger.receipts import Receipt
 
 Engine = Literal["local", "spark"]
 LEAST_MEMORY = 32 << 20
-NOT_PROMISED = (
+NOT_GUARANTEED = (
     "no person column was given: each row hides among k rows, not each person among k persons. Whoever wrote a text "
-    "many times counts many times, and to them as a person nothing is promised"
+    "many times counts many times, and to them as a person nothing is guaranteed"
 )
 """What has to be said wherever rows are the units."""
 
@@ -94,7 +94,7 @@ class CrowdGate:
 
     @property
     def unit(self) -> Literal["person", "record"]:
-        """Whom the promise is about."""
+        """Whom the guarantee is about."""
         return "person" if self.persons else "record"
 
     @property
@@ -186,7 +186,7 @@ class CrowdGate:
         if receipt.unit != self.unit:
             raise ReceiptRefused(
                 f"releasing with {self.unit}s as units",
-                f"the ledger promises something to {receipt.unit}s",
+                f"the ledger guarantees something to {receipt.unit}s",
                 f"Charge a ledger whose unit is {self.unit}",
             )
 

@@ -97,7 +97,7 @@ class Cell:
 
     @property
     def holds(self) -> bool:
-        """Whether the promise is kept."""
+        """Whether the guarantee is kept."""
         return self.exact <= self.delta
 
     @property

@@ -2,7 +2,7 @@
 
 Beside the file (say to_label.parquet), for the owner alone:
 
-    to_label.parquet.ledger         where the promise is kept, unless another ledger is named; its mark beside it
+    to_label.parquet.ledger         where the guarantee is kept, unless another ledger is named; its mark beside it
     to_label.parquet.unfinished/    the sealed key, and the file being written, until the release is done
 
 In this order: everything that can be refused; the ledger; the key; the charge, durable; the release; a keyed digest of
@@ -212,7 +212,7 @@ def _ledger(gate: CrowdGate, where: ReleaseFile, budget: Budget, source: Source)
         if ledger.terms.budget.unit != gate.unit:
             raise BadInput(
                 f"charging {path.name} with {gate.unit}s as units",
-                f"it promises something to {ledger.terms.budget.unit}s",
+                f"it guarantees something to {ledger.terms.budget.unit}s",
                 "Name another ledger" if gate.persons else "Give --person, or name another ledger",
             )
         yield ledger

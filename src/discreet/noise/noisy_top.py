@@ -17,9 +17,8 @@ they have the same distribution, whatever the scores and the levels are. A bad g
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -30,9 +29,8 @@ from discreet.noise.additive_noise import Lattice, one_multiplier
 from discreet.noise.coins import MASK, masked_groups
 from discreet.noise.inversion import Bytes, GaussianScoreNoise, LaplaceScoreNoise, Noise, fallen_far
 from discreet.noise.replay_key import ReplayKey
-from discreet.noise.sources import OperatingSystem, Seeded, Streams, paid_events, positive, private_floats, release
+from discreet.noise.sources import OperatingSystem, Seeded, Streams, positive, private_floats, release, score_epsilon
 from discreet.noise.stream import ONE, Floats, Integers, Stream
-from discreet.privacy.events import Laplace, Pure, ThresholdResponse
 from discreet.privacy.ledger.receipts import Receipt
 
 Places = NDArray[np.int64]
@@ -51,8 +49,7 @@ are moves work, not results."""
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Levels:
-    """About k noisy scores, and some more, are above ``low``; about k, less some, above ``high`` (None: do not say).
-    Both in steps.
+    """In steps: about k noisy scores, and some more, are above ``low``; less some, above ``high`` (None: unknown).
 
     A record whose score is not above ``cut`` is far: it reaches ``low`` only with a U below 2^-``halvings``. With 0
     halvings everybody is near.
@@ -137,8 +134,11 @@ def lazy_top(scores: Scores, count: int, *, lattice: Lattice, noise: Noise, stre
     far = fallen_of_the_far(scores, levels, streams(_FALLEN))
     places = np.concatenate([near, far])
     noisy = heights(scores[places], lattice)
-    noisy[: near.size] += _of_near(noise, first, streams(_FURTHER))
-    noisy[near.size :] += _of_far(noise, levels.halvings, far.size, streams(_BEYOND))
+    further, beyond = streams(_FURTHER), streams(_BEYOND)
+    noisy[: near.size] += _in_pieces(near.size, lambda piece: noise.drawn(first[piece], further))
+    noisy[near.size :] += _in_pieces(
+        far.size, lambda piece: noise.drawn_beyond(levels.halvings, piece.stop - piece.start, beyond)
+    )
     above = sure.size + (0 if levels.high is None else int(np.count_nonzero(noisy >= levels.high)))
     reached = np.flatnonzero(noisy >= levels.low)
     if not above <= count <= sure.size + reached.size:
@@ -231,20 +231,12 @@ def _first_bytes(stream: Stream, count: int) -> Bytes:
     return stream.words(-(-count // 8)).view(np.uint8)[:count]
 
 
-def _of_near(noise: Noise, first: Bytes, stream: Stream) -> Integers:
-    """Noise after first bytes, in pieces that stay in the processor's cache."""
-    steps = np.empty(first.size, dtype=np.int64)
-    for start in range(0, first.size, _BLOCK):
-        steps[start : start + _BLOCK] = noise.drawn(first[start : start + _BLOCK], stream)
-    return steps
-
-
-def _of_far(noise: Noise, halvings: int, count: int, stream: Stream) -> Integers:
-    """Noise of uniform numbers below 2^-halvings, in such pieces."""
-    steps = np.empty(count, dtype=np.int64)
-    for start in range(0, count, _BLOCK):
-        piece = steps[start : start + _BLOCK]
-        piece[:] = noise.drawn_beyond(halvings, piece.size, stream)
+def _in_pieces(size: int, draw: Callable[[slice], Integers]) -> Integers:
+    """Noise for so many records, in pieces that stay in the processor's cache."""
+    steps = np.empty(size, dtype=np.int64)
+    for start in range(0, size, _BLOCK):
+        piece = slice(start, min(start + _BLOCK, size))
+        steps[piece] = draw(piece)
     return steps
 
 
@@ -278,14 +270,13 @@ def _all_drawn(
 
 MANY = 1 << 16
 """Scores from which on noise is drawn lazily."""
-_PIECE = 1 << 15
 _MOST_SCALE = 1 << 32
 """Of a larger scale, which hides everything, floats decide too few whole numbers."""
 
 
 def laplace_top(scores: Any, count: int, *, sensitivity: float, receipt: Receipt, who: str | None = None) -> Places:
     """The places, in order, of the ``count`` largest scores with Laplace noise of scale sensitivity / epsilon."""
-    epsilon = _epsilon(receipt, who)
+    epsilon = score_epsilon(receipt, "Laplace", who)
     reach, values = positive(sensitivity, "sensitivity"), _one_each(scores, count, receipt)
     lattice = Lattice.under(reach / float(epsilon), "Laplace")
     scale = math.ceil(lattice.steps_l1(reach, 1) / epsilon)
@@ -336,34 +327,19 @@ def gaussian_top(scores: Any, count: int, *, sensitivity: float, receipt: Receip
     )
 
 
-def _epsilon(receipt: Receipt, who: str | None) -> Fraction:
-    """What may be spent on being asked and on being missed: noise pays both alike."""
-    epsilons = []
-    for event in paid_events(receipt, (Laplace, Pure, ThresholdResponse), "Laplace", who):
-        pure = min(event.asked, event.missed) if isinstance(event, ThresholdResponse) else event.pure_epsilon()
-        assert pure is not None  # kinds are pure
-        epsilons.append(pure)
-    epsilon: Decimal = min(epsilons)
-    if epsilon == 0:
-        raise BadInput("Laplace noise at epsilon=0", "no finite noise hides everything", "Charge more than 0")
-    return Fraction(epsilon)
-
-
 def _one_each(scores: Any, count: int, receipt: Receipt) -> Scores:
-    values = _finite_floats(scores, receipt)
+    """Finite floats: the caller's own array if it is large and already that, and nobody keeps it; else a copy."""
+    values: Scores | None = None
+    borrowed = isinstance(receipt.source, (OperatingSystem, Seeded, ReplayKey))
+    if borrowed and type(scores) is np.ndarray and scores.size >= MANY and scores.dtype in (np.float32, np.float64):
+        with np.errstate(all="ignore"):
+            sums = [scores[start : start + _BLOCK].sum() for start in range(0, len(scores), _BLOCK)]
+        if np.isfinite(sums).all():  # one that is not finite makes its sum so; a sum that overflows is only copied
+            values = scores
+    if values is None:
+        values = private_floats(scores)
     if values.ndim != 1:
         raise BadInput("the largest of noisy scores", "they are not one number a record", "Give a list of scores")
     if type(count) is not int or count < 0:
         raise BadInput(f"the {count} largest of noisy scores", "it is not a whole number", "Give 0 or more")
     return values
-
-
-def _finite_floats(scores: Any, receipt: Receipt) -> Scores:
-    """Finite floats: the caller's own array if it is large and already that, and nobody keeps it; else a copy."""
-    borrowed = isinstance(receipt.source, (OperatingSystem, Seeded, ReplayKey))
-    if borrowed and type(scores) is np.ndarray and scores.size >= MANY and scores.dtype in (np.float32, np.float64):
-        with np.errstate(all="ignore"):
-            sums = [scores[start : start + _PIECE].sum() for start in range(0, len(scores), _PIECE)]
-        if np.isfinite(sums).all():  # one that is not finite makes its sum so; a sum that overflows is only copied
-            return scores
-    return private_floats(scores)

@@ -20,6 +20,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ import numpy as np
 
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise.stream import Floats, Stream
-from discreet.privacy.events import Event
+from discreet.privacy.events import Event, Laplace, Pure, ThresholdResponse
 from discreet.privacy.ledger.entries import Entry
 from discreet.privacy.ledger.receipts import Receipt, Ticket
 
@@ -234,6 +235,18 @@ def paid_epsilon(receipt: Receipt, kinds: tuple[type[Event], ...], mechanism: st
     if epsilon == 0:
         raise BadInput(f"{mechanism} noise at epsilon=0", "no finite noise hides everything", "Charge more than 0")
     return Fraction(epsilon)
+
+
+def score_epsilon(receipt: Receipt, mechanism: str, who: str | None = None) -> Fraction:
+    """What may be spent on being asked and on being missed, whichever is less: noise on a score pays both alike."""
+    epsilons: list[Decimal] = []
+    for event in paid_events(receipt, (Laplace, Pure, ThresholdResponse), mechanism, who):
+        pure = min(event.asked, event.missed) if isinstance(event, ThresholdResponse) else event.pure_epsilon()
+        assert pure is not None  # kinds are pure
+        epsilons.append(pure)
+    if min(epsilons) == 0:
+        raise BadInput(f"{mechanism} noise at epsilon=0", "no finite noise hides everything", "Charge more than 0")
+    return Fraction(min(epsilons))
 
 
 def release(

@@ -118,17 +118,13 @@ def _in_valley(
         near, reach = np.maximum(near, LEAST_RATE), _STRIDE + 2
     else:
         reach = _NEIGHBOURS
-    window = _window(centres, reach, orders.size)
+    window = np.unique(np.clip(centres[:, None] + np.arange(-reach, reach + 1), 0, orders.size - 1))
     rates, deciding = _solve(room[:, window], sigma, orders[window], near, width=1e-11)
     best = window[deciding]
     at_edge = (np.abs(best - centres) >= reach) & (best > 0) & (best < orders.size - 1)
     if reach == _NEIGHBOURS and at_edge.any():  # the valley lies further on: look everywhere
         return _in_valley(room, sigma, orders, np.maximum(rates, LEAST_RATE), None)
     return rates, best
-
-
-def _window(centres: NDArray[np.intp], reach: int, count: int) -> NDArray[np.intp]:
-    return np.unique(np.clip(centres[:, None] + np.arange(-reach, reach + 1), 0, count - 1))
 
 
 def _solve(room: Array, sigma: float, orders: Array, guess: Array, width: float) -> tuple[Array, NDArray[np.intp]]:

@@ -5,13 +5,12 @@ from discreet.pools.derived import JoinedPool, with_withdrawn
 from discreet.pools.manifest import Differences, ManifestKey, compare, macs, macs_at
 from discreet.pools.opening import extended, open_pool
 from discreet.pools.pool import ArrayPool, Pool
-from discreet.pools.schema import CellCounts, Column, Schema
+from discreet.pools.schema import CellCounts, Schema
 from discreet.pools.verified import VerifiedPool
 
 __all__ = [
     "ArrayPool",
     "CellCounts",
-    "Column",
     "Differences",
     "JoinedPool",
     "ManifestKey",

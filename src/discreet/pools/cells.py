@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.pools.checks import encodable
 
 READ, MISSING, UNREADABLE, OUTSIDE = range(4)
 """States of a cell."""
 Codes = NDArray[np.float64]
 States = NDArray[np.uint8]
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY = re.compile(r"\d{4}-\d\d-\d\d(?=$|[T ]\d\d:)", re.ASCII)
 
@@ -65,16 +66,26 @@ def read_cells(cells: Any, kind: str, values: Sequence[str], blanks: Sequence[st
         states[np.isnan(codes)] = OUTSIDE if kind == "category" else UNREADABLE
     states[~np.isnan(codes)] = READ
     if kind == "number":
-        missing |= np.isin(codes, [float(word) for word in blanks if re.match(_NUMBER, word)])
+        missing |= np.isin(codes, [float(word) for word in blanks if re.match(NUMBER, word)])
     states[missing] = MISSING
     codes[missing] = np.nan
     return codes, states
 
 
+def can_be_read(kind: str, stored: Any) -> bool:
+    """Whether some value of an Arrow type can be read as a column of ``kind``; a column without values can."""
+    import pyarrow
+    from pyarrow import types
+
+    empty = _plain(pyarrow.chunked_array([], stored))
+    cells = _words(empty) if kind == "category" else empty
+    return types.is_null(stored) or _codes(cells, kind, ()) is not None
+
+
 def cell_text(value: Any, kind: str) -> str | None:
     """A Python value as text, as the same value of a typed column is read; None for what is none of these."""
     if isinstance(value, str):
-        return value if value.isascii() or _encodable(value) else None
+        return value if value.isascii() or encodable(value) else None
     if isinstance(value, bool | np.bool_):
         return str(int(value)) if kind == "number" else str(bool(value)).lower()
     if isinstance(value, date | datetime | np.datetime64):
@@ -90,13 +101,6 @@ def cell_text(value: Any, kind: str) -> str | None:
 
 def _finite(real: float) -> str | None:
     return None if math.isnan(real) else "1e999" if real > 1e308 else "-1e999" if real < -1e308 else repr(real)
-
-
-def _encodable(word: str) -> bool:
-    try:
-        return bool(word.encode())
-    except UnicodeError:
-        return False
 
 
 def _plain(cells: Any) -> Any:
@@ -116,15 +120,17 @@ def _plain(cells: Any) -> Any:
         try:
             cells.validate(full=True)
         except pyarrow.ArrowInvalid:
-            cells = pyarrow.array([_decoded(cell) for cell in cells], pyarrow.string())
+            cells = pyarrow.array([decoded_text(cell) for cell in cells], pyarrow.string())
     return cells
 
 
-def _decoded(cell: Any) -> str | None:
+def decoded_text(cell: Any) -> str | None:
+    """The text of an Arrow scalar; None if there is none, or if it is not UTF-8."""
     try:
-        return cell.as_py()  # type: ignore[no-any-return]
+        text = cell.as_py()
     except UnicodeDecodeError:
         return None
+    return None if text is None else str(text)
 
 
 def _words(cells: Any) -> Any:
@@ -155,7 +161,7 @@ def _codes(cells: Any, kind: str, values: Sequence[str]) -> Any | None:
     if not types.is_string(stored):
         return None
     if kind == "number":
-        readable = compute.match_substring_regex(cells, _NUMBER)
+        readable = compute.match_substring_regex(cells, NUMBER)
         return compute.if_else(readable, cells, None).cast(pyarrow.float64())
     if kind == "category":
         return compute.index_in(cells, pyarrow.array(list(values), pyarrow.string()))

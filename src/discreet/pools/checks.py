@@ -46,7 +46,7 @@ def names_of(column: Any, what: str) -> list[str]:
         raise _refused(what, wrong, "neither all text nor all whole numbers", "Write them as text")
     if "" in values:
         raise _refused(what, values.count(""), "empty", "Fill the gaps")
-    odd = sum(not _encodable(value) for value in values)
+    odd = sum(not encodable(value) for value in values)
     if odd:
         raise _refused(what, odd, "not writable as UTF-8", "Rename them")
     return values
@@ -67,7 +67,7 @@ def _listed(values: Any, what: str) -> list[Any]:
     return [value.item() if isinstance(value, np.generic) else value for value in values]
 
 
-def _encodable(name: str) -> bool:
+def encodable(name: str) -> bool:
     """Halves of pairs cannot be encoded; what numpy takes from a damaged file cannot be decoded again."""
     try:
         return name.isascii() or name.encode().decode() == name
@@ -82,7 +82,9 @@ def _refused(what: str, count: int, wrong: str, remedy: str) -> BadInput:
 def check_size(asked: str, size: int, declared: int | None) -> None:
     """A pool has at least one record, and as many as were declared."""
     if size == 0:
-        raise BadInput(asked, "there is no record in it", "Check the path and the kind")
+        raise BadInput(
+            asked, "there is no record in it", "Check the path and the kind; below a header there are records"
+        )
     if declared is not None and size != declared:
         raise BadInput(
             asked, f"size = {declared} is declared, and it has {size} records", "Correct the size, or the file"
@@ -116,7 +118,7 @@ def existing_folder(path: Path) -> Path:
     with reading(path):
         path.stat()
         if not path.is_dir():
-            raise BadInput(f"opening {path.name}", "it is a file, and pictures are in a folder", "Name the folder")
+            raise BadInput(f"opening {path.name}", "it is a file, and this kind is a folder", "Name the folder")
     return path
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from discreet.errors import BadInput
 from discreet.parts import Part
+from discreet.pools.schema import Schema
 
 Numbers = float | tuple[float, ...]
 
@@ -31,6 +32,7 @@ class PoolDeclaration:
     center: Numbers = 0.0
     scale: Numbers = 1.0
     size: int | None = None
+    schema: Schema | None = None
 
     def public(self) -> dict[str, Any]:
         """What was declared, in a form that JSON takes; nothing for what was not."""
@@ -39,18 +41,25 @@ class PoolDeclaration:
             for option in fields(self)
             if getattr(self, option.name) != option.default
         }
+        if self.schema is not None:
+            stated["schema"] = self.schema.to_json()
         return {name: list(value) if isinstance(value, tuple) else value for name, value in stated.items()}
 
 
 def declare(path: Path, reader: Part, **options: Any) -> PoolDeclaration:
     """A checked declaration; refuses an option that the reader has no use for, instead of passing over it."""
     asked = f"opening {path.name}"
-    for name in ("id", "columns", "text", "person", "array", "shape"):
+    for name in ("id", "columns", "text", "person", "array", "shape", "schema"):
         if options[name] is not None and reader.option(name) is None:
             raise BadInput(asked, f"{name} means nothing for {reader.name}", f"Leave {name} out")
     for name in ("id", "text", "person", "array"):
         if options[name] is not None and (not isinstance(options[name], str) or not options[name]):
             raise BadInput(asked, f"{name} is not a name", f'Write {name} = "..."')
+    schema = None if options["schema"] is None else Schema.of(options["schema"])
+    numeric = [options[name] is not None for name in ("columns", "text", "shape")]
+    if schema is not None and (any(numeric) or (options["center"], options["scale"]) != (0, 1)):
+        fact = "a schema declares columns, texts and bounds"
+        raise BadInput(asked, fact, "Leave columns, text, shape, center and scale out")
     size = options["size"]
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         raise BadInput(asked, "size is not a whole number above 0", "Declare the number of records, or leave it out")
@@ -58,13 +67,14 @@ def declare(path: Path, reader: Part, **options: Any) -> PoolDeclaration:
         kind=reader.name,
         id=options["id"],
         columns=_columns(asked, options["columns"]),
-        text=options["text"],
+        text=options["text"] if schema is None else schema.text,
         person=options["person"],
         array=options["array"],
         shape=_shape(asked, options["shape"]),
         center=_numbers(asked, "center", options["center"]),
         scale=_numbers(asked, "scale", options["scale"], positive=True),
         size=size,
+        schema=schema,
     )
     if (
         declaration.columns is None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, PoolChanged
+from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.manifest import ManifestKey
 from discreet.pools.pool import Pool
 from discreet.pools.rows import (
@@ -37,13 +38,7 @@ class JoinedPool(Pool):
         starts = list(accumulate((len(part) for part in parts), initial=0))
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "_starts", starts)
-        super().__init__(
-            ids=[name for part in parts for name in part.ids],
-            x=None if parts[0].x is None else JoinedRows([part.x for part in parts], starts),
-            text=None if parts[0].text is None else JoinedTexts([part.text for part in parts], starts),
-            persons=None if parts[0].persons is None else [name for part in parts for name in part.persons or ()],
-            declared=parts[0].declared,
-        )
+        super().__init__(**_contents(parts, starts), declared=parts[0].declared)
 
     parts: tuple[Pool, ...]
     _starts: list[int]
@@ -59,6 +54,22 @@ class JoinedPool(Pool):
     def public(self) -> dict[str, Any]:
         """As of the first pool, with the size of all, and of each cohort."""
         return {**super().public(), "size": len(self), "cohorts": [len(part) for part in self.parts]}
+
+
+def one_pool(parts: Sequence[Pool], declared: PoolDeclaration) -> Pool:
+    """The parts of one pool, one after another. How many records each has is not public."""
+    _check(parts)
+    return Pool(**_contents(parts, list(accumulate((len(part) for part in parts), initial=0))), declared=declared)
+
+
+def _contents(parts: Sequence[Pool], starts: list[int]) -> dict[str, Any]:
+    first = parts[0]
+    return {
+        "ids": [name for part in parts for name in part.ids],
+        "x": None if first.x is None else JoinedRows([part.x for part in parts], starts),
+        "text": None if first.text is None else JoinedTexts([part.text for part in parts], starts),
+        "persons": None if first.persons is None else [name for part in parts for name in part.persons or ()],
+    }
 
 
 class JoinedRows(RecordArray):

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from discreet.checks import listed, text, whole
 from discreet.errors import BadInput
 from discreet.parts import Option, Part, Registry
 from discreet.pools.array_files import open_npy, open_npz
-from discreet.pools.checks import POSITION
+from discreet.pools.checks import POSITION, check_size, reading
+from discreet.pools.csv_files import open_csv
 from discreet.pools.declaration import PoolDeclaration, declare
-from discreet.pools.derived import JoinedPool
+from discreet.pools.derived import JoinedPool, one_pool
 from discreet.pools.images import open_images
 from discreet.pools.pool import Pool
-from discreet.pools.table_files import open_csv, open_table
+from discreet.pools.schema import Schema, checked_schema
+from discreet.pools.table_files import open_table
 
-Kind = Literal["images", "parquet", "npz", "npy", "csv", "arrow"]
+Kind = Literal["images", "parquet", "npz", "npy", "csv", "arrow", "huggingface"]
 _SUFFIXES = {
     ".npy": "npy",
     ".npz": "npz",
@@ -28,6 +30,9 @@ _SUFFIXES = {
     ".feather": "arrow",
     ".csv": "csv",
 }
+_COMPRESSED = (".gz", ".zst")
+_IN_PARTS = ("parquet", "csv", "arrow")
+"""Kinds of which a folder may hold the parts."""
 
 
 def _text(name: str, meaning: str) -> Option:
@@ -45,7 +50,10 @@ _COLUMNS = Option(
     meaning="the numbers of a record, in this order, or one column of lists",
 )
 _SHAPE = Option(name="shape", check=listed(whole()), type="list of whole numbers", meaning="the shape of one record")
-_TABLE = (_ID, _COLUMNS, _TEXT, _PERSON, _SHAPE)
+_SCHEMA = Option(
+    name="schema", check=checked_schema, type="table or path", meaning="the declared columns, their values and gaps"
+)
+_TABLE = (_ID, _COLUMNS, _TEXT, _PERSON, _SHAPE, _SCHEMA)
 
 
 def _reader(name: str, summary: str, build: Callable[..., Pool], *options: Option) -> Part:
@@ -56,9 +64,10 @@ READERS = Registry(
     "reader",
     (
         _reader("images", "a folder of pictures", open_images, _ID, _PERSON, _SHAPE),
-        _reader("parquet", "a Parquet file", open_table, *_TABLE),
-        _reader("arrow", "an Arrow (IPC, Feather 2) file", open_table, *_TABLE),
-        _reader("csv", "a CSV file", open_csv, *_TABLE),
+        _reader("parquet", "a Parquet file, or a folder of such", open_table, *_TABLE),
+        _reader("arrow", "an Arrow (IPC, Feather 2) file, or a folder of such", open_table, *_TABLE),
+        _reader("huggingface", "a folder of Dataset.save_to_disk (Hugging Face)", open_table, *_TABLE),
+        _reader("csv", "a CSV file, or a folder of such; also .csv.gz and .csv.zst", open_csv, *_TABLE),
         _reader("npz", "arrays of an npz file", open_npz, _ID, _PERSON, _ARRAY, _SHAPE),
         _reader("npy", "one array of an npy file", open_npy, _ID, _SHAPE),
     ),
@@ -72,7 +81,7 @@ def kind_of(path: Path, kind: str | None) -> str:
         if kind not in KINDS:
             raise BadInput(f"kind={kind!r}", "there is no such kind of pool", f"Choose one of {', '.join(KINDS)}")
         return kind
-    by_suffix = _SUFFIXES.get(path.suffix.lower())
+    by_suffix = _by_suffix(path)
     if by_suffix is not None:
         return by_suffix
     if path.is_dir():
@@ -80,6 +89,23 @@ def kind_of(path: Path, kind: str | None) -> str:
     if not path.exists():
         raise BadInput(f"opening {path.name}", "it is not there", "Check the path")
     raise BadInput(f"opening {path.name}", "its name does not say its kind", f"Declare kind, of {', '.join(KINDS)}")
+
+
+def may_be(path: Path, kind: str) -> bool:
+    """Whether a file or folder may be of a kind: its name says no other."""
+    if path.is_dir():
+        return kind in (*_IN_PARTS, "images", "huggingface")
+    try:
+        return kind_of(path, None) == kind
+    except BadInput:
+        return kind in KINDS and path.exists()
+
+
+def _by_suffix(path: Path) -> str | None:
+    """What the name's ending says; of a compressed file, the ending before that. Only CSV files are compressed so."""
+    compressed = path.suffix.lower() in _COMPRESSED
+    kind = _SUFFIXES.get((Path(path.stem) if compressed else path).suffix.lower())
+    return kind if kind == "csv" or not compressed else None
 
 
 def open_pool(
@@ -95,10 +121,12 @@ def open_pool(
     center: float | Sequence[float] = 0,
     scale: float | Sequence[float] = 1,
     size: int | None = None,
+    schema: Schema | Mapping[str, Any] | Path | str | None = None,
 ) -> Pool:
     """A pool in a file or a folder, as it is declared. Nothing of the declaration is found out by looking at records.
 
-    kind      of file; left out: by the name's ending, a folder is one of pictures
+    kind      of file; left out: by the name's ending, a folder is one of pictures. A folder of a declared kind holds
+              its parts, in the order of their names
     id        the column or array of ids; "position" for npy and npz: a row's place is its name
     columns   of a table: the numbers of a record, in this order, or one column of lists
     text      of a table: the column of texts
@@ -107,9 +135,10 @@ def open_pool(
     shape     of one record; needed for pictures and columns of lists
     center, scale   records are (value - center) / scale, in float32; one number, or one a column or channel
     size      the number of records; another one is refused
+    schema    of a table, instead of columns, text, center and scale: a `Schema`, a mapping, or the path of a TOML file
     """
     file = Path(path)
-    options = {"id": id, "columns": columns, "text": text, "person": person, "array": array}
+    options = {"id": id, "columns": columns, "text": text, "person": person, "array": array, "schema": schema}
     declared = declare(
         file, READERS.by_name[kind_of(file, kind)], **options, shape=shape, center=center, scale=scale, size=size
     )
@@ -130,5 +159,28 @@ def extended(pool: Pool, path: Path | str, *, size: int | None = None) -> Joined
 
 
 def _opened(path: Path, declared: PoolDeclaration, first: int = 0) -> Pool:
-    pool: Pool = READERS.by_name[declared.kind].build(path, declared, first)
+    build, asked = READERS.by_name[declared.kind].build, f"opening {path.name}"
+    with reading(path):
+        files = parts_of(path, declared.kind)
+    if files == [path]:
+        pool: Pool = build(path, declared, first)
+    else:
+        part = replace(declared, size=None)
+        pool = one_pool([build(file, part, 0) for file in files], declared)
+    check_size(asked, len(pool), declared.size)
     return pool
+
+
+def parts_of(path: Path, kind: str) -> list[Path]:
+    """The files of a table: itself, or those in a folder whose ending says the kind, by their names."""
+    if kind not in _IN_PARTS or not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.iterdir() if _by_suffix(file) == kind and file.name[0] not in "._")
+    if not files:
+        endings = ", ".join(ending for ending, name in _SUFFIXES.items() if name == kind)
+        raise BadInput(
+            f"opening {path.name}",
+            f"it is a folder, and no file in it ends in {endings}",
+            "Name the file, or the folder that has the parts",
+        )
+    return files

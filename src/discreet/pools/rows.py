@@ -229,8 +229,8 @@ def finite(values: NDArray[Any]) -> Mask:
 
 
 def refuse_if_none(fine: Mask, name: str) -> None:
-    """Where none of several records can be read, it is not they."""
-    if len(fine) >= SEVERAL and not fine.any():
+    """Where none of several records can be read, it is not they. ``name``: empty where a schema allows all gaps."""
+    if name and len(fine) >= SEVERAL and not fine.any():
         raise BadInput(
             f"reading records of {name}",
             f"none of {len(fine)} could be read as was declared",

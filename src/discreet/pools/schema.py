@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.checks import Check, Wrong, choice, day, listed, nearest, number, shown, text
+from discreet.checks import Wrong, listed, shown
 from discreet.errors import InvalidConfig
 from discreet.pools.cells import (
     MISSING,
@@ -30,134 +30,14 @@ from discreet.pools.cells import (
     UNREADABLE,
     Codes,
     States,
-    cell_text,
     cells_of,
-    days_of,
     read_cells,
 )
+from discreet.pools.columns import Column, column_of, declared_word, within
 from discreet.pools.rows import Mask
 from discreet.toml_lines import line_index
 
 MOST_INPUTS = 10_000
-_BOUND = number(-1e30, 1e30, such_as="40")
-
-
-def _word(value: Any) -> str:
-    """A declared value as it is compared: 1, 1.0 and "1" are the same, true is "true"."""
-    word = cell_text(value, "category") if not isinstance(value, str) else value
-    return str(text(what="a value", most=200)(word if word is not None else value))
-
-
-OPTIONS: Mapping[str, Mapping[str, Check]] = {
-    "number": {
-        "low": _BOUND,
-        "high": _BOUND,
-        "missing": choice("indicator", "null"),
-        "fill": _BOUND,
-        "outside": choice("clip", "missing", "null"),
-    },
-    "category": {
-        "values": listed(_word, least=1, distinct=True, such_as='["admin", "technician"]'),
-        "missing": choice("category", "null"),
-        "fill": _word,
-        "outside": choice("other", "missing", "null"),
-    },
-    "date": {
-        "low": day,
-        "high": day,
-        "missing": choice("indicator", "null"),
-        "fill": day,
-        "outside": choice("clip", "missing", "null"),
-    },
-    "text": {"missing": choice("empty", "null")},
-}
-"""The keys of a column by its type. The first choice of ``missing`` and of ``outside`` is the default."""
-_DEFAULTS = {
-    "number": {"missing": "indicator", "outside": "clip"},
-    "category": {"missing": "category", "outside": "other"},
-    "date": {"missing": "indicator", "outside": "clip"},
-    "text": {"missing": "empty", "outside": ""},
-}
-_NEEDED = {
-    "low": "Add low, the least value that is publicly possible",
-    "high": "Add high, the largest value that is publicly possible",
-    "values": 'Add values = ["...", "..."], all that are publicly known',
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """One declared column. Made by `Schema`, which checks it.
-
-    type      number, category, date or text
-    low, high the bounds of a number or a date
-    values    of a category
-    missing   what a missing cell is: an input of its own (``indicator``, ``category``), ``fill``, ``empty`` or ``null``
-    fill      the value in place of a missing one
-    outside   what other values are: ``clip``, ``other``, ``missing`` or ``null``
-    """
-
-    name: str
-    type: str
-    low: Any = None
-    high: Any = None
-    values: tuple[str, ...] = ()
-    missing: str
-    fill: Any = None
-    outside: str = ""
-
-    @cached_property
-    def inputs(self) -> tuple[str, ...]:
-        """Names of the inputs that it becomes."""
-        if self.type == "text":
-            return ()
-        inputs = [f"{self.name}={value}" for value in self.values] if self.values else [self.name]
-        inputs += [f"{self.name} is other"] * (self.outside == "other")
-        return (*inputs, *[f"{self.name} is missing"] * (self.missing in ("indicator", "category")))
-
-    def code(self, value: Any) -> float:
-        """The number that stands for a declared value."""
-        code = self.values.index(value) if self.type == "category" else value
-        return float(days_of(value) or 0 if self.type == "date" else code)
-
-    def expand(self, into: NDArray[np.float32], codes: Codes, states: States) -> Mask:
-        """Write the inputs of cells; which of the records become nulls by them."""
-        outside = states == OUTSIDE
-        blank = (states == MISSING) | (states == UNREADABLE) | (outside & (self.outside == "missing"))
-        nulls: Mask = (blank & (self.missing == "null")) | (outside & (self.outside == "null"))
-        if self.fill is not None:
-            codes, known = np.where(blank, self.code(self.fill), codes), blank | ~outside
-        else:
-            known = ~blank & ~(outside & (self.outside != "clip"))
-        if self.type == "category":
-            rows = np.flatnonzero(known)
-            into[rows, codes[rows].astype(np.int64)] = 1
-            if self.outside == "other":
-                into[outside, len(self.values)] = 1
-        elif self.type != "text":
-            low, high = self.code(self.low), self.code(self.high)
-            clipped = np.clip(codes[known | outside], low, high)
-            into[known | outside, 0] = (clipped - (low + high) / 2) / ((high - low) / 2)
-            into[~known, 0] = 0
-        if self.missing in ("indicator", "category"):
-            into[blank, -1] = 1
-        return nulls
-
-    def shown(self, code: float, state: int) -> str:
-        """A cell for people, by what was read of it."""
-        if state != READ and not (state == OUTSIDE and self.type in ("number", "date")):
-            return "(other)" if state == OUTSIDE else "(missing)"
-        if self.type == "category":
-            return self.values[int(code)]
-        return str(np.datetime64(int(code), "D")) if self.type == "date" else f"{code:.10g}"
-
-    def to_json(self) -> dict[str, Any]:
-        """As a file has it, with its name."""
-        form: dict[str, Any] = {"name": self.name, "type": self.type}
-        form |= {key: getattr(self, key) for key in OPTIONS[self.type] if getattr(self, key) is not None}
-        if self.fill is not None:
-            del form["missing"]
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in form.items()}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -287,16 +167,11 @@ class Schema:
             nulls |= by_column
         return CellCounts(records=len(codes), nulls=int(nulls.sum()), columns=columns)
 
-    def shown(self, codes: Codes, states: States) -> list[dict[str, str]]:
-        """Records for people, by column, as they were read; the text is not among them."""
-        return [
-            {
-                column.name: column.shown(code, state)
-                for column, code, state in zip(self.columns, row, of_row, strict=True)
-                if column.type != "text"
-            }
-            for row, of_row in zip(codes.tolist(), states.tolist(), strict=True)
-        ]
+    def shown(self, inputs: NDArray[Any]) -> dict[str, str]:
+        """A record for people, by column, from its inputs: a number is within its bounds. The text is not in it."""
+        columns = [column for column in self.columns if column.inputs]
+        parts = np.split(inputs, np.cumsum([len(column.inputs) for column in columns])[:-1])
+        return {column.name: column.shown(part) for column, part in zip(columns, parts, strict=True)}
 
     def to_json(self) -> dict[str, Any]:
         """A form that reads back to an equal value; columns are a list, for their order counts."""
@@ -321,12 +196,12 @@ def checked_schema(form: Any) -> Schema:
         raise Wrong(f"{shown(form)} is not a table of columns", 'Write it like [age] with type = "number"')
     tables, problems, blanks = dict(form), list[Wrong](), ()
     if not isinstance(tables.get("missing_values", {}), Mapping):
-        words = listed(_word, such_as='["?", "NA"]')
-        blanks = _within(words, tables.pop("missing_values"), ("missing_values",), problems) or ()
+        words = listed(declared_word, such_as='["?", "NA"]')
+        blanks = within(words, tables.pop("missing_values"), ("missing_values",), problems) or ()
     pairs = [*tables.items()]
     if isinstance(tables.get("columns"), list | tuple):  # the stored form
         pairs = [(table.get("name") if isinstance(table, Mapping) else None, table) for table in tables["columns"]]
-    columns = [_column(name, table, problems) for name, table in pairs]
+    columns = [column_of(name, table, problems) for name, table in pairs]
     made = [column for column in columns if column is not None]
     width = sum(len(column.inputs) for column in made)
     if not columns:
@@ -343,55 +218,6 @@ def checked_schema(form: Any) -> Schema:
         first, *others = problems
         raise Wrong(first.fact, first.remedy, first.at, others=tuple(others))
     return Schema(columns=tuple(made), missing_values=tuple(blanks))
-
-
-def _column(name: Any, table: Any, problems: list[Wrong]) -> Column | None:
-    before = len(problems)
-    if not isinstance(name, str) or not name or not isinstance(table, Mapping):
-        problems.append(Wrong(f"{shown(table)} is not a column", f'Write [{name}] with type = "number"', (str(name),)))
-        return None
-    kind = _within(choice(*OPTIONS), table.get("type"), (name, "type"), problems)
-    if kind is None:
-        return None
-    checks, values = OPTIONS[kind], dict[str, Any](_DEFAULTS[kind])
-    for key in table:
-        if key in checks:
-            values[key] = _within(checks[key], table[key], (name, key), problems)
-        elif key not in ("type", "name"):
-            problems.append(
-                Wrong(f"a column of type {kind} has no such key", nearest(key, [*checks]), (name, str(key)))
-            )
-    problems += [
-        Wrong("it is missing", add, (name, key)) for key, add in _NEEDED.items() if {key} <= checks.keys() - table
-    ]
-    if "fill" in table and "missing" in table:
-        problems.append(Wrong("it and missing both say what a missing cell is", "Keep one of them", (name, "fill")))
-    if len(problems) > before:
-        return None
-    values["missing"] = "fill" if "fill" in table else values["missing"]
-    column = Column(name=name, type=kind, **values)
-    if kind in ("number", "date") and column.code(column.low) >= column.code(column.high):
-        fact = f"low = {shown(column.low)} is not below high = {shown(column.high)}"
-        problems.append(Wrong(fact, "Declare the range that is publicly known", (name, "low")))
-    elif "fill" in table:
-        known = column.fill in column.values if column.values else _between(column)
-        if not known:
-            problems.append(
-                Wrong(f"{shown(column.fill)} is outside of what is declared", "Choose another", (name, "fill"))
-            )
-    return column
-
-
-def _between(column: Column) -> bool:
-    return column.code(column.low) <= column.code(column.fill) <= column.code(column.high)
-
-
-def _within(check: Check, value: Any, path: tuple[str, ...], problems: list[Wrong]) -> Any:
-    try:
-        return check(value)
-    except Wrong as wrong:
-        problems.append(Wrong(wrong.fact, wrong.remedy, (*path, *wrong.at)))
-        return None
 
 
 def _refuse(wrong: Wrong, name: str, lines: Mapping[tuple[str | int, ...], int]) -> NoReturn:

@@ -1,106 +1,183 @@
-"""Tables as pools: Parquet, Arrow (IPC, Feather 2) and CSV files.
+"""Tables as pools: Parquet and Arrow (IPC, Feather 2) files, and data sets that Hugging Face ``datasets`` stored.
 
 Parquet and Arrow files are memory-mapped and decoded in blocks. A row group of a Parquet file can only be decoded from
 its beginning. A large one is walked through in steps, so memory stays bounded; rows in any order are quick if row
 groups are small (some thousand rows), or the pool fits the cache. An Arrow file is read batch by batch; a compressed
 batch is in memory while it is used.
+
+A folder of ``Dataset.save_to_disk`` holds Arrow streams, and a list of them; it is read without that library.
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.pools.checks import Unchanged, check_size, existing_file, ids_of, names_of, reading
+from discreet.pools.cells import can_be_read
+from discreet.pools.checks import Unchanged, check_size, existing_file, existing_folder, ids_of, names_of, reading
 from discreet.pools.declaration import PoolDeclaration
-from discreet.pools.pool import ArrayRows, Pool
-from discreet.pools.rows import ListedTexts, Scaling
+from discreet.pools.encoded import EncodedRows
+from discreet.pools.pool import Pool
 from discreet.pools.tables import (
     TEXT_BYTES,
     Blocks,
     TableRows,
     TableTexts,
     rows_of_block,
-    shape_of_columns,
     stored_type,
 )
 
+_NAMED, _LONGEST = 50, 64
+"""Of columns in an error: so many, with names of so many characters."""
+
+
+class Table(Protocol):
+    """A table whose columns are read apart from each other. ``schema``: of Arrow."""
+
+    schema: Any
+
+    def column(self, name: str) -> Any:
+        """A whole column."""
+
+    def blocks(self, columns: list[str], rows: int) -> Blocks:
+        """Some columns, in blocks of at most so many rows."""
+
 
 def open_table(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
-    """A pool of a Parquet or an Arrow file."""
-    existing_file(path)
-    asked = f"opening {path.name}"
-    check_columns_declared(asked, declared)
-    unchanged = Unchanged(path)
+    """A pool of a Parquet or an Arrow file, or of a stored data set."""
+    check_columns_declared(f"opening {path.name}", declared)
+    table = table_of(path, declared.kind)
     with reading(path, otherwise=f"it cannot be read as {declared.kind}"):
-        file: ParquetTable | ArrowTable = (
-            ParquetTable(unchanged) if declared.kind == "parquet" else ArrowTable(unchanged)
-        )
-        _check_columns(asked, file.schema, declared)
-        assert declared.id is not None
-        ids = ids_of(_named(file, declared.id), f"column {declared.id!r}")
-        check_size(asked, len(ids), declared.size)
-        persons = None
-        if declared.person is not None:
-            persons = names_of(_named(file, declared.person), f"column {declared.person!r}")
-        x, text = _numbers(file, path, declared), _texts(file, path, declared)
-    return Pool(ids=ids, x=x, text=text, persons=persons, declared=declared)
+        return pool_of_table(table, path.name, declared)
+
+
+def table_of(path: Path, kind: str) -> Table:
+    """The table of a file: "parquet" or "arrow"; or of a folder: "huggingface"."""
+    if kind == "huggingface":
+        return _stored_dataset(path)
+    file = Unchanged(existing_file(path))
+    with reading(path, otherwise=f"it cannot be read as {kind}"):
+        return ParquetTable(file) if kind == "parquet" else ArrowTable(file)
+
+
+def _stored_dataset(path: Path) -> Table:
+    """What ``Dataset.save_to_disk`` of Hugging Face ``datasets`` wrote: Arrow streams, in the order of a list."""
+    asked = f"opening {existing_folder(path).name}"
+    with reading(path, otherwise="it is no folder of Dataset.save_to_disk"):
+        if (path / "dataset_dict.json").is_file():
+            splits = json.loads((path / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
+            fact = f"it holds the splits {', '.join(map(str, splits))}"
+            raise BadInput(asked, fact, "Name the folder of one of them")
+        if not (path / "state.json").is_file():
+            fact = "it is no folder of Dataset.save_to_disk: it has no state.json"
+            raise BadInput(asked, fact, "Store the data set so, or declare another kind")
+        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        files = [Unchanged(path / Path(part["filename"]).name) for part in state["_data_files"]]
+        check_size(asked, len(files), None)
+        return LoadedTable(_streams(files), path.name, files)
+
+
+def _streams(files: list[Unchanged]) -> Any:
+    """Arrow streams one after another, memory-mapped."""
+    import pyarrow
+    from pyarrow import ipc
+
+    return pyarrow.concat_tables(ipc.open_stream(pyarrow.memory_map(str(file.path))).read_all() for file in files)
+
+
+def pool_of_table(table: Table, name: str, declared: PoolDeclaration) -> Pool:
+    """The declared columns of a table as a pool; ``name``, for errors."""
+    asked = f"opening {name}"
+    check_columns(asked, table.schema.names, declared_columns(declared))
+    _check_types(asked, table.schema, declared)
+    assert declared.id is not None
+    return Pool(
+        ids=ids_of(_named(table, declared.id), f"column {declared.id!r}"),
+        persons=None
+        if declared.person is None
+        else names_of(_named(table, declared.person), f"column {declared.person!r}"),
+        x=_numbers(table, name, declared),
+        text=_texts(table, name, declared),
+        declared=declared,
+    )
 
 
 def check_columns_declared(asked: str, declared: PoolDeclaration) -> None:
     """Of a table, the id and what is in a record are declared."""
     if declared.id is None:
         raise BadInput(asked, "nothing says which column holds the ids", 'Declare id = "..."')
-    if declared.columns is None and declared.text is None:
+    if declared.columns is None and declared.text is None and declared.schema is None:
         raise BadInput(
-            asked, "nothing says what of it a model may read", 'Declare columns = ["...", "..."], or text = "..."'
+            asked,
+            "nothing says what of it a model may read",
+            'Declare a schema, columns = ["...", "..."], or text = "..."',
         )
 
 
 def declared_columns(declared: PoolDeclaration) -> list[str]:
     """All columns that are read, each once."""
     single = (declared.id, declared.text, declared.person)
-    return list(dict.fromkeys([*(declared.columns or ()), *(name for name in single if name is not None)]))
+    columns = (declared.columns or ()) if declared.schema is None else declared.schema.names
+    return list(dict.fromkeys([*columns, *(name for name in single if name is not None)]))
 
 
-def _numbers(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaration) -> TableRows | None:
+def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | EncodedRows | None:
+    if declared.schema is not None:
+        return EncodedRows.of_blocks(declared.schema, table) if declared.schema.width else None
     if declared.columns is None:
         return None
-    stored = stored_type(file.schema, declared, f"opening {path.name}")
+    stored = stored_type(table.schema, declared, f"opening {name}")
     numbers = int(np.prod(declared.shape or (len(declared.columns),)))
-    blocks = file.blocks(list(declared.columns), rows_of_block(numbers * stored.itemsize))
-    return TableRows(blocks, name=path.name, stored=stored, declared=declared)
+    blocks = table.blocks(list(declared.columns), rows_of_block(numbers * stored.itemsize))
+    return TableRows(blocks, name=name, stored=stored, declared=declared)
 
 
-def _texts(file: ParquetTable | ArrowTable, path: Path, declared: PoolDeclaration) -> TableTexts | None:
+def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | None:
     if declared.text is None:
         return None
-    if not _is_text(file.schema.field(declared.text).type):
-        raise BadInput(f"opening {path.name}", f"column {declared.text!r} does not hold text", "Declare another column")
-    return TableTexts(file.blocks([declared.text], rows_of_block(TEXT_BYTES)), name=path.name, column=declared.text)
+    if declared.schema is None and not _is_text(table.schema.field(declared.text).type):
+        raise BadInput(f"opening {name}", f"column {declared.text!r} does not hold text", "Declare another column")
+    blocks = table.blocks([declared.text], rows_of_block(TEXT_BYTES))
+    return TableTexts(blocks, name=name, column=declared.text, schema=declared.schema)
 
 
-def _check_columns(asked: str, schema: Any, declared: PoolDeclaration) -> None:
-    for name in declared_columns(declared):
-        count = len(schema.get_all_field_indices(name))
-        if count != 1:
-            fact = f"it has no column {name!r}" if count == 0 else f"it has {count} columns {name!r}"
-            raise BadInput(asked, fact, "Check the names that are declared")
+def check_columns(asked: str, header: Sequence[str], names: Iterable[str], *, sure: bool = True) -> None:
+    """Each of the names is that of one column; else an error lists the names in ``header``.
+
+    ``sure``: it is a header. The first line of a CSV file may be a record: it is listed if one of the names is there.
+    """
+    wanted = list(names)
+    wrong = [name for name in wanted if header.count(name) != 1]
+    if not wrong:
+        return
+    counts = [f"{header.count(name) or 'no'} column {name!r}" for name in wrong[:_NAMED]]
+    sure = sure or bool(set(header) & set(wanted))
+    known = ", ".join(name for name in header[:_NAMED] if sure and len(name) <= _LONGEST and name.isprintable())
+    remedy = f"Its columns: {known}. Declare names of these" if known else "Check the names, and that it has a header"
+    raise BadInput(asked, f"it has {', '.join(counts)}", remedy)
 
 
-def _named(file: ParquetTable | ArrowTable, name: str) -> Any:
+def _check_types(asked: str, stored: Any, declared: PoolDeclaration) -> None:
+    """Columns of a schema hold what can be read so. It is a fact of the file's header, not of its cells."""
+    for column in () if declared.schema is None else declared.schema.columns:
+        kind = stored.field(column.name).type
+        if not can_be_read(column.type, kind):
+            fact = f"column {column.name!r} is declared as {column.type}, and holds {kind}"
+            raise BadInput(asked, fact, "Declare what it holds, or store it as text")
+
+
+def _named(table: Table, name: str) -> Any:
     from pyarrow import types
 
-    kind = file.schema.field(name).type
+    kind = table.schema.field(name).type
     if not (_is_text(kind) or types.is_integer(kind)):
         raise BadInput(f"the names in column {name!r}", "they are neither text nor whole numbers", "Store them as text")
-    return file.column(name)
+    return table.column(name)
 
 
 def _is_text(kind: Any) -> bool:
@@ -171,7 +248,9 @@ class ArrowTable:
 
     def blocks(self, columns: list[str], rows: int) -> Blocks:
         """Some columns, in pieces of record batches."""
-        assert self._sizes is not None  # ids are read first, and tell how long batches are
+        if self._sizes is None:  # a column tells how long batches are; as a rule the ids were read before
+            self.column(columns[0])
+        assert self._sizes is not None
         return _ArrowBlocks(self._opened(columns), self._unchanged, self._sizes, rows)
 
     def _opened(self, columns: list[str]) -> Any:
@@ -201,6 +280,38 @@ class _ArrowBlocks:
         return self._held[1].slice(start, self.counts[block])
 
 
+class LoadedTable:
+    """A table of Arrow, in memory or memory-mapped from ``files``."""
+
+    def __init__(self, table: Any, name: str, files: Sequence[Unchanged] = ()) -> None:
+        self._table, self._name, self._files = table, name, files
+        self.schema = table.schema
+
+    def column(self, name: str) -> Any:
+        """A whole column."""
+        column = self._table.column(name)
+        column.validate(full=True)
+        return column
+
+    def blocks(self, columns: list[str], rows: int) -> Blocks:
+        """Some columns, in pieces of chunks."""
+        return _LoadedBlocks(self._table.select(columns).to_batches(max_chunksize=rows), self._name, self._files)
+
+
+class _LoadedBlocks:
+    """Pieces of chunks, without copies."""
+
+    def __init__(self, batches: list[Any], name: str, files: Sequence[Unchanged]) -> None:
+        self._batches, self._name, self._files = batches, name, files
+        self.counts = [batch.num_rows for batch in batches]
+
+    def read(self, block: int) -> Any:
+        for file in self._files:
+            file.check()
+        with reading(Path(self._name), otherwise="a part of it cannot be decoded"):
+            return _sound(self._batches[block])
+
+
 def _sound(batch: Any) -> Any:
     """The batch, if no offset points outside of it: what is mapped is not checked by Arrow, and a wrong one ends the
     process. Texts are checked as bytes, for one that is not UTF-8 breaks its own record alone.
@@ -211,111 +322,3 @@ def _sound(batch: Any) -> Any:
     for column in batch.columns:
         (column.view(plain[column.type]) if column.type in plain else column).validate(full=True)
     return batch
-
-
-# CSV files: UTF-8, commas, a header, quotes around what needs them (also line breaks).
-#
-# A line of a CSV file cannot be found without reading those before it. So the file is read once, in blocks, and of it
-# the declared columns are kept: four bytes a number, and the texts. Store a pool that is too large for that as Parquet.
-#
-# Ids stay as they are written ("007" is not "7"). A cell that is no number breaks its record. A line with more or fewer
-# cells than the header has no sure id, so the file is refused: it says how many there are.
-
-BLOCK_BYTES = 4 << 20
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-
-
-def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
-    """A pool of a CSV file."""
-    existing_file(path)
-    asked = f"opening {path.name}"
-    check_columns_declared(asked, declared)
-    scaling = None
-    if declared.columns is not None:
-        shape = shape_of_columns(asked, declared.columns, declared.shape)
-        scaling = Scaling(declared.center, declared.scale, shape)
-    with reading(path, otherwise="it is not a CSV file in UTF-8"):
-        _check_header(path, asked, declared)
-        columns, matrices = _contents(path, asked, declared, scaling)
-    assert declared.id is not None
-    check_size(asked, len(columns[declared.id]), declared.size)
-    x = None
-    if scaling is not None:
-        x = ArrayRows(np.concatenate(matrices), name=path.name, shape=declared.shape)
-    return Pool(
-        ids=ids_of(columns[declared.id], f"column {declared.id!r}"),
-        x=x,
-        text=None if declared.text is None else ListedTexts(columns[declared.text], name=path.name),
-        persons=None if declared.person is None else names_of(columns[declared.person], f"column {declared.person!r}"),
-        declared=declared,
-    )
-
-
-def _check_header(path: Path, asked: str, declared: PoolDeclaration) -> None:
-    """The names that are declared stand in the header, once. Others are not told: they may be a record."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header = next(csv.reader(file), [])
-    for name in declared_columns(declared):
-        if header.count(name) != 1:
-            raise BadInput(
-                asked,
-                f"its first line has {'no' if name not in header else header.count(name)} column {name!r}",
-                "Check the names that are declared, and that the first line is a header",
-            )
-
-
-def _contents(
-    path: Path, asked: str, declared: PoolDeclaration, scaling: Scaling | None
-) -> tuple[dict[str, list[Any]], list[NDArray[Any]]]:
-    """The declared columns: names and texts as lists, numbers as matrices, scaled."""
-    named = [name for name in (declared.id, declared.text, declared.person) if name is not None]
-    columns: dict[str, list[Any]] = {name: [] for name in named}
-    shape = declared.shape or (len(declared.columns or ()),)
-    matrices: list[NDArray[Any]] = []
-    for batch in _batches(path, asked, declared):
-        for name in columns:
-            columns[name] += batch.column(name).to_pylist()
-        if scaling is not None:
-            raw = np.stack([_numbers_of_cells(batch.column(name)) for name in declared.columns or ()], axis=1)
-            matrices.append(scaling.applied(raw.reshape(len(raw), *shape)))
-    return columns, matrices
-
-
-def _batches(path: Path, asked: str, declared: PoolDeclaration) -> Any:
-    import pyarrow
-    from pyarrow import csv as arrow_csv
-
-    uneven = 0
-
-    def skip(_: Any) -> str:
-        nonlocal uneven
-        uneven += 1
-        return "skip"
-
-    wanted = declared_columns(declared)
-    yield from arrow_csv.open_csv(
-        path,
-        read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
-        convert_options=arrow_csv.ConvertOptions(
-            include_columns=wanted, column_types={name: pyarrow.string() for name in wanted}
-        ),
-    )
-    if uneven:
-        raise BadInput(
-            asked, f"{uneven} lines have more or fewer cells than the header", "Put quotes around cells with commas"
-        )
-
-
-def _numbers_of_cells(column: Any) -> NDArray[np.float64]:
-    """Cells as numbers, NaN for one that is none. Spaces around it do not count."""
-    import pyarrow
-    from pyarrow import compute
-
-    try:
-        numbers_of_cells = compute.cast(column, pyarrow.float64())
-    except pyarrow.ArrowInvalid:
-        trimmed = compute.utf8_trim_whitespace(column)
-        numbers = compute.match_substring_regex(trimmed, _NUMBER)
-        numbers_of_cells = compute.cast(compute.if_else(numbers, trimmed, None), pyarrow.float64())
-    return np.asarray(numbers_of_cells.to_numpy(zero_copy_only=False), dtype=np.float64)

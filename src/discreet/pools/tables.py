@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.pools.cells import decoded_text
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.rows import Mask, Places, Scaling, Span, StoredRows, StoredTexts, places_of, shared_out
+from discreet.pools.schema import Schema
 
 CACHE_BYTES = 128 << 20
 """Of decoded blocks, for numbers and for texts of a pool each: 100,000 pictures of 28 x 28 bytes fit."""
@@ -104,11 +106,11 @@ class TableRows(StoredRows):
 
 
 class TableTexts(StoredTexts):
-    """Texts of a declared column."""
+    """Texts of a declared column, or of the text column of a schema."""
 
-    def __init__(self, blocks: Blocks, *, name: str, column: str) -> None:
-        super().__init__(name=name, count=sum(blocks.counts))
-        self._blocks, self._column = Kept(blocks, self._decode), column
+    def __init__(self, blocks: Blocks, *, name: str, column: str, schema: Schema | None = None) -> None:
+        super().__init__(name=name if schema is None else "", count=sum(blocks.counts))
+        self._blocks, self._column, self._schema = Kept(blocks, self._decode), column, schema
 
     def stored(self, span: Span) -> list[str | None]:
         """Texts of the blocks that are asked."""
@@ -121,9 +123,9 @@ class TableTexts(StoredTexts):
     def _decode(self, batch: Any) -> tuple[list[str | None], int]:
         column = batch.column(self._column)
         try:
-            texts = column.to_pylist()
+            texts = column.to_pylist() if self._schema is None else self._schema.texts(batch)
         except UnicodeDecodeError:
-            texts = [_decoded(value) for value in column]
+            texts = [decoded_text(value) for value in column]
         return texts, sum(len(text) for text in texts if text is not None) + 64 * len(texts)
 
 
@@ -203,11 +205,3 @@ def _fill_from_lists(matrix: NDArray[Any], column: Any) -> Mask:
     matrix[fine] = filled.reshape(-1, width)
     fine[np.flatnonzero(fine)] = present
     return fine
-
-
-def _decoded(value: Any) -> str | None:
-    try:
-        text = value.as_py()
-    except UnicodeDecodeError:
-        return None
-    return None if text is None else str(text)

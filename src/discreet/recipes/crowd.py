@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from discreet.campaign import Campaign
-from discreet.campaign.recipe import Chosen, Continuation, Labels, PhaseContext, ReplanRequest, Trained, Watch
+from discreet.campaign.recipe import Chosen, Continuation, Labels, PhaseContext, ReplanRequest, Trained
 from discreet.campaign.state import CREATED
 from discreet.config import CrowdConfig
 from discreet.errors import NotNow
-from discreet.gates.gate import NOT_PROMISED
+from discreet.gates.gate import NOT_GUARANTEED
 from discreet.gates.query_log import QueryLog
 from discreet.noise import SecretKey, random_places
 from discreet.noise.unit_words import require_aes
@@ -148,7 +148,7 @@ class Crowd(FileRecipe):
             classes,
             classes=self.classes,
             settings=self.settings(),
-            start=_text_model(context.model),
+            start=context.model if isinstance(context.model, TextClassifier) else None,
             weights=weights,
         )
         context.watch("training", 1, 1)
@@ -198,10 +198,6 @@ def evaluation_texts(config: CrowdConfig) -> LabelledTexts | None:
     return held_out
 
 
-def _text_model(model: Any) -> TextClassifier | None:
-    return model if isinstance(model, TextClassifier) else None
-
-
 def _texts(pool: Pool, names: Sequence[str]) -> list[str]:
     return [str(text) for text in pool.rows(pool.places(names))] if names else []
 
@@ -230,10 +226,6 @@ def _records(store: CampaignStore, config: CrowdConfig, log: QueryLog | None) ->
     return pool_of(texts)
 
 
-def _begin(store: CampaignStore, recipe: Crowd, log: QueryLog | None, seed: int | None, watch: Watch) -> None:
-    release(store, recipe.config, log, seed, watch)
-
-
 def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
     """How many texts the gate released, which was paid for, and whom it does not protect."""
     config, count = _config(campaign), len(campaign.pool)
@@ -242,7 +234,7 @@ def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
         f"the gate released {count} texts that {gate.k} or more {config.budget.unit}s kept, by coins of {gate.beta:g}"
     ]
     released = {"values": count, "k": gate.k, "beta": gate.beta, "persons": persons}
-    return {"released": released}, lines if persons else [*lines, NOT_PROMISED]
+    return {"released": released}, lines if persons else [*lines, NOT_GUARANTEED]
 
 
 def _owner_facts(campaign: Campaign) -> dict[str, int | None]:
@@ -267,7 +259,7 @@ def _true_labels(campaign: Campaign) -> dict[str, Value]:
 def _about(campaign: Campaign) -> dict[str, str]:
     config = _config(campaign)
     gate, persons = config.gate, config.log.person is not None
-    unit = "persons" if persons else "rows, which is no promise to a person with several"
+    unit = "persons" if persons else "rows, which is no guarantee to a person with several"
     return {
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(config.task.classes)} classes",
@@ -320,7 +312,7 @@ SPEC = RecipeSpec(
     prepare=_prepare,
     open=lambda store, config: Crowd(config=config),
     records=_records,
-    begin=_begin,
+    begin=lambda store, recipe, log, seed, watch: release(store, recipe.config, log, seed, watch),
     checks=crowd_checks,
     released_files=(TEXTS,),
     created=_created,

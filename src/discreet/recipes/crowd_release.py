@@ -116,7 +116,7 @@ def gate_of(config: CrowdConfig) -> CrowdGate:
 
 
 def terms_of_gate(config: CrowdConfig) -> Terms:
-    """One charge, committed beforehand; refused, with what would do, where it does not keep the promise."""
+    """One charge, committed beforehand; refused, with what would do, where it does not keep the guarantee."""
     gate, budget = gate_of(config), config.budget.budget()
     terms = committed(budget, [Line(who=LOG, phase=0, event=gate.price())])
     try:

@@ -82,7 +82,7 @@ def known_units(config: CampaignConfig, pool: Pool, units: Units) -> list[str]:
         places = {place for place, record in enumerate(pool.ids) if record in labels}
         labelled = [name for name in units.names if not places.isdisjoint(units.records[name])]
     planned, each = config.plan.initial, units.records is None
-    # without those that were withdrawn there are fewer: smaller batches, and the same promise
+    # without those that were withdrawn there are fewer: smaller batches, and the same guarantee
     if not planned - len(pool.withdrawn) <= len(labelled) <= planned - (len(lost) if each else 0):
         raise config.error(
             "initial.path",
@@ -231,4 +231,5 @@ def pool_like(config: CampaignConfig, path: str, *, size: int | None = None) -> 
         center=table.center,
         scale=table.scale,
         size=size,
+        schema=table.schema,
     )

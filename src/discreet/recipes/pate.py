@@ -20,7 +20,7 @@ import numpy as np
 
 from discreet.campaign import Campaign
 from discreet.campaign.answers import INTERNAL
-from discreet.campaign.recipe import Chosen, Continuation, Labels, PhaseContext, ReplanRequest, Trained, Watch
+from discreet.campaign.recipe import Chosen, Continuation, Labels, PhaseContext, ReplanRequest, Trained
 from discreet.campaign.state import ANSWERED, TRAINED
 from discreet.config import PateConfig
 from discreet.errors import BudgetExceeded, DiscreetError, InfeasiblePlan, InvalidStore, NotNow
@@ -253,10 +253,6 @@ def _open(store: CampaignStore, config: PateConfig) -> Pate:
     return Pate(config=config, plan=plan, votes=lambda: kept_votes(store))
 
 
-def _begin(store: CampaignStore, recipe: Pate, pool: Pool, seed: int | None, watch: Watch) -> None:
-    count_votes(store, recipe.config, pool, seed, watch)
-
-
 def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
     """What the answers cost, and how clear a vote must be to be heard."""
     recipe: Any = campaign.recipe
@@ -323,7 +319,7 @@ SPEC = RecipeSpec(
     prepare=_prepare,
     open=_open,
     records=lambda store, config, pool: public_pool(config) if pool is None else pool,
-    begin=_begin,
+    begin=lambda store, recipe, pool, seed, watch: count_votes(store, recipe.config, pool, seed, watch),
     checks=_checks,
     confirmation=lambda config: private_tallies(config).text(),
     created=_created,

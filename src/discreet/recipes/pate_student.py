@@ -102,7 +102,7 @@ def learnt(config: PateConfig, context: PhaseContext, labels: Mapping[str, Value
         model = pupil.model()
         if config.student.pseudo_labels:
             model = with_pseudo_labels(pupil, model, records=_order(config, context.pool))
-    places, codes = pupil.lessons()
+    places, codes = pupil.training_set()
     student = StudentModel(
         model=model,
         classes=len(config.task.classes),
@@ -227,6 +227,7 @@ def records_like(
             center=table.center,
             scale=table.scale,
             size=size,
+            schema=table.schema,
         )
 
 

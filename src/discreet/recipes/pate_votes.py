@@ -32,6 +32,7 @@ from discreet.noise import SecretKey
 from discreet.noise.keys import destroy
 from discreet.oracles.answer_files import PrivateLabels, read_private_labels
 from discreet.pools import Pool
+from discreet.pools.encoded import EncodedRows
 from discreet.pools.rows import SEVERAL, Mask, StoredRows, readable_rows
 from discreet.recipes.labelled_records import answer_words
 from discreet.recipes.pate_student import evaluation_records, is_flat, public_rows, records_like, student_of, teacher_of
@@ -115,7 +116,9 @@ def private_rows(pool: Pool) -> tuple[NDArray[Any], Mask]:
 
 
 def _cells(pool: Pool) -> dict[str, int]:
-    """How many cells of each column hold no finite number, before center and scale."""
+    """How many cells of each column hold no finite number, before center and scale; or cannot be read by the schema."""
+    if isinstance(pool.x, EncodedRows):
+        return {name: sum(counts.values()) - counts["nulls"] for name, counts in pool.x.counts().columns.items()}
     if not isinstance(pool.x, StoredRows):
         return {}
     counts: NDArray[np.int64] | None = None
@@ -222,7 +225,7 @@ def count_votes(store: CampaignStore, config: PateConfig, pool: Pool, seed: int 
 
 
 def _count(store: CampaignStore, config: PateConfig, pool: Pool, seed: int | None, watch: Watch) -> None:
-    x, labels, units = _lessons(config)
+    x, labels, units = _training_records(config)
     votes = train_teachers(
         x,
         labels,
@@ -243,7 +246,7 @@ def _count(store: CampaignStore, config: PateConfig, pool: Pool, seed: int | Non
     store.record(VOTED, phase=0, facts=facts)
 
 
-def _lessons(config: PateConfig) -> tuple[Any, list[str | None], list[str]]:
+def _training_records(config: PateConfig) -> tuple[Any, list[str | None], list[str]]:
     """Private rows, their labels (None: a null), and the unit of each."""
     pool, labels = private_pool(config), private_labels(config).values
     stored, readable = private_rows(pool)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from discreet.campaign.answers import IMPORTED, Assignment, answering, team_of
+from discreet.campaign.answers import Assignment, answering, team_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import replannings
 from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, today
@@ -77,6 +78,16 @@ def records_of(store: CampaignStore, config: CampaignConfig, base: Pool | None) 
     """The pool of a store, with the files that joined it later."""
     withdrawn = len(store.withdrawn())
     pool = base_pool(config, base, withdrawn=withdrawn)
+    files = joined_files(store, config)
+    if len(pool) > config.pool.size:  # a pool that was given complete has them
+        return pool
+    for path, size in files:
+        pool = extended(pool, path, size=None if withdrawn else size)
+    return pool
+
+
+def joined_files(store: CampaignStore, config: CampaignConfig) -> list[tuple[Path, int]]:
+    """The files that joined the pool later, and how many records joined with each."""
     joined = [cohort for cohort in store.pool_cohorts()[1:] if cohort.facts.get("path")]
     moved = config.pool.further
     if moved is not None and len(moved) != len(joined):
@@ -85,18 +96,15 @@ def records_of(store: CampaignStore, config: CampaignConfig, base: Pool | None) 
             f"{len(moved)} files are named, and {len(joined)} joined",
             "Name each file that joined, in their order; new ones join with discreet pool extend",
         )
-    if not joined or len(pool) > config.pool.size:  # a pool that was given complete has them
-        return pool
-    for cohort, name in zip(joined, moved or [str(cohort.facts["path"]) for cohort in joined], strict=True):
-        path = config.resolve(name)
+    paths = [config.resolve(name) for name in moved or [str(cohort.facts["path"]) for cohort in joined]]
+    for path in paths:
         if not path.exists():
             raise config.error(
                 "pool.further",
                 f"{path.name}, which joined the pool later, is not there",
                 "Put it back, or say where the files that joined are now: further = ['...']",
             )
-        pool = extended(pool, path, size=None if withdrawn else cohort.size)
-    return pool
+    return [(path, cohort.size) for path, cohort in zip(paths, joined, strict=True)]
 
 
 def plan_checks(
@@ -195,20 +203,11 @@ def _of_phase(
     """What is wrong with the labels of a phase. How many there are is the owner's, and is not said."""
     team = assignment.team(step.phase)
     # a phase that recorded no team may have been trained with open questions; later answers do not mend it
-    late = {
-        question.id: set() if team_of(step) else _after(first_told.get(question.id, {}), step) for question in questions
+    voices = {
+        question.id: {name for name, at in first_told.get(question.id, {}).items() if team_of(step) or at <= step.at}
+        for question in questions
     }
-    voices = {question.id: set(first_told.get(question.id, {})) - late[question.id] for question in questions}
-    if any(_missing(question, voices[question.id], assignment) for question in questions):
+    if assignment.open(questions, voices):
         yield f"phase {step.phase} was trained while some of its questions were open"
     if not team.names and not simulation and len(answering(questions, voices)) > team.per_question:
         yield f"questions of phase {step.phase} went to whoever came next, not by the keyed ranking of annotators"
-
-
-def _after(times: dict[str, Any], step: Transition) -> set[str]:
-    return {name for name, at in times.items() if at > step.at}
-
-
-def _missing(question: Question, voices: set[str], assignment: Assignment) -> bool:
-    counted = sum(assignment.counts(question, annotator) for annotator in voices)
-    return IMPORTED not in voices and counted < assignment.team(question.phase).per_question

@@ -211,12 +211,13 @@ def made_up_rows(config: CampaignConfig, inputs: tuple[int, ...], count: int) ->
 def reading_of(pool: PoolConfig) -> dict[str, Any]:
     """How records are read, as the pool's were declared, for model.json."""
     keys = {"id": pool.id, "columns": pool.columns, "array": pool.array, "text": pool.text, "shape": pool.shape}
-    return {"kind": pool.kind} | {key: _listed(value) for key, value in keys.items() if value}
+    schema = {} if pool.schema is None else {"schema": pool.schema.to_json()}
+    return {"kind": pool.kind} | {key: _listed(value) for key, value in keys.items() if value} | schema
 
 
 def scaling_of(pool: PoolConfig) -> dict[str, Any]:
     """How numbers are scaled, as declared."""
-    return {"center": _listed(pool.center), "scale": _listed(pool.scale)}
+    return {} if pool.schema is not None else {"center": _listed(pool.center), "scale": _listed(pool.scale)}
 
 
 def _listed(value: Any) -> Any:

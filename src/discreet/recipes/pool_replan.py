@@ -48,7 +48,7 @@ def replanned(
     queries = in_units.sizes([size for size in planned if size])
     epsilon = plan.budget.epsilon if wish.epsilon is None else wish.epsilon
     if epsilon > MOST_EPSILON:
-        raise BadInput(f"epsilon={epsilon}", "beyond 100 the promise protects nobody", "Give less")
+        raise BadInput(f"epsilon={epsilon}", "beyond 100 the guarantee protects nobody", "Give less")
 
     def rest(epsilon: Decimal, queries: tuple[int, ...]) -> Rest:
         budget, kept_delta = continued_budget(
@@ -233,12 +233,12 @@ def _warnings(before: Plan, ledger: Ledger, terms: Terms) -> list[str]:
     old, new, warnings = before.budget, terms.budget, []
     if new.epsilon > old.epsilon:
         warnings.append(
-            f"The promise grows from epsilon {old.epsilon} to {new.epsilon}. Whoever was told {old.epsilon} was told "
+            f"The guarantee grows from epsilon {old.epsilon} to {new.epsilon}. Whoever was told {old.epsilon} was told "
             "something that will no longer be true: tell them before you go on."
         )
     if new.delta > old.delta:
         warnings.append(
-            f"The promise's delta grows from {old.delta} to {new.delta}: the old claim must hold where you would not "
+            f"The guarantee's delta grows from {old.delta} to {new.delta}: the old claim must hold where you would not "
             "have re-planned, the new one where you did, and you chose by what came out."
         )
     if ledger.terms.continued is None:

@@ -49,9 +49,9 @@ def chosen_public(context: PhaseContext, config: CampaignConfig, plan: PublicPla
         return _entered(context, selection, facts)
     rows = rows_at(config, context.pool, places)
     arguments: dict[str, Any] = {"ids": names, "k": k, "phase": context.phase, "scores": None}
-    if _reads_scores(config):
-        arguments["scores"] = scores_of(context, config, rows)
     reads = config.selector.declared.reads
+    if "scores" in reads:
+        arguments["scores"] = scores_of(context, config, rows)
     request = SelectorRequest(options=config.selector.resolved().options, source=context.source, seed=config.model.seed)
     selector = selector_built(config, request)
     if "embeddings" in reads:
@@ -85,10 +85,6 @@ def near_private_of(config: CampaignConfig, plan: PublicPlan) -> NearPrivate:
     )
     selector: NearPrivate = selector_built(config, request)
     return selector
-
-
-def _reads_scores(config: CampaignConfig) -> bool:
-    return "scores" in config.selector.declared.reads
 
 
 def scores_of(context: PhaseContext, config: CampaignConfig, rows: Any, what: str = "scoring") -> Any:

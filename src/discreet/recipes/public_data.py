@@ -5,7 +5,7 @@ and the checkpoint is fine-tuned on all labels so far. Guarantee: fine-tuning an
 of the checkpoint; near-private pays for its components and counts in the first round (docs/proofs/near-private.md).
 The claim is the committed path of a private record (zero-out): checkpoint, and what looking cost.
 
-Assumptions: the pool is public, and so are its labels; the checkpoint's promise is what was declared.
+Assumptions: the pool is public, and so are its labels; the checkpoint's guarantee is what was declared.
 """
 
 from __future__ import annotations
@@ -191,6 +191,7 @@ class PublicData(FileRecipe):
 
 
 def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Pool]:
+    learning.check_named(config, pool_file=inputs.pool is None)
     pool = pool_campaigns.base_pool(config, inputs.pool)
     pool_campaigns.check_releases(config)
     recipe = PublicData(config=config, plan=public_plan_of(config), inputs=inputs_of(config, pool))

@@ -80,7 +80,7 @@ def public_data(
     """Tables of the public-data recipe, as docs/reference/campaign-file.md explains them.
 
     Without ``private`` records are chosen by diverse-public, which is free; with it by near-private, whose counts cost
-    ``support_epsilon``. ``checkpoint``: its path, and what it promised.
+    ``support_epsilon``. ``checkpoint``: its path, and what it guaranteed.
     """
     chosen = selector or ("diverse-public" if private is None else "near-private")
     part = SELECTORS.find(chosen)

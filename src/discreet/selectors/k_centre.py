@@ -150,7 +150,7 @@ class KCentreSelector:
 def epsilon_per_draw(total: Decimal, delta: Decimal, draws: int) -> Decimal:
     """The largest epsilon, to nine places, of which ``draws`` bounded ranges cost ``total`` at ``delta``.
 
-    At least total / draws. The search ends on the side that keeps the promise, at orders that a filter may have fixed.
+    At least total / draws. The search ends on the side that keeps the guarantee, at orders that a filter may fix.
     """
     share = share_of(total, draws)
     if delta == 0 or share <= 0:

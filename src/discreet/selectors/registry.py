@@ -58,7 +58,7 @@ def selector_for(
     if part.prices and total <= 0 and "hidden" not in part.prices:
         raise BadInput(f"epsilon={total} for {name}", "it must be above 0", "Give more, or choose random")
     if part.prices and chance and part.option("delta") is None:
-        raise BadInput(f"{name} with delta={chance}", "its promise holds at delta 0", "Drop delta")
+        raise BadInput(f"{name} with delta={chance}", "its guarantee holds at delta 0", "Drop delta")
     request = SelectorRequest(epsilon=total, delta=chance, range=limits, options=values, source=source)
     selector: Selector = part.build(request)
     if part.origin is not None and part.reads and not (simulation or selector.price(1, 2)):

@@ -6,7 +6,6 @@ name of their own, or in a file beside it. A record without a label is left out.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from discreet.errors import BadInput
 from discreet.oracles import AnswerWords, read_labels
 from discreet.oracles.question_files import NotReadable
 from discreet.pools import ArrayPool, Pool
+from discreet.pools.file_columns import columns_of
+from discreet.pools.opening import READERS
 from discreet.recipes.labelled_records import answer_words, pool_like
 from discreet.records import Value
 
@@ -124,11 +125,8 @@ def _column(config: CampaignConfig, data: LabelledSource) -> list[Any]:
         if kind == "npz":
             with np.load(path, allow_pickle=False) as arrays:
                 return list(arrays[name].tolist())
-        if kind in ("parquet", "arrow"):
-            return _of_table(kind, path, name)
-        if kind == "csv":
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                return [row[name] for row in csv.DictReader(file)]
+        if kind in READERS.having("columns"):
+            return [cell for block in columns_of(path, kind, [name]) for cell in block[name].to_pylist()]
         if kind == "images" and name == "folder":
             return [
                 record.split("/")[-2] if "/" in record else None
@@ -139,13 +137,6 @@ def _column(config: CampaignConfig, data: LabelledSource) -> list[Any]:
             f"labels in {path.name}", f"it has nothing called {name}", "Name it with --label, or give --labels"
         ) from None
     raise BadInput(f"labels in {path.name}", f"files of kind {kind} have none", "Give them in a file: --labels")
-
-
-def _of_table(kind: str, path: Path, name: str) -> list[Any]:
-    from pyarrow import feather, parquet
-
-    read = parquet.read_table if kind == "parquet" else feather.read_table
-    return list(read(path, columns=[name]).column(0).to_pylist())
 
 
 def _value(cell: Any, words: AnswerWords, *, several: bool) -> Value | None:

@@ -132,7 +132,9 @@ def advice(results: Sequence[Outcome], *, epsilon: Decimal, queries: tuple[int, 
     if not candidates:
         return None
     chosen = _simplest_of_the_best(candidates)
-    sentences = [_worth(chosen, candidates), *_ceiling(here)]
+    exact = [outcome.gain for outcome in here if outcome.point.method == EXACT and outcome.gain is not None]
+    ceiling = [f"Without privacy of selection the gain over random would be {_gain(gain)}." for gain in exact]
+    sentences = [_worth(chosen, candidates), *ceiling]
     same = [outcome for outcome in results if outcome.point.method == chosen.point.method and not outcome.point.changes]
     sentences += _along("epsilon", [outcome for outcome in same if outcome.point.queries == queries], chosen, within)
     sentences += _along("labels", [outcome for outcome in same if outcome.point.epsilon == epsilon], chosen, within)
@@ -193,11 +195,6 @@ _WORDS = {
     RANDOM: "ask records uniformly at random, in the same phases, and spend all of epsilon on training",
     "subset": "draw all records uniformly at random, label them at once, and train once with all of epsilon",
 }
-
-
-def _ceiling(here: Sequence[Outcome]) -> list[str]:
-    exact = [outcome.gain for outcome in here if outcome.point.method == EXACT and outcome.gain is not None]
-    return [f"Without privacy of selection the gain over random would be {_gain(gain)}." for gain in exact]
 
 
 _PLACES: dict[str, Callable[[Outcome], Any]] = {

@@ -8,8 +8,8 @@ decided again with the new model, by the same coins. Nobody saw the first decisi
 Where windows are short there is little to score at once, and the calls for arrays cost more than what they do. So
 records are read, projected and paired with their coins for thousands at once, and only those whose coin may fall are
 looked at one by one, against the model of their window (`ShortWindows`). This decides bit for bit as the other ways do:
-scores are exact, lessons of a hinge are whole numbers, and the update is the same code. It is for two classes, rules of
-two chances and the hinge loss, with labels at once; noise must be at least as fine as records (`fits`).
+scores are exact, gradients of a hinge are whole numbers, and the update is the same code. It is for two classes, rules
+of two chances and the hinge loss, with labels at once; noise must be at least as fine as records (`fits`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHORTEST = 8
 _MOST_SINGLE = 24
 """Looked at one by one in a window, on average: above it, arrays are faster."""
 _EXACT = 2.0**44
-"""Steps of noise, and of a lesson, up to which a sum of some stays exact in floats."""
+"""Steps of noise, and of a gradient, up to which a sum of some stays exact in floats."""
 
 
 def ask_many(
@@ -243,7 +243,7 @@ class ShortWindows:
         self._finer = state.ball.step / state.noise.step
         self._period, self._asks = state.settings.window.room(0, 0)
         self._out = np.empty(state.settings.weights)
-        self._lessons: list[tuple[bool, Floats]] = []
+        self._gradients: list[tuple[bool, Floats]] = []
         self._asked = self._labelled = self._looked_at = 0
         state.noise.check()
 
@@ -253,7 +253,7 @@ class ShortWindows:
         if state.due:
             loop.update(state)
         if state.sums.steps.any():
-            self._lessons.append((True, state.sums.steps[0] * (self._finer / FINE)))
+            self._gradients.append((True, state.sums.steps[0] * (self._finer / FINE)))
         self._boundary, self._asks_left = state.arrivals_left, state.asks_left
         self._window, self._closed = state.window_asked, -1
         arrived = self._chunk.size
@@ -272,7 +272,7 @@ class ShortWindows:
         records, scaled = list(chunk.records), list(chunk.records * self._finer)
         parts = zip(chunk.rows, records, scaled, chunk.certain.tolist(), nulls, strict=True)
         weights, low, high = linear.row, state.low_score, state.high_score
-        for row, record, lesson, certain, null in parts:
+        for row, record, gradient, certain, null in parts:
             self._looked_at = row
             if (self._closed >= 0 or row >= self._boundary) and self._close(row):
                 weights, low, high = linear.row, state.low_score, state.high_score
@@ -287,7 +287,7 @@ class ShortWindows:
                 self._closed = row + 1
             code = self._code(row + start)
             if code is not None and not null and (score if code else -score) * unit < 1.0:
-                self._lessons.append((code == 1, lesson))
+                self._gradients.append((code == 1, gradient))
 
     def _code(self, row: int) -> int | None:
         """The label of an asked record."""
@@ -300,9 +300,9 @@ class ShortWindows:
         """Windows that end before the record at ``row``; whether the model moved."""
         moved = self._window > 0
         if moved:
-            self._state.noise.hide_parts(self._state.noises, self._lessons, self._out)
+            self._state.noise.hide_parts(self._state.noises, self._gradients, self._out)
             loop.move(self._state, self._out, self._window)
-            self._lessons.clear()
+            self._gradients.clear()
         self._boundary = (self._boundary if self._closed < 0 else self._closed) + self._period
         self._window, self._asks_left, self._closed = 0, self._asks, -1
         if row >= self._boundary:  # windows in which nobody is asked
@@ -322,5 +322,5 @@ class ShortWindows:
         state.arrivals_left = self._boundary - arrived
         state.due = self._closed >= 0 or self._boundary <= arrived
         state.waiting.last = None if self._asked else state.waiting.last
-        left = sum((lesson if added else -lesson for added, lesson in self._lessons), np.zeros_like(self._out))
+        left = sum((gradient if added else -gradient for added, gradient in self._gradients), np.zeros_like(self._out))
         state.sums.steps[0] = (left * (FINE / self._finer)).astype(np.int64)

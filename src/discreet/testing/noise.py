@@ -50,7 +50,7 @@ _SCORES = [0.0] * 20 + [6.0]
 
 
 def check_source(make_source: Callable[[], Source], *, draws: int = ENOUGH) -> None:
-    """Raise AssertionError with the first promise that a source does not keep."""
+    """Raise AssertionError with the first guarantee that a source does not keep."""
     source = make_source()
     ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=source)
     _holds(ledger.simulation == source.simulation, "a ledger of a simulated source says so")

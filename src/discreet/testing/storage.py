@@ -3,7 +3,7 @@
     def test_my_store(tmp_path):
         check_storage(lambda: open_storage(tmp_path / "scan.db"))
 
-``open_storage`` opens the *same* store each time it is called; the first time there is nothing in it. Each promise is
+``open_storage`` opens the *same* store each time it is called; the first time there is nothing in it. Each guarantee is
 checked in campaigns of its own. Durability and turns are checked with forked processes, where the system has them.
 """
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def check_storage(open_storage: Open) -> None:
     """Raise AssertionError with the first line of the contract that ``open_storage`` does not keep."""
     _campaigns(open_storage)
-    for promise in (_pool, _steps, _questions, _answers, _exposures, _files, _withdrawals):
+    for guarantee in (_pool, _steps, _questions, _answers, _exposures, _files, _withdrawals):
         with open_storage() as storage:
-            promise(storage.create(promise.__name__, config={}, simulation=True))
+            guarantee(storage.create(guarantee.__name__, config={}, simulation=True))
     with open_storage() as storage:
         check_sink(storage.create("sink", config={}, simulation=True).sink)
         check_ledger_in(storage.create("ledger", config={}, simulation=True).sink)

@@ -1,4 +1,4 @@
-"""What a private search costs, before anything is read: the noise of its runs, and what it promises.
+"""What a private search costs, before anything is read: the noise of its runs, and what it guarantees.
 
 A search trains K times, K drawn from a public law, each time with a setting drawn at random from a public list, and
 releases the best run alone. `price_search` finds the noise multiplier at which the *whole search* keeps the budget.
@@ -64,7 +64,7 @@ class PricedRun:
 class TuningPrice:
     """A priced search. Audience: public.
 
-    ``epsilon``      what the whole search promises, at the budget's delta
+    ``epsilon``      what the whole search guarantees, at the budget's delta
     ``one_run``      what one of its runs would cost if it alone were done and released (the dearest shape)
     ``all_settings`` what releasing one run of every setting would cost with the same noise: search by composition
     ``alone``        the noise multiplier of one single run that had the whole budget (the first shape)

@@ -183,6 +183,8 @@ def view_of(pool: Pool, record: str) -> View:
         height, width = _sides(tuple(pool.x.shape[1:]))
         small = max(height, width) <= _SMALL
         return View(kind="picture", text=text, small=small, address=_address(pool, record) if small else "")
+    if pool.declared.schema is not None:
+        return View(kind="table", text=text, rows=tuple(pool.declared.schema.shown(pool.x[places][0]).items()))
     return View(kind="table", text=text, rows=_named(pool, _unscaled(pool, places)))
 
 

@@ -121,6 +121,8 @@ def rendered(pool: Pool, records: Sequence[str]) -> list[Rendered]:
     if kind == "image":
         pictures = (base64.b64encode(png(shades, least=_LEAST)).decode() for shades in _shades(pool, values))
         return [{"image": f"data:image/png;base64,{picture}"} for picture in pictures]
+    if pool.declared.schema is not None:
+        return [{"table": pool.declared.schema.shown(row)} for row in values]
     names = _columns(pool, values.shape[1:])
     return [
         {"table": dict(zip(names, (f"{value:.6g}" for value in row.ravel()), strict=True))}

@@ -152,8 +152,9 @@ def joined(terms: Terms, events: Sequence[Event], *, who: str = RELEASED, apart:
         raise BadInput(f"leaving out {len(unknown)} paths", "there are none of that name", "Name paths of the terms")
     phase = joining_phase(terms)
     lines = (*terms.lines, *(Line(who=who, phase=phase, event=event) for event in events))
-    paths = tuple(path if path.name in apart else _longer(path, who, phase) for path in terms.paths)
-    return replace(terms, lines=lines, paths=paths)
+    further = PathSegment(who=who, first=phase)
+    paths = (path if path.name in apart else replace(path, stays=(*path.stays, further)) for path in terms.paths)
+    return replace(terms, lines=lines, paths=tuple(paths))
 
 
 def joining_phase(terms: Terms) -> int:
@@ -162,7 +163,3 @@ def joining_phase(terms: Terms) -> int:
     if phase > MOST_PHASE:
         raise BadInput(f"a phase {phase}", f"there are at most {MOST_PHASE}", "Use fewer phases")
     return phase
-
-
-def _longer(path: Path, who: str, phase: int) -> Path:
-    return replace(path, stays=(*path.stays, PathSegment(who=who, first=phase)))

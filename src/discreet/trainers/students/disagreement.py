@@ -117,7 +117,7 @@ def _suited(estimator: Any, classes: int) -> Oracle:
 def disagreeing(
     oracle: str | None, caution: float, estimator: Any, classes: int
 ) -> Callable[[ActiveStudent, Any, Integers], Bools]:
-    """Whether hypotheses that fit a student's lessons disagree on each record of a batch."""
+    """Whether hypotheses that fit a student's training set disagree on each record of a batch."""
     name = oracle or _suited(estimator, classes)
     ways = {"quadratic": _quadratic, "committee": _committee, "refit": _refit}
     if name not in ways or not 0 < caution < math.inf:
@@ -137,7 +137,7 @@ def allowed_rise(places: Integers, codes: Integers, student: ActiveStudent, mode
 
 
 def _quadratic(student: ActiveStudent, model: Any, batch: Integers, caution: float) -> Bools:
-    places, codes = student.lessons()
+    places, codes = student.training_set()
     rows = _with_one(student.x[places])
     weights = np.append(model.coef_[0], model.intercept_[0])
     p = 1 / (1 + np.exp(-np.clip(rows @ weights, -30, 30)))
@@ -156,7 +156,7 @@ def _with_one(x: Any) -> NDArray[np.float64]:
 
 
 def _committee(student: ActiveStudent, model: Any, batch: Integers, caution: float) -> Bools:
-    places, codes = student.lessons()
+    places, codes = student.training_set()
     predicted, region = model.predict(student.x[batch]), np.zeros(len(batch), dtype=bool)
     for _ in range(MEMBERS):
         drawn = student.rng.integers(len(places), size=len(places))
@@ -165,7 +165,7 @@ def _committee(student: ActiveStudent, model: Any, batch: Integers, caution: flo
 
 
 def _refit(student: ActiveStudent, model: Any, batch: Integers, caution: float) -> Bools:
-    places, codes = student.lessons()
+    places, codes = student.training_set()
     allowed = allowed_rise(places, codes, student, model, caution)
     wrong = int((model.predict(student.x[places]) != codes).sum())
     ordered = np.asarray(model.classes_)[np.argsort(probabilities(model, student.x[batch]), axis=1)]

@@ -89,8 +89,8 @@ class StudentModel:
             parts = {"kind": "linear", "coef": self.model.coef_, "intercept": self.model.intercept_}
             parts |= {"known": self.model.classes_, "strength": float(getattr(self.model, "C", 1.0))}
         about = {"format": FORMAT, "classes": self.classes, "flat": self.flat}
-        lessons = {"ids": np.array(self.ids, dtype=np.str_), "codes": np.asarray(self.codes, dtype=np.int64)}
-        return array_bytes(np.savez, **{name: np.asarray(part) for name, part in (about | lessons | parts).items()})
+        learnt = {"ids": np.array(self.ids, dtype=np.str_), "codes": np.asarray(self.codes, dtype=np.int64)}
+        return array_bytes(np.savez, **{name: np.asarray(part) for name, part in (about | learnt | parts).items()})
 
 
 def student_from_bytes(content: bytes, *, estimator: Any | None, seed: int = 0) -> StudentModel:

@@ -82,7 +82,7 @@ class ActiveStudent:
             self.heard.append(None if answer is None else self._code[answer])
         return len(answers) >= len(places)
 
-    def lessons(self) -> tuple[Integers, Integers]:
+    def training_set(self) -> tuple[Integers, Integers]:
         """Places and class numbers to learn from: answers, what unstable ones become, and what was inferred."""
         known = {p: a for p, a in zip(self.asked, self.heard, strict=True) if a is not None}
         missing = [p for p, a in zip(self.asked, self.heard, strict=True) if a is None]
@@ -103,7 +103,7 @@ class ActiveStudent:
 
     def model(self) -> Any:
         """A model of everything learnt so far."""
-        return self.fitted(*self.lessons())
+        return self.fitted(*self.training_set())
 
     def done(self, model: Any) -> Student:
         """The finished student."""

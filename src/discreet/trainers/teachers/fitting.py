@@ -38,26 +38,26 @@ class TrainedTeacher:
     failed: bool = False
 
 
-def fit_teacher(estimator: Any, lesson: TeacherTask, public: Any, classes: int) -> TrainedTeacher:
+def fit_teacher(estimator: Any, task: TeacherTask, public: Any, classes: int) -> TrainedTeacher:
     """Fit a copy of ``estimator``. Raises nothing that its records could cause."""
-    known = np.unique(lesson.y)
+    known = np.unique(task.y)
     if len(known) < 2:
-        return _constant(lesson, public, classes, int(known[0]) if len(known) else 0, failed=False)
+        return _constant(task, public, classes, int(known[0]) if len(known) else 0, failed=False)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            model = seeded(estimator, lesson.seed).fit(lesson.x, lesson.y)
+            model = seeded(estimator, task.seed).fit(task.x, task.y)
             linear = linear_voter(model, classes) if np.ndim(public) == 2 else None
             if linear is not None:  # all teachers of a linear kind, so that their product has one shape
                 if not (np.isfinite(linear.weights).all() and np.isfinite(linear.offsets).all()):
-                    return _constant(lesson, public, classes, 0, failed=True)
-                return TrainedTeacher(number=lesson.number, linear=linear)
+                    return _constant(task, public, classes, 0, failed=True)
+                return TrainedTeacher(number=task.number, linear=linear)
             votes = np.asarray(model.predict(public), dtype=np.int64)
         if votes.shape != (len(public),) or votes.min() < 0 or votes.max() >= classes:
-            return _constant(lesson, public, classes, 0, failed=True)
-        return TrainedTeacher(number=lesson.number, votes=votes)
+            return _constant(task, public, classes, 0, failed=True)
+        return TrainedTeacher(number=task.number, votes=votes)
     except Exception:  # noqa: BLE001 - what it says may quote a record, and that it failed is private
-        return _constant(lesson, public, classes, 0, failed=True)
+        return _constant(task, public, classes, 0, failed=True)
 
 
 def seeded(estimator: Any, seed: int) -> Any:
@@ -77,12 +77,10 @@ def fitted_quietly(estimator: Any, x: Any, y: Integers, seed: int) -> Any:
         return seeded(estimator, seed).fit(x, y)
 
 
-def _constant(lesson: TeacherTask, public: Any, classes: int, code: int, *, failed: bool) -> TrainedTeacher:
+def _constant(task: TeacherTask, public: Any, classes: int, code: int, *, failed: bool) -> TrainedTeacher:
     if np.ndim(public) == 2:
-        return TrainedTeacher(
-            number=lesson.number, linear=constant_voter(code, classes, public.shape[1]), failed=failed
-        )
-    return TrainedTeacher(number=lesson.number, votes=np.full(len(public), code, dtype=np.int64), failed=failed)
+        return TrainedTeacher(number=task.number, linear=constant_voter(code, classes, public.shape[1]), failed=failed)
+    return TrainedTeacher(number=task.number, votes=np.full(len(public), code, dtype=np.int64), failed=failed)
 
 
 # Many linear teachers at once: one product a block of records, instead of one a teacher.

@@ -77,7 +77,7 @@ def train_teachers(
     usable = np.flatnonzero(codes >= 0)
     order = usable[np.argsort(of[usable], kind="stable")]
     ends = np.searchsorted(of[order], np.arange(teachers + 1))
-    lessons = (
+    tasks = (
         TeacherTask(
             number=k, x=rows[order[ends[k] : ends[k + 1]]], y=codes[order[ends[k] : ends[k + 1]]], seed=int(seeds[k])
         )
@@ -87,7 +87,7 @@ def train_teachers(
     if cache is not None:
         settings = f"{settings_of(estimator)} of {len(classes)} classes"
         cached = TeacherCache(cache, key=key, settings=settings, public=hash_of(public_rows))
-    taught = _all_taught(estimator, lessons, public_rows, len(classes), processes, cached)
+    taught = _all_taught(estimator, tasks, public_rows, len(classes), processes, cached)
     counts = _counted(taught, public_rows, len(classes), teachers, progress)
     return Votes(ids=tuple(public_ids), classes=tuple(classes), counts=counts, teachers=teachers, unit=unit)
 
@@ -143,22 +143,22 @@ def rehearse(estimator: Any, public: Any, classes: int) -> None:
 
 def _all_taught(
     estimator: Any,
-    lessons: Iterator[TeacherTask],
+    tasks: Iterator[TeacherTask],
     public: Any,
     classes: int,
     processes: int,
     cache: TeacherCache | None,
 ) -> Iterator[TrainedTeacher]:
     missing: list[TeacherTask] = []
-    for lesson in lessons:
-        taught = None if cache is None else cache.find(lesson)
+    for task in tasks:
+        taught = None if cache is None else cache.find(task)
         if taught is None and processes > 1:
-            missing.append(lesson)
+            missing.append(task)
             continue
         if taught is None:
-            taught = fit_teacher(estimator, lesson, public, classes)
+            taught = fit_teacher(estimator, task, public, classes)
             if cache is not None:
-                cache.keep(lesson, taught)
+                cache.keep(task, taught)
         yield taught
     if missing:
         yield from _in_processes(estimator, missing, public, classes, processes, cache)
@@ -171,17 +171,17 @@ def _in_processes(
 
     # max_nbytes=None: no array is put into a file that other processes could map
     pool = Parallel(n_jobs=processes, return_as="generator_unordered", max_nbytes=None, batch_size=1)
-    tasks = [missing[start : start + _TOGETHER] for start in range(0, len(missing), _TOGETHER)]
-    by_number = {lesson.number: lesson for lesson in missing}
-    for some in pool(delayed(_teach_some)(estimator, task, public, classes) for task in tasks):
+    groups = [missing[start : start + _TOGETHER] for start in range(0, len(missing), _TOGETHER)]
+    by_number = {task.number: task for task in missing}
+    for some in pool(delayed(_teach_some)(estimator, group, public, classes) for group in groups):
         for taught in some:
             if cache is not None:
                 cache.keep(by_number[taught.number], taught)
             yield taught
 
 
-def _teach_some(estimator: Any, lessons: Sequence[TeacherTask], public: Any, classes: int) -> list[TrainedTeacher]:
-    return [fit_teacher(estimator, lesson, public, classes) for lesson in lessons]
+def _teach_some(estimator: Any, tasks: Sequence[TeacherTask], public: Any, classes: int) -> list[TrainedTeacher]:
+    return [fit_teacher(estimator, task, public, classes) for task in tasks]
 
 
 def _counted(
@@ -247,19 +247,19 @@ class TeacherCache:
         self._about = f"{settings}\0{public}".encode()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def find(self, lesson: TeacherTask) -> TrainedTeacher | None:
-        """The teacher of this lesson, if it was kept; a file that cannot be read is as good as none."""
+    def find(self, task: TeacherTask) -> TrainedTeacher | None:
+        """The teacher of this task, if it was kept; a file that cannot be read is as good as none."""
         try:
-            with arrays_in(self._path(lesson).read_bytes()) as held:
+            with arrays_in(self._path(task).read_bytes()) as held:
                 if "votes" in held:
-                    return TrainedTeacher(number=lesson.number, votes=held["votes"].astype(np.int64))
+                    return TrainedTeacher(number=task.number, votes=held["votes"].astype(np.int64))
                 return TrainedTeacher(
-                    number=lesson.number, linear=LinearVoter(weights=held["weights"], offsets=held["offsets"])
+                    number=task.number, linear=LinearVoter(weights=held["weights"], offsets=held["offsets"])
                 )
         except UNREADABLE:
             return None
 
-    def keep(self, lesson: TeacherTask, taught: TrainedTeacher) -> None:
+    def keep(self, task: TeacherTask, taught: TrainedTeacher) -> None:
         """Write it whole or not at all. One that failed is not kept: it may do better the next time."""
         if taught.failed:
             return
@@ -272,17 +272,17 @@ class TeacherCache:
         try:
             with os.fdopen(handle, "wb") as file:
                 np.savez(file, **parts)
-            Path(name).replace(self._path(lesson))
+            Path(name).replace(self._path(task))
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
 
-    def _path(self, lesson: TeacherTask) -> Path:
+    def _path(self, task: TeacherTask) -> Path:
         digest = hashlib.sha256(self._about)
-        for part in (np.ascontiguousarray(lesson.x), np.ascontiguousarray(lesson.y)):
+        for part in (np.ascontiguousarray(task.x), np.ascontiguousarray(task.y)):
             digest.update(f"{part.shape}{part.dtype}".encode())
             digest.update(part.tobytes())
-        digest.update(str(lesson.seed).encode())
+        digest.update(str(task.seed).encode())
         return self._directory / f"{self._key.derive(digest.hexdigest()).fingerprint}.npz"
 
 

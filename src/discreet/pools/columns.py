@@ -1,0 +1,197 @@
+"""One declared column of a table: its type, bounds or values, and what becomes of missing and other cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.checks import Check, Wrong, choice, day, listed, nearest, number, shown, text
+from discreet.parts import Option
+from discreet.pools.cells import MISSING, OUTSIDE, UNREADABLE, Codes, States, cell_text, days_of
+from discreet.pools.rows import Mask
+
+REQUIRED = "required"
+
+
+def declared_word(value: Any) -> str:
+    """A declared value as it is compared: 1, 1.0 and "1" are the same, true is "true"."""
+    word = cell_text(value, "category") if not isinstance(value, str) else value
+    return str(text(what="a value", most=200)(word if word is not None else value))
+
+
+def _choice(name: str, meaning: str, *words: str) -> Option:
+    """An option that is one of some words; the first is its default."""
+    return Option(name=name, check=choice(*words), type=" or ".join(words), default=words[0], meaning=meaning)
+
+
+def _bounded(what: str, check: Check, kind: str) -> tuple[Option, ...]:
+    return (
+        Option(name="low", check=check, type=kind, default=REQUIRED, meaning=f"the least {what} that can be"),
+        Option(
+            name="high",
+            check=check,
+            type=kind,
+            default=REQUIRED,
+            meaning=f"the largest {what} that can be",
+        ),
+        _choice("missing", _MISSING, "indicator", "null"),
+        Option(name="fill", check=check, type=kind, meaning=_FILL),
+        _choice("outside", "what becomes of values beyond the bounds", "clip", "missing", "null"),
+    )
+
+
+_MISSING = "what a missing cell becomes: an input of its own, or it makes the record a null"
+_FILL = "instead of `missing`: a declared value in place of a missing one"
+_VALUES = listed(declared_word, least=1, distinct=True, such_as='["admin", "technician"]')
+_CATEGORY = (
+    Option(name="values", check=_VALUES, type="list", default=REQUIRED, meaning="the values that are publicly known"),
+    _choice("missing", _MISSING, "category", "null"),
+    Option(name="fill", check=declared_word, type="text", meaning=_FILL),
+    _choice("outside", "what becomes of values that are not declared", "other", "missing", "null"),
+)
+_TEXT = (_choice("missing", "what a missing text is: an empty one, or it makes the record a null", "empty", "null"),)
+_TYPES = {
+    "number": _bounded("value", number(-1e30, 1e30, such_as="40"), "number"),
+    "category": _CATEGORY,
+    "date": _bounded("day", day, "date"),
+    "text": _TEXT,
+}
+OPTIONS: Mapping[str, Mapping[str, Option]] = {
+    kind: {option.name: option for option in options} for kind, options in _TYPES.items()
+}
+"""The keys of a column, by its type. Files, Python and the documentation read them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One declared column. Made by `Schema`, which checks it.
+
+    type      number, category, date or text
+    low, high the bounds of a number or a date
+    values    of a category
+    missing   what a missing cell is: an input of its own (``indicator``, ``category``), ``fill``, ``empty`` or ``null``
+    fill      the value in place of a missing one
+    outside   what other values are: ``clip``, ``other``, ``missing`` or ``null``
+    """
+
+    name: str
+    type: str
+    low: Any = None
+    high: Any = None
+    values: tuple[str, ...] = ()
+    missing: str
+    fill: Any = None
+    outside: str = ""
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs that it becomes."""
+        if self.type == "text":
+            return ()
+        inputs = [f"{self.name}={value}" for value in self.values] if self.values else [self.name]
+        inputs += [f"{self.name} is other"] * (self.outside == "other")
+        return (*inputs, *[f"{self.name} is missing"] * (self.missing in ("indicator", "category")))
+
+    def code(self, value: Any) -> float:
+        """The number that stands for a declared value."""
+        code = self.values.index(value) if self.type == "category" else value
+        return float(days_of(value) or 0 if self.type == "date" else code)
+
+    def expand(self, into: NDArray[np.float32], codes: Codes, states: States) -> Mask:
+        """Write the inputs of cells; which of the records become nulls by them."""
+        outside = states == OUTSIDE
+        blank = (states == MISSING) | (states == UNREADABLE) | (outside & (self.outside == "missing"))
+        nulls: Mask = (blank & (self.missing == "null")) | (outside & (self.outside == "null"))
+        if self.fill is not None:
+            codes, known = np.where(blank, self.code(self.fill), codes), blank | ~outside
+        else:
+            known = ~blank & ~(outside & (self.outside != "clip"))
+        if self.type == "category":
+            rows = np.flatnonzero(known)
+            into[rows, codes[rows].astype(np.int64)] = 1
+            if self.outside == "other":
+                into[outside, len(self.values)] = 1
+        elif self.type != "text":
+            low, high = self.code(self.low), self.code(self.high)
+            clipped = np.clip(codes[known | outside], low, high)
+            into[known | outside, 0] = (clipped - (low + high) / 2) / ((high - low) / 2)
+            into[~known, 0] = 0
+        if self.missing in ("indicator", "category"):
+            into[blank, -1] = 1
+        return nulls
+
+    def shown(self, inputs: NDArray[Any]) -> str:
+        """The value that a record's inputs stand for, for people."""
+        if self.missing in ("indicator", "category") and inputs[-1]:
+            return "(missing)"
+        if self.type == "category":
+            place = int(np.argmax(inputs))
+            return self.values[place] if place < len(self.values) else "(other)"
+        low, high = self.code(self.low), self.code(self.high)
+        value = (low + high) / 2 + inputs[0] * (high - low) / 2
+        return f"{value:.6g}" if self.type == "number" else str(np.datetime64(round(value), "D"))
+
+    def to_json(self) -> dict[str, Any]:
+        """As a file has it, with its name."""
+        form: dict[str, Any] = {"name": self.name, "type": self.type}
+        form |= {key: getattr(self, key) for key in OPTIONS[self.type] if getattr(self, key) is not None}
+        if self.fill is not None:
+            del form["missing"]
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in form.items()}
+
+
+def column_of(name: Any, table: Any, problems: list[Wrong]) -> Column | None:
+    """The column that a table declares. What is wrong joins ``problems``; then there is none."""
+    before = len(problems)
+    if not isinstance(name, str) or not name or not isinstance(table, Mapping):
+        problems.append(Wrong(f"{shown(table)} is not a column", f'Write [{name}] with type = "number"', (str(name),)))
+        return None
+    kind = within(choice(*OPTIONS), table.get("type"), (name, "type"), problems)
+    if kind is None:
+        return None
+    options = OPTIONS[kind]
+    values: dict[str, Any] = {key: option.default for key, option in options.items() if key in ("missing", "outside")}
+    for key in table:
+        if key in options:
+            values[key] = within(options[key].check, table[key], (name, key), problems)
+        elif key not in ("type", "name"):
+            problems.append(
+                Wrong(f"a column of type {kind} has no such key", nearest(str(key), [*options]), (name, str(key)))
+            )
+    for key, option in options.items():
+        if option.default == REQUIRED and key not in table:
+            problems.append(Wrong("it is missing", f"Add {key}: {option.meaning}", (name, key)))
+    if "fill" in table and "missing" in table:
+        problems.append(Wrong("it and missing both say what a missing cell is", "Keep one of them", (name, "fill")))
+    if len(problems) > before:
+        return None
+    values["missing"] = "fill" if "fill" in table else values["missing"]
+    column = Column(name=name, type=kind, **values)
+    if kind in ("number", "date") and column.code(column.low) >= column.code(column.high):
+        fact = f"low = {shown(column.low)} is not below high = {shown(column.high)}"
+        problems.append(Wrong(fact, "Declare the range that is publicly known", (name, "low")))
+    elif "fill" in table:
+        known = column.fill in column.values if column.values else _between(column)
+        if not known:
+            problems.append(
+                Wrong(f"{shown(column.fill)} is outside of what is declared", "Choose another", (name, "fill"))
+            )
+    return column
+
+
+def _between(column: Column) -> bool:
+    return column.code(column.low) <= column.code(column.fill) <= column.code(column.high)
+
+
+def within(check: Check, value: Any, path: tuple[str, ...], problems: list[Wrong]) -> Any:
+    """The checked value; what is wrong with it joins ``problems``."""
+    try:
+        return check(value)
+    except Wrong as wrong:
+        problems.append(Wrong(wrong.fact, wrong.remedy, (*path, *wrong.at)))
+        return None
