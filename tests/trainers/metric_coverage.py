@@ -78,7 +78,10 @@ class Case:
             probabilities, labels = self.population.draw(luck, self.records // self.each)
             each = self.each if self.each_known else 1
             if self.epsilon is None:
-                probabilities, labels = np.repeat(probabilities, self.each, axis=0), np.repeat(labels, self.each)
+                probabilities, labels = (
+                    np.repeat(probabilities, self.each, axis=0),
+                    np.repeat(labels, self.each, axis=0),
+                )
                 evaluation = measure(probabilities, labels, layout, records_per_person=each)
             else:
                 cells = layout.count(probabilities, labels) * self.each

@@ -321,7 +321,7 @@ def _tied_precision(cells: Floats) -> tuple[float, float]:
     alarms, hits = _from_top(np.stack([negative, positive]))
 
     def gained(false: Floats) -> Floats:  # of the j-th positive of a bin: j / (j + false), all of them as an integral
-        return positive - false * np.log1p(positive / np.maximum(hits - positive + false, 1.0))
+        return np.asarray(positive - false * np.log1p(positive / np.maximum(hits - positive + false, 1.0)))
 
     middle = positive * hits / np.maximum(hits + alarms, 1.0)
     worst, best = np.clip([gained(alarms), gained(alarms - negative)], 0.0, positive)
