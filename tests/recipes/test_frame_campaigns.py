@@ -55,6 +55,9 @@ def test_a_campaign_on_a_data_frame_from_end_to_end(tmp_path):
     finish(again, truth)
     loaded = load_campaign("bank", storage=tmp_path / "c.db", pool=records)
     assert loaded.standing.step == "done"
+    guesses = loaded.predict(records)
+    assert guesses == loaded.predict(loaded.pool.x[:])
+    assert np.mean([guess == truth[name] for guess, name in zip(guesses, records["customer"], strict=True)]) > 0.7
     export_model(loaded, tmp_path / "model")
     model = load_model(tmp_path / "model")
     assert model.form["preprocessing"]["schema"]["columns"][0]["name"] == "age"
