@@ -56,6 +56,7 @@ from discreet.pools.frames import is_frame, schema_table
 from discreet.records import HANDED_OUT, Exposure, Question, Shown, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, TellResult, WithdrawnRecord
+from discreet.trainers.layouts import answers_of
 
 _WORK = "working"
 PASSED_OVER = 3
@@ -172,13 +173,13 @@ class Campaign:
         return self.predictor().predict_proba(x)
 
     def predict(self, x: Any) -> list[str] | list[tuple[str, ...]]:
-        """Classes by the newest model; of several labels, those above one half."""
+        """Classes by the newest model, at the declared threshold; of several labels, those above one half."""
         shares, names = np.asarray(self.predict_proba(x)), self.recipe.classes
         if self.recipe.multilabel:
             return [
                 tuple(name for name, share in zip(names, row, strict=True) if share > 0.5) for row in shares.tolist()
             ]
-        return [names[number] for number in shares.argmax(axis=1).tolist()]
+        return [names[number] for number in answers_of(shares, self.recipe.threshold).tolist()]
 
     # -- questions and labels, for the owner
 

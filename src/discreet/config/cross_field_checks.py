@@ -28,6 +28,7 @@ from discreet.config.campaign_tables import (
     StorageConfig,
     TaskConfig,
     TrainerConfig,
+    groups_of,
 )
 from discreet.config.schema import PartTable, Problem, Rule
 from discreet.errors import alternatives
@@ -97,6 +98,8 @@ def _task(task: TaskConfig) -> Problems:
         yield at("task.classes", f"a binary task has two, and there are {len(task.classes)}", "Use kind = 'multiclass'")
     elif len(task.classes) < least:
         yield at("task.classes", f"a {task.kind} task has at least {least}", "Declare them all, also rare ones")
+    if task.threshold is not None and (task.kind == "multilabel" or len(task.classes) != 2):
+        yield at("task.threshold", "it is for two classes", "Leave it out")
 
 
 def _persons(budget: BudgetConfig, pool: PoolConfig, trainer: TrainerConfig) -> Problems:
@@ -199,7 +202,7 @@ def _label_studio(oracle: OracleConfig) -> Problems:
         yield at("oracle.url", "it has a name or a password in it", "Leave them out; a token is all that is needed")
 
 
-def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskConfig) -> Problems:
+def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskConfig, pool: PoolConfig) -> Problems:
     for key in ("path", "labels"):
         if (evaluation.kind != "none") != (getattr(evaluation, key) is not None):
             fact = "records, their labels and a kind of evaluation go together"
@@ -212,6 +215,13 @@ def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskCo
         yield at("evaluation.table", "a public evaluation tells everything", "Remove it")
     elif evaluation.table == "confusion" and task.kind == "multilabel":
         yield at("evaluation.table", "records with several labels have no confusion matrix", "Use table = 'scores'")
+    if evaluation.groups is not None and evaluation.group is None:
+        yield at("evaluation.groups", "nothing says which column has them", "Write group = 'sex'")
+    elif evaluation.group is not None and evaluation.kind == "none":
+        yield at("evaluation.group", "nothing is measured", "Remove it, or declare what to measure on")
+    elif evaluation.group is not None and not groups_of(evaluation, pool):
+        fact = "its values are declared neither here nor as a category of the schema"
+        yield at("evaluation.group", fact, "Write groups = ['female', 'male']")
     ends = (0.0, *(evaluation.edges or ()), 1.0)
     if any(low >= high for low, high in pairwise(ends)):
         yield at("evaluation.edges", "they do not increase within 0 and 1", "Write edges = [0.1, 0.5, 0.9]")
@@ -479,7 +489,7 @@ RULES: tuple[Rule, ...] = (
     (("selector", "simulation?"), _exact),
     (("scorer", "selector"), _scorer),
     (("oracle", "simulation?"), _oracle),
-    (("evaluation", "budget", "task"), _evaluation),
+    (("evaluation", "budget", "task", "pool"), _evaluation),
     (("model",), _model),
     (("trainer", "task"), _trainer),
     (("storage",), _storage),

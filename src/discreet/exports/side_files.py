@@ -146,6 +146,9 @@ def _use(form: dict[str, Any], spec: RecipeSpec, onnx: str | None) -> str:
         "earlier model was unsure: rare classes may be learnt badly. Records unlike those of its pool are outside of "
         "what was measured.",
     ]
+    if form.get("threshold") is not None and form["task"] != "multilabel":
+        fact = f"`{form['classes'][1]}` is the answer from a probability of {form['threshold']} on, as declared."
+        lines.insert(7, fact)
     if form["task"] == "multilabel":
         lines.insert(7, f"A label is given above {form['threshold']}, unless `--threshold` says otherwise.")
     return "\n".join(lines)
