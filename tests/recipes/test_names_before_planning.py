@@ -89,3 +89,23 @@ def test_a_plan_alone_checks_names_too():
     }
     with pytest.raises(InvalidConfig, match="Did you mean linear"):
         plan_of(CampaignConfig.from_json(form))
+
+
+def test_every_name_and_file_that_is_not_there_is_told_at_once(tmp_path):
+    form = {
+        "format": "discreet.campaign/1",
+        "name": "small",
+        "pool": {"path": "pool.csv", "kind": "csv", "id": "id", "columns": ["age"], "size": 300},
+        "budget": {"epsilon": "8", "delta": "1e-4"},
+        **tables(**PAID, trainer={"optimizer": "adom"}),
+    }
+    form["evaluation"] = {"kind": "public", "path": "held.csv", "labels": "labels.csv"}
+    with pytest.raises(InvalidConfig) as refused:
+        create(CampaignConfig.from_json(form, directory=tmp_path))
+    told = str(refused.value)
+    assert told.count("it is not there") == 3
+    assert "Did you mean adam" in told
+    form |= {"model": {"name": "liner"}, "scorer": {"name": "entropi"}, "oracle": {"name": "file"}}
+    with pytest.raises(InvalidConfig) as refused:
+        CampaignConfig.from_json(form)
+    assert all(f"there is no '{name}'" in str(refused.value) for name in ("liner", "entropi", "file"))

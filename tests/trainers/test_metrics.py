@@ -9,7 +9,7 @@ from sklearn import metrics as sk
 
 from discreet.errors import BadInput
 from discreet.trainers.accuracy import METRICS
-from discreet.trainers.layouts import Layout, measure
+from discreet.trainers.layouts import Layout, choose_threshold, measure
 from discreet.trainers.metrics import Curve, Uncertainty, area_under_roc, average_precision
 
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -189,3 +189,39 @@ def test_nonsense_in_a_layout_is_refused():
     ):
         with pytest.raises(BadInput):
             Layout(**wrong)
+
+
+def test_a_threshold_is_chosen_on_one_table_and_measured_on_another():
+    probabilities, y = two_classes(4000, 0.05)
+    first = measure(probabilities[:2000], y[:2000], Layout(classes=2))
+    chosen = choose_threshold(first)
+    edges = first.table["edges"]
+    by_hand = {edge: sk.f1_score(y[:2000], probabilities[:2000, 1] >= edge) for edge in edges}
+    assert chosen in edges
+    assert by_hand[chosen] == max(by_hand.values()) > by_hand[0.5]
+    later = measure(probabilities[2000:], y[2000:], Layout(classes=2, threshold=chosen))
+    same(later.metrics, {"f1": sk.f1_score(y[2000:], probabilities[2000:, 1] >= chosen)})
+    assert later.metric("f1").value < by_hand[chosen]  # the best of several is too good to be true
+    several, labels = several_classes()
+    for evaluation, metric in ((first, "auc"), (measure(several, labels, Layout(classes=4)), "f1")):
+        with pytest.raises(BadInput):
+            choose_threshold(evaluation, metric)
+
+
+def test_a_record_that_the_model_fails_on_counts_nowhere():
+    probabilities, y = two_classes(300, 0.4)
+    broken = probabilities.copy()
+    broken[:100] = np.nan
+    groups = np.zeros(300, dtype=int)
+    layout = Layout(classes=2, groups=("a",))
+    expected = measure(probabilities[100:], y[100:], layout, groups[100:]).to_json()
+    assert measure(broken, y, layout, groups).to_json() == expected
+
+
+def test_subgroups_are_measured_by_themselves():
+    probabilities, y = two_classes(600, 0.4)
+    groups = np.random.default_rng(0).integers(-1, 2, 600)
+    evaluation = measure(probabilities, y, Layout(classes=2, groups=("a", "b")), groups)
+    for number, name in enumerate(("a", "b")):
+        alone = measure(probabilities[groups == number], y[groups == number], Layout(classes=2))
+        assert evaluation.groups[name] == alone.metrics

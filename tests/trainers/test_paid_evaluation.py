@@ -234,6 +234,13 @@ def test_the_kit_finds_nothing(layout, persons):
     assert check_neighbours(run, records, neighbours=others, terms=terms).releases == 1
 
 
+def test_the_kit_sees_a_layout_that_understates_its_sensitivity(monkeypatch):
+    """The power of the test above: labels that are charged for as one are found."""
+    monkeypatch.setattr(Layout, "sensitivity", 1)
+    with pytest.raises(AssertionError):
+        test_the_kit_finds_nothing(LAYOUTS["labels"], None)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_one_record_is_in_as_many_cells_as_it_pays_for(layout):
     luck = np.random.default_rng(2)

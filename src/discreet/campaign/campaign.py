@@ -52,9 +52,11 @@ from discreet.campaign.withdrawal import (
 from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
 from discreet.oracles import check_answers
 from discreet.pools import Pool
+from discreet.pools.frames import is_frame, schema_table
 from discreet.records import HANDED_OUT, Exposure, Question, Shown, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, TellResult, WithdrawnRecord
+from discreet.trainers.layouts import answers_of
 
 _WORK = "working"
 PASSED_OVER = 3
@@ -161,17 +163,23 @@ class Campaign:
         return self.recipe.predictor(self.store.file(MODEL, number).read_bytes())
 
     def predict_proba(self, x: Any) -> Any:
-        """Of the newest model. What it says of public records is public; of private ones, private."""
+        """Of the newest model. What it says of public records is public; of private ones, private.
+
+        A table in memory is read by the schema of the pool; a record that is a null by it is zeros.
+        """
+        schema = self.pool.declared.schema
+        if schema is not None and is_frame(x):
+            x, _ = schema.encode(schema_table(x, schema, asked="predicting"))
         return self.predictor().predict_proba(x)
 
     def predict(self, x: Any) -> list[str] | list[tuple[str, ...]]:
-        """Classes by the newest model; of several labels, those above one half."""
+        """Classes by the newest model, at the declared threshold; of several labels, those above one half."""
         shares, names = np.asarray(self.predict_proba(x)), self.recipe.classes
         if self.recipe.multilabel:
             return [
                 tuple(name for name, share in zip(names, row, strict=True) if share > 0.5) for row in shares.tolist()
             ]
-        return [names[number] for number in shares.argmax(axis=1).tolist()]
+        return [names[number] for number in answers_of(shares, self.recipe.threshold).tolist()]
 
     # -- questions and labels, for the owner
 

@@ -121,6 +121,10 @@ class Recipe(Protocol):
         """Whether an answer is a set of classes."""
 
     @property
+    def threshold(self) -> float | None:
+        """Of two classes: from which probability of the second it is the answer; None: the likelier one is."""
+
+    @property
     def released(self) -> bool:
         """Whether its pool is what a gate let out: free from then on, and not to be taken back."""
 

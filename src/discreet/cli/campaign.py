@@ -26,6 +26,10 @@ def ask_command(
     annotator: Annotated[
         str | None, typer.Option(help="Only for this person: what they may see and have not answered.")
     ] = None,
+    shown: Annotated[
+        str | None,
+        typer.Option("--with", help="With --out: columns of the record to write beside, by commas; of pictures: path."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace that file, and what people wrote into it.")] = False,
     log_json: LogOption = None,
     as_json: JsonOption = False,
@@ -37,21 +41,36 @@ def ask_command(
     Charged before anybody is drawn; the same questions come again until they are answered. Who is shown what is
     recorded first (discreet exposure). Of a crowd campaign the released text stands in the place of the record's id.
 
-    Example: discreet ask scans.toml --out questions.csv
+    Fill in the column label and give the same file to discreet tell.
+
+    Example: discreet ask scans.toml --out questions.csv --with note,amount
     """
+    from discreet.config import read_campaign
     from discreet.oracles import write_questions
+    from discreet.oracles.question_files import kind_of
+    from discreet.recipes.record_columns import RecordColumns
     from discreet.recipes.specification import spec_of_campaign
 
     with logged(log_json, "ask") as log, opened(config, log) as campaign, interruptible():
         if out is not None:
             _check_out(out, new=campaign.standing.step == "ask" and not overwrite)
+        columns = None
+        if shown is not None:
+            names = list(dict.fromkeys(name.strip() for name in shown.split(",") if name.strip()))
+            if out is None or not names:
+                fact = "columns of records are written into a file of questions"
+                raise BadInput(f"asking with {shown}", fact, "Write --out questions.csv --with note,amount")
+            columns = RecordColumns.checked(
+                campaign, read_campaign(config), names, folder=out.absolute().parent, kind=kind_of(out)
+            )
         if spec_of_campaign(campaign).answers_itself:
-            _answered(campaign, plain=n is None and out is None and annotator is None, as_json=as_json)
+            _answered(campaign, plain=(n, out, annotator) == (None, None, None), as_json=as_json)
             return
         questions = campaign.ask(n, annotator=annotator, to="terminal" if out is None else out.name)
         texts = spec_of_campaign(campaign).shown_texts(campaign)
+        extra = {"text": texts} if texts else {} if columns is None else columns.of(questions)
     if out is not None:
-        write_questions(out, questions, extra={"text": texts} if texts else None, overwrite=overwrite)
+        write_questions(out, questions, extra=extra, overwrite=overwrite)
     form = {
         "format": "discreet.questions/1",
         "simulation": campaign.simulation,
@@ -211,8 +230,9 @@ def accuracy(evaluation: Any) -> str:
     """An evaluation in a few words."""
     if not evaluation:
         return ""
-    low, high = evaluation["interval"]
-    return f"; accuracy {evaluation['accuracy']:.1%} ({low:.1%} to {high:.1%}, {evaluation['kind']})"
+    from discreet.trainers.metric_words import evaluation_words
+
+    return f"; {evaluation_words(evaluation)}"
 
 
 def run_command(

@@ -74,6 +74,7 @@ def oracle_of(config: CampaignFile, campaign: Campaign) -> Oracle:
     from discreet.oracles import build_oracle, read_labels
     from discreet.recipes.labelled_records import answer_words
     from discreet.recipes.opening import question_folder
+    from discreet.recipes.record_columns import RecordColumns
     from discreet.recipes.specification import spec_of
 
     spec = spec_of(config)
@@ -109,7 +110,9 @@ def oracle_of(config: CampaignFile, campaign: Campaign) -> Oracle:
             folder = question_folder(config)
             assert folder is not None
             folder.mkdir(mode=0o700, exist_ok=True)
-            extra = {"text": texts} if texts else None
+            extra: Any = {"text": texts} if texts else None
+            if table.show is not None:
+                extra = RecordColumns.checked(campaign, config, table.show, folder=folder, kind="csv").of
             return build_oracle("files", folder=folder, words=words, extra=extra, **options)
         if table.name == "label-studio":
             from discreet.recipes.label_studio import oracle_of as at_label_studio

@@ -64,7 +64,8 @@ def predict_command(
     out: Annotated[Path, typer.Option(help="A CSV, JSONL or Parquet file.", show_default=False)],
     probabilities: Annotated[bool, typer.Option(help="Write the chance of every class, too.")] = False,
     threshold: Annotated[
-        list[str] | None, typer.Option(help="Of several labels: 0.3 for all, or label=0.3. May be repeated.")
+        list[str] | None,
+        typer.Option(help="Of two classes: 0.3. Of several labels: 0.3 for all, or label=0.3. May be repeated."),
     ] = None,
     kind: Annotated[str | None, typer.Option(help="Of the file, if its name does not say it.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The column (array) of ids, or position.")] = None,

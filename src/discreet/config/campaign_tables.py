@@ -109,13 +109,17 @@ def with_schema(table: dict[str, Any], _problems: list[Problem], source: Source)
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    """What is asked: one of two classes, one of several, or several labels at once. Classes are declared, in order."""
+    """What is asked: one of two classes, one of several, or several labels at once. Classes are declared, in order.
+
+    ``threshold``: of two classes, the probability of the second from which it is the answer; None: the likelier one.
+    """
 
     kind: str = key(choice(*TASKS), add="kind = 'multiclass'")
     classes: tuple[str, ...] = key(
         listed(text(what="a class in quotes", most=200), least=1, distinct=True, such_as="['no', 'yes']"),
         add="classes = ['no', 'yes']",
     )
+    threshold: float | None = key(number(0, 1, open_ends=True, such_as="0.3"), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +158,8 @@ class EvaluationConfig:
     every       after every so manyth phase, and after the last one
     table       what is counted: ``accuracy``, ``confusion`` or ``scores``; by default what tells most for the price
     edges       of the bins of ``scores``, increasing, within 0 and 1
+    group       a column of the file in ``path``: metrics are told for each of its ``groups``, too
+    groups      values of that column; left out, those of the schema
     """
 
     kind: str = key(choice(*EVALUATIONS), "none")
@@ -162,7 +168,17 @@ class EvaluationConfig:
     epsilon: Decimal | None = key(exact(zero=False, such_as="'0.1'"), None)
     every: int = key(whole(most=1000), 1)
     table: str | None = key(choice(*TABLES), None)
+    group: str | None = key(_WORD, None)
+    groups: tuple[str, ...] | None = key(listed(_WORD, least=1, distinct=True, such_as="['a', 'b']"), None)
     edges: tuple[float, ...] | None = key(listed(number(0, 1), least=1, most=200, such_as="[0.1, 0.5, 0.9]"), None)
+
+
+def groups_of(evaluation: EvaluationConfig, pool: PoolConfig) -> tuple[str, ...]:
+    """Names of the subgroups that an evaluation tells apart: declared with it, or by the schema of the pool."""
+    if evaluation.group is None or evaluation.groups is not None:
+        return evaluation.groups or ()
+    columns = pool.schema.columns if pool.schema is not None else ()
+    return next((column.values for column in columns if column.name == evaluation.group), ())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ planner; here is what needs no computation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from itertools import pairwise
 from urllib.parse import urlsplit
@@ -28,14 +28,17 @@ from discreet.config.campaign_tables import (
     StorageConfig,
     TaskConfig,
     TrainerConfig,
+    groups_of,
 )
 from discreet.config.schema import PartTable, Problem, Rule
 from discreet.errors import alternatives
+from discreet.models.build import MODELS, model_names
 from discreet.oracles import ORACLES
 from discreet.planning.parameters import PlanTable
 from discreet.pools.opening import READERS
 from discreet.privacy.budget import exact_sum
 from discreet.privacy.selection_terms import BINS, HiddenSlots
+from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
 
 Problems = Iterator[Problem]
@@ -65,6 +68,8 @@ def _pool(pool: PoolConfig) -> Problems:
         yield at("pool.columns", fact, "Name one of them")
     for name in ("columns", "text", "array", "schema"):
         kinds = READERS.having(name)
+        if pool.kind == "arrays" and name != "array":  # as a table in memory was declared
+            continue
         if getattr(pool, name) is not None and pool.kind not in kinds:
             yield at(f"pool.{name}", f"a pool of kind {pool.kind} has none", f"Leave it out; it is for {kinds[-1]}")
     if pool.id is None and pool.kind not in ("images", "arrays"):
@@ -93,6 +98,8 @@ def _task(task: TaskConfig) -> Problems:
         yield at("task.classes", f"a binary task has two, and there are {len(task.classes)}", "Use kind = 'multiclass'")
     elif len(task.classes) < least:
         yield at("task.classes", f"a {task.kind} task has at least {least}", "Declare them all, also rare ones")
+    if task.threshold is not None and (task.kind == "multilabel" or len(task.classes) != 2):
+        yield at("task.threshold", "it is for two classes", "Leave it out")
 
 
 def _persons(budget: BudgetConfig, pool: PoolConfig, trainer: TrainerConfig) -> Problems:
@@ -128,6 +135,16 @@ def _options(path: str, table: PartTable, remedy: str) -> Problems:
         yield at(f"{path}.{name}", fact.format(name=table.name), instead)
 
 
+def _name(path: str, name: str, table: PartTable, known: Iterable[str]) -> Problems:
+    """A name that no part has. One of another package, which was read without it, has an origin."""
+    if table.part is None and table.origin is None and ":" not in name:
+        yield at(f"{path}.name", f"there is no {shown(name)}", alternatives(name, known))
+
+
+def _selector_name(selector: SelectorConfig, recipe: RecipeConfig) -> Problems:
+    yield from _name("selector", selector.name, selector, SELECTORS.names(recipe=recipe.name))
+
+
 def _selector(selector: SelectorConfig) -> Problems:
     yield from _options("selector", selector, "Leave it out")
     if selector.threshold is not None and (selector.threshold_epsilon is not None or selector.share_above is not None):
@@ -141,6 +158,7 @@ def _exact(selector: SelectorConfig, simulation: SimulationConfig | None) -> Pro
 
 def _scorer(scorer: ScorerConfig, selector: SelectorConfig) -> Problems:
     is_function = ":" in scorer.name
+    yield from _name("scorer", scorer.name, scorer, SCORERS.names())
     yield from _options("scorer", scorer, "Remove it")
     if is_function and scorer.range is None:
         yield at("scorer.range", "a score of your own has a declared range", "Add range = [0.0, 1.0]")
@@ -154,9 +172,7 @@ def _scorer(scorer: ScorerConfig, selector: SelectorConfig) -> Problems:
 
 
 def _oracle(oracle: OracleConfig, simulation: SimulationConfig | None) -> Problems:
-    if oracle.part is None and oracle.origin is None:
-        yield at("oracle.name", f"there is no {shown(oracle.name)}", alternatives(oracle.name, ORACLES.names()))
-        return
+    yield from _name("oracle", oracle.name, oracle, ORACLES.names())
     simulated = oracle.name == "simulated"
     if simulated and simulation is None:
         yield at("oracle.name", "simulated people answer in simulations only", "Add [simulation] with seed = 0")
@@ -186,7 +202,7 @@ def _label_studio(oracle: OracleConfig) -> Problems:
         yield at("oracle.url", "it has a name or a password in it", "Leave them out; a token is all that is needed")
 
 
-def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskConfig) -> Problems:
+def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskConfig, pool: PoolConfig) -> Problems:
     for key in ("path", "labels"):
         if (evaluation.kind != "none") != (getattr(evaluation, key) is not None):
             fact = "records, their labels and a kind of evaluation go together"
@@ -199,12 +215,21 @@ def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskCo
         yield at("evaluation.table", "a public evaluation tells everything", "Remove it")
     elif evaluation.table == "confusion" and task.kind == "multilabel":
         yield at("evaluation.table", "records with several labels have no confusion matrix", "Use table = 'scores'")
+    if evaluation.groups is not None and evaluation.group is None:
+        yield at("evaluation.groups", "nothing says which column has them", "Write group = 'sex'")
+    elif evaluation.group is not None and evaluation.kind == "none":
+        yield at("evaluation.group", "nothing is measured", "Remove it, or declare what to measure on")
+    elif evaluation.group is not None and not groups_of(evaluation, pool):
+        fact = "its values are declared neither here nor as a category of the schema"
+        yield at("evaluation.group", fact, "Write groups = ['female', 'male']")
     ends = (0.0, *(evaluation.edges or ()), 1.0)
     if any(low >= high for low, high in pairwise(ends)):
         yield at("evaluation.edges", "they do not increase within 0 and 1", "Write edges = [0.1, 0.5, 0.9]")
 
 
 def _model(model: ModelConfig) -> Problems:
+    if ":" not in model.name and MODELS.find(model.name) is None:
+        yield at("model.name", f"there is no {shown(model.name)}", alternatives(model.name, model_names()))
     if model.max_length is not None and model.encoder is None:
         yield at("model.max_length", "there is no encoder whose tokens it would count", "Add encoder, or remove it")
     for name in ("inputs", "classes", "dropout", "seed"):
@@ -460,10 +485,11 @@ RULES: tuple[Rule, ...] = (
     (("budget", "pool", "trainer"), _persons),
     (("budget", "recipe"), _delta),
     (("selector",), _selector),
+    (("selector", "recipe"), _selector_name),
     (("selector", "simulation?"), _exact),
     (("scorer", "selector"), _scorer),
     (("oracle", "simulation?"), _oracle),
-    (("evaluation", "budget", "task"), _evaluation),
+    (("evaluation", "budget", "task", "pool"), _evaluation),
     (("model",), _model),
     (("trainer", "task"), _trainer),
     (("storage",), _storage),

@@ -293,6 +293,24 @@ class Declared:
         except BadInput as error:
             raise self.error(path, f"{error.asked}: {error.fact}", error.remedy) from error
 
+    def check_all(self, *checks: Callable[[], object]) -> None:
+        """Run every check; one error for everything that they refuse, in the order of lines."""
+        errors: list[InvalidConfig] = []
+        for check in checks:
+            try:
+                check()
+            except InvalidConfig as refused:
+                first = InvalidConfig(refused.asked, refused.fact, refused.remedy, line=refused.line)
+                errors += [error for error in (first, *refused.others) if str(error) not in map(str, errors)]
+        if errors:
+            first, *others = sorted(errors, key=lambda error: error.line or MOST_BYTES)
+            raise InvalidConfig(first.asked, first.fact, first.remedy, line=first.line, others=tuple(others))
+
+    def check_file(self, key: str, path: str | None) -> None:
+        """Refuse a file that ``key`` names and that is not there."""
+        if path is not None and not self.resolve(path).exists():
+            raise self.error(key, f"reading {self.resolve(path).name}: it is not there", "Check the path")
+
     def resolve(self, path: str) -> pathlib.Path:
         """A path of the file, seen from the file's folder."""
         return self.source.directory / path

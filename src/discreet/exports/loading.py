@@ -18,6 +18,7 @@ from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
 from discreet.pools.rows import Scaling
 from discreet.pools.schema import Schema
 from discreet.recipes.specification import CLASSIFIER, STUDENT
+from discreet.trainers.layouts import answers_of
 
 if TYPE_CHECKING:
     from discreet.trainers.torch_predictor import TorchPredictor
@@ -72,15 +73,19 @@ class ExportedModel:
         return [normal.one(str(text)) or "" for text in texts]
 
     def predict(self, x: Any, *, raw: bool = False, threshold: float | Mapping[str, float] | None = None) -> Labels:
-        """The likeliest class of each record; of several labels, those above ``threshold`` (one, or one a label)."""
+        """The likeliest class of each record; of several labels, those above ``threshold`` (one, or one a label).
+
+        Of two classes: the second from ``threshold`` on, the declared one if none is given.
+        """
         return self.labels_of(self.predict_proba(x, raw=raw), threshold)
 
     def labels_of(self, probabilities: NDArray[Any], threshold: float | Mapping[str, float] | None = None) -> Labels:
         """Labels of probabilities."""
         if self.task != "multilabel":
-            if threshold is not None:
-                raise BadInput("a threshold", "this model gives one class a record, the likeliest", "Leave it out")
-            return [self.classes[number] for number in probabilities.argmax(axis=1).tolist()]
+            if threshold is not None and (len(self.classes) != 2 or isinstance(threshold, Mapping)):
+                raise BadInput("a threshold", "it is one number, of a model with two classes", "Leave it out")
+            limit = self.form.get("threshold") if threshold is None else float(self._limits(threshold)[1])
+            return [self.classes[number] for number in answers_of(probabilities, limit).tolist()]
         above = probabilities > self._limits(threshold)
         return [tuple(name for name, holds in zip(self.classes, row, strict=True) if holds) for row in above.tolist()]
 

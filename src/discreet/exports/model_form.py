@@ -53,6 +53,7 @@ def form_of(config: CampaignFile, parts: ModelParts, **facts: Any) -> dict[str, 
         "name": config.name,
         "discreet": __version__,
         **facts,
+        **({} if config.task.threshold is None else {"threshold": config.task.threshold}),
         **parts.form,
     }
 

@@ -28,6 +28,7 @@ from discreet.privacy.files import write_whole
 from discreet.records import HANDED_OUT, Answer, Question, Shown
 
 _NUMBER = re.compile(r"questions-([0-9]{1,9})\.")
+Columns = Mapping[str, Mapping[str, str]]
 Said = dict[tuple[str, str], Answer]
 """The last word of each annotator on each question."""
 
@@ -37,7 +38,7 @@ class FileOracle:
 
     kind     "csv" or "jsonl": what questions are written as; answers are read as either
     words    for a skip, for no label, and between several
-    extra    more columns for annotators, each a text by record id
+    extra    more columns for annotators, each a text by record id; or what makes them of questions
     """
 
     simulation = False
@@ -50,7 +51,7 @@ class FileOracle:
         multilabel: bool = False,
         kind: str = "csv",
         words: AnswerWords | None = None,
-        extra: Mapping[str, Mapping[str, str]] | None = None,
+        extra: Columns | Callable[[Sequence[Question]], Columns] | None = None,
         delimiter: str = ",",
         bom: bool = False,
     ) -> None:
@@ -144,7 +145,8 @@ class FileOracle:
                 f"it cannot be made ({problem.strerror})",
                 "See to the disk and the rights, or name another",
             ) from None
-        write_questions(path, fresh, extra=self._extra, delimiter=self._delimiter, bom=self._bom)
+        extra = self._extra(fresh) if callable(self._extra) else self._extra
+        write_questions(path, fresh, extra=extra, delimiter=self._delimiter, bom=self._bom)
 
     def _question_files(self) -> list[Path]:
         return _files(self.folder, PATTERNS[:1])

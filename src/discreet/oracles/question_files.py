@@ -138,10 +138,7 @@ def write_questions(
     delimiter   "," ";" or a tab; ``bom``: begin with a byte order mark. Both for spreadsheets that want it so
     """
     shown, more = sorted(questions, key=lambda question: question.place), dict(extra or {})
-    ours = (*QUESTION_COLUMNS, *BLANK_COLUMNS, "at")
-    clash = sorted(name for name in more if name.strip().casefold() in ours)
-    if clash:
-        raise BadInput(f"extra columns {', '.join(clash)}", "these names are taken", "Name them otherwise")
+    check_extra(more)
     if not all(question.id.strip() for question in shown):
         raise BadInput("writing questions", "one has no id", "Give every question an id of its own")
     columns = [*QUESTION_COLUMNS, *more, *BLANK_COLUMNS]
@@ -150,6 +147,15 @@ def write_questions(
         for question in shown
     ]
     _write(Path(path), columns, [[*row, None, None] for row in rows], overwrite, delimiter, bom)
+
+
+def check_extra(names: Iterable[str]) -> None:
+    """Refuse names of further columns that mean something in a file of questions."""
+    ours = (*QUESTION_COLUMNS, *BLANK_COLUMNS, "at")
+    clash = sorted(name for name in names if name.strip().casefold() in ours)
+    if clash:
+        remedy = f"Name them otherwise; {', '.join(ours)} are columns of every file of questions"
+        raise BadInput(f"extra columns {', '.join(clash)}", "these names are taken", remedy)
 
 
 def write_answers(

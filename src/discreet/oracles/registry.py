@@ -50,6 +50,13 @@ PER_ANNOTATOR = Option(
     "not with a hidden selection, where everybody who is asked is labelled",
     unlisted=("{name} does not ask people by name", "Remove it"),
 )
+SHOW = Option(
+    name="show",
+    check=listed(text(what="a name"), least=1, distinct=True, such_as="['note', 'amount']"),
+    type="list of texts",
+    meaning="columns of the record that stand beside each question, also such that no model reads; `path` of pictures",
+    unlisted=("{name} writes no files of questions", "Remove it"),
+)
 _SIMULATED = (
     PATH,
     Option(
@@ -133,7 +140,7 @@ ORACLES = Registry(
     "oracle",
     (
         _part(SimulatedOracle, "simulated", "made-up people who know true labels", *_SIMULATED),
-        _part(FileOracle, "files", "question and answer files", PATH, PER_ANNOTATOR),
+        _part(FileOracle, "files", "question and answer files", PATH, SHOW, PER_ANNOTATOR),
         _part(CallableOracle, "callable", "a function of your own", _FUNCTION),
         _part(PageOracle, "web", "the pages of `discreet serve`", PATH, PER_ANNOTATOR),
         _part(

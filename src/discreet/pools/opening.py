@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,15 +11,14 @@ from discreet.checks import listed, text, whole
 from discreet.errors import BadInput
 from discreet.parts import Option, Part, Registry
 from discreet.pools.array_files import open_npy, open_npz
-from discreet.pools.checks import POSITION, check_size, existing_file, reading
-from discreet.pools.csv_files import batches_of, check_header, open_csv
+from discreet.pools.checks import POSITION, check_size, reading
+from discreet.pools.csv_files import open_csv
 from discreet.pools.declaration import PoolDeclaration, declare
 from discreet.pools.derived import JoinedPool, one_pool
 from discreet.pools.images import open_images
 from discreet.pools.pool import Pool
 from discreet.pools.schema import Schema, checked_schema
-from discreet.pools.table_files import check_columns, open_table, table_of
-from discreet.pools.tables import TEXT_BYTES, rows_of_block
+from discreet.pools.table_files import open_table
 
 Kind = Literal["images", "parquet", "npz", "npy", "csv", "arrow", "huggingface"]
 _SUFFIXES = {
@@ -74,6 +73,8 @@ READERS = Registry(
     ),
 )
 KINDS = READERS.names()
+ARRAYS = _reader("arrays", "what is in memory", open_table, *_TABLE)
+"""Declared as a table is; never named by a file."""
 
 
 def kind_of(path: Path, kind: str | None) -> str:
@@ -185,21 +186,3 @@ def parts_of(path: Path, kind: str) -> list[Path]:
             "Name the file, or the folder that has the parts",
         )
     return files
-
-
-def columns_of(path: Path, kind: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Columns of a table as Arrow has them, block by block; of a CSV file as text. Audience: owner."""
-    for file in parts_of(path, kind):
-        if kind == "csv":
-            existing_file(file)
-            with reading(file, otherwise="it cannot be read as CSV"):
-                check_header(file, names)
-                yield from batches_of(file, f"reading {file.name}", list(names))
-            continue
-        table = table_of(file, kind)
-        with reading(file):
-            check_columns(f"reading {file.name}", table.schema.names, names)
-            blocks = table.blocks(list(names), rows_of_block(len(names) * TEXT_BYTES))
-            for block in range(len(blocks.counts)):
-                batch = blocks.read(block)
-                yield {name: batch.column(name) for name in names}

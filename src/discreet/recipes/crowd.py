@@ -172,7 +172,8 @@ class Crowd(FileRecipe):
         if held_out is None:
             return None
         truth = np.array([self.classes.index(label) for label in held_out.labels])
-        return measure(model.predict_proba(held_out.texts), truth, Layout(classes=len(self.classes)))
+        layout = Layout(classes=len(self.classes), threshold=self.threshold)
+        return measure(model.predict_proba(held_out.texts), truth, layout)
 
     def continued(self, wish: ReplanRequest, *, ledger: Ledger, done: int, pool: Pool) -> Continuation:
         """There is nothing to re-plan: the gate is the whole price, and it is paid."""

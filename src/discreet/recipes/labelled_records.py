@@ -9,16 +9,22 @@ Evaluation is on public records, or on private ones kept apart from the pool, fo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from discreet.campaign.recipe import PhaseContext
 from discreet.config import CampaignConfig, CampaignFile
+from discreet.config.campaign_tables import groups_of
 from discreet.errors import BadInput
 from discreet.noise import charge_once
 from discreet.oracles import AnswerWords, read_labels
 from discreet.pools import Pool, open_pool
+from discreet.pools.file_columns import cells_of_records, check_columns_of
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import ChargeReason
 from discreet.privacy.ledger.charges import request
@@ -119,13 +125,23 @@ def layout_of(config: CampaignConfig) -> Layout:
         multilabel=config.task.kind == "multilabel",
         table=table.table,
         edges=table.edges,
+        threshold=config.task.threshold,
+        groups=groups_of(table, config.pool),
     )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class HeldOut:
+    """Records to measure on; the number of each record's subgroup, or -1, where groups are declared."""
+
+    records: CohortRecords
+    groups: NDArray[np.int64] | None
 
 
 def check(config: CampaignConfig, pool: Pool) -> None:
     """Read the records once, before a campaign begins."""
     if config.evaluation.kind != "none":
-        _records(config)
+        _measured(config)
         check_apart(config, pool)
 
 
@@ -154,7 +170,7 @@ def _same_file(config: CampaignConfig, path: str) -> bool:
     return config.pool.kind != "arrays" and pool_file.exists() and here.exists() and here.samefile(pool_file)
 
 
-def held_out(config: CampaignConfig, context: PhaseContext, *, last: bool) -> CohortRecords | None:
+def held_out(config: CampaignConfig, context: PhaseContext, *, last: bool) -> HeldOut | None:
     """The records to measure on in this phase, or None: of the phases it is asked for, and of the last one.
 
     Read before the training is charged: where they are may have changed, and what is refused must cost nothing.
@@ -162,42 +178,50 @@ def held_out(config: CampaignConfig, context: PhaseContext, *, last: bool) -> Co
     if config.evaluation.kind == "none" or (not last and context.phase % config.evaluation.every):
         return None
     check_apart(config, context.pool)
-    return _records(config)
+    return _measured(config)
 
 
-def evaluated(
-    config: CampaignConfig, model: Any, context: PhaseContext, records: CohortRecords | None
-) -> Evaluation | None:
-    """How good the model is on ``records``, those of `held_out`."""
+def evaluated(config: CampaignConfig, model: Any, context: PhaseContext, measured: HeldOut | None) -> Evaluation | None:
+    """How good the model is on ``measured``, the records of `held_out`."""
     from discreet.trainers.evaluation import evaluate_paid, evaluate_public
 
-    if records is None:
+    if measured is None:
         return None
-    classes = len(config.task.classes)
+    common: dict[str, Any] = {
+        "classes": len(config.task.classes),
+        "layout": layout_of(config),
+        "groups": measured.groups,
+        "records_per_person": config.budget.records_per_person,
+    }
     if config.evaluation.kind == "public":
-        return evaluate_public(model, records.x, records.y, classes=classes, layout=layout_of(config))
+        return evaluate_public(model, measured.records.x, measured.records.y, **common)
     event = price_of(config)
     assert event is not None
     why = ChargeReason(phase=context.phase, purpose="evaluation")
     (paid,) = charge_once(context.charges, [request({HELD_OUT: event}, why=why)])
-    return evaluate_paid(
-        model,
-        records,
-        classes=classes,
-        receipt=paid,
-        who=HELD_OUT,
-        layout=layout_of(config),
-        records_per_person=config.budget.records_per_person,
-    )
+    return evaluate_paid(model, measured.records, receipt=paid, who=HELD_OUT, **common)
 
 
-def _records(config: CampaignConfig) -> CohortRecords:
+def _measured(config: CampaignConfig) -> HeldOut:
     table, pool = config.evaluation, _held_out(config)
     assert table.labels is not None  # checked with the file
     labels = labels_in(config, table.labels, "evaluation.labels")
     if not set(pool.ids) & set(labels):
         raise config.error("evaluation.labels", "none of them is of a record in evaluation.path", "Check the ids")
-    return cohort_of(config, pool, pool.ids, labels)
+    return HeldOut(records=cohort_of(config, pool, pool.ids, labels), groups=_group_numbers(config, pool))
+
+
+def _group_numbers(config: CampaignConfig, pool: Pool) -> NDArray[np.int64] | None:
+    """Of each record; a value that is not declared, or cannot be read, is no group."""
+    table = config.evaluation
+    if table.group is None or table.path is None:
+        return None
+    path, names = config.resolve(table.path), groups_of(table, config.pool)
+    with config.pointing("evaluation.group"):
+        check_columns_of(path, config.pool.kind, config.pool.id, [table.group])
+        cells = cells_of_records(path, config.pool.kind, config.pool.id or "", [table.group], pool.ids)[table.group]
+    numbers = {name: number for number, name in enumerate(names)}
+    return np.array([numbers.get(cells.get(record, ""), -1) for record in pool.ids], dtype=np.int64)
 
 
 def _held_out(config: CampaignConfig) -> Pool:
@@ -209,7 +233,9 @@ def _held_out(config: CampaignConfig) -> Pool:
 
 
 def beside_arrays(config: CampaignConfig, path: Path, *, size: int | None = None) -> Pool:
-    """Where the pool was given in Python nothing declares a file: its arrays have fixed names."""
+    """Where the pool was given in Python: a file declared as the table in memory was, or arrays of fixed names."""
+    if config.pool.id is not None:
+        return pool_like(config, str(path.absolute()), size=size)
     if path.suffix != ".npz":
         raise BadInput(f"measuring on {path.name}", "the pool was given in Python", "Save an npz of arrays id and x")
     persons = "person" if config.budget.unit == "person" else None
@@ -221,7 +247,7 @@ def pool_like(config: CampaignConfig, path: str, *, size: int | None = None) -> 
     table = config.pool
     return open_pool(
         config.resolve(path),
-        kind=table.kind,  # type: ignore[arg-type]
+        kind=None if table.kind == "arrays" else table.kind,  # type: ignore[arg-type]
         id=table.id,
         columns=table.columns,
         text=table.text,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from discreet.campaign.recipe import PhaseContext
 from discreet.config import AugmentConfig, CampaignConfig, CrowdConfig
 from discreet.errors import BadInput, InvalidCheckpoint
+from discreet.models.build import check_model_name
 from discreet.noise import Source
 from discreet.pools import Pool
 from discreet.privacy.ledger import Receipt
@@ -29,6 +31,44 @@ if TYPE_CHECKING:
     from discreet.scorers import RandomScore, Score
     from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings
     from discreet.trainers.torch_predictor import Task, TorchPredictor
+
+
+def check_named(config: CampaignConfig, *checks: Callable[[CampaignConfig], object], pool_file: bool = True) -> None:
+    """Refuse parts, functions and files that are named and not there, all at once, before a record is read."""
+    evaluation, initial = config.evaluation, config.initial
+    files = {
+        "pool.path": config.pool.path if pool_file and config.pool.kind != "arrays" else None,
+        "initial.path": initial.path if initial is not None else None,
+        "evaluation.path": evaluation.path,
+        "evaluation.labels": evaluation.labels,
+        "model.init": config.model.init,
+        "model.encoder": config.model.encoder,
+    }
+    config.check_all(
+        *(partial(check, config) for check in (*checks, scorer_of, _check_model, _check_trainer, _check_function)),
+        *(partial(config.check_file, key, path) for key, path in files.items()),
+    )
+
+
+def _check_model(config: CampaignConfig) -> None:
+    with config.pointing("model.name"):
+        check_model_name(config.model.name)
+
+
+def _check_trainer(config: CampaignConfig) -> None:
+    from discreet.trainers.dp_sgd.optimization import loss_named, optimizer_named
+
+    with config.pointing("trainer.optimizer"):
+        optimizer_named(config.trainer.optimizer)
+    settings = settings_of(config)
+    with config.pointing("trainer.loss"):
+        loss_named(settings.loss)
+
+
+def _check_function(config: CampaignConfig) -> None:
+    if config.oracle.function is not None:
+        with config.pointing("oracle.function"):
+            named_function(config.oracle.function)
 
 
 def scorer_of(config: CampaignConfig | CrowdConfig) -> Score | RandomScore | OwnScore:

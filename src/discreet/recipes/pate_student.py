@@ -237,7 +237,8 @@ def evaluated(config: PateConfig, model: Any) -> Evaluation | None:
     if records is None:
         return None
     rows, codes = records
-    return measure(model.predict_proba(rows), codes, Layout(classes=len(config.task.classes)))
+    layout = Layout(classes=len(config.task.classes), threshold=config.task.threshold)
+    return measure(model.predict_proba(rows), codes, layout)
 
 
 def evaluation_records(config: PateConfig) -> tuple[Any, Any] | None:

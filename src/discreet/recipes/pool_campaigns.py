@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from discreet.campaign.answers import Assignment, answering, team_of
@@ -77,6 +78,16 @@ def records_of(store: CampaignStore, config: CampaignConfig, base: Pool | None) 
     """The pool of a store, with the files that joined it later."""
     withdrawn = len(store.withdrawn())
     pool = base_pool(config, base, withdrawn=withdrawn)
+    files = joined_files(store, config)
+    if len(pool) > config.pool.size:  # a pool that was given complete has them
+        return pool
+    for path, size in files:
+        pool = extended(pool, path, size=None if withdrawn else size)
+    return pool
+
+
+def joined_files(store: CampaignStore, config: CampaignConfig) -> list[tuple[Path, int]]:
+    """The files that joined the pool later, and how many records joined with each."""
     joined = [cohort for cohort in store.pool_cohorts()[1:] if cohort.facts.get("path")]
     moved = config.pool.further
     if moved is not None and len(moved) != len(joined):
@@ -85,18 +96,15 @@ def records_of(store: CampaignStore, config: CampaignConfig, base: Pool | None) 
             f"{len(moved)} files are named, and {len(joined)} joined",
             "Name each file that joined, in their order; new ones join with discreet pool extend",
         )
-    if not joined or len(pool) > config.pool.size:  # a pool that was given complete has them
-        return pool
-    for cohort, name in zip(joined, moved or [str(cohort.facts["path"]) for cohort in joined], strict=True):
-        path = config.resolve(name)
+    paths = [config.resolve(name) for name in moved or [str(cohort.facts["path"]) for cohort in joined]]
+    for path in paths:
         if not path.exists():
             raise config.error(
                 "pool.further",
                 f"{path.name}, which joined the pool later, is not there",
                 "Put it back, or say where the files that joined are now: further = ['...']",
             )
-        pool = extended(pool, path, size=None if withdrawn else cohort.size)
-    return pool
+    return [(path, cohort.size) for path, cohort in zip(paths, joined, strict=True)]
 
 
 def plan_checks(

@@ -23,7 +23,6 @@ from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
-from discreet.models.build import check_model_name
 from discreet.noise import OperatingSystem, SecretKey
 from discreet.planning import make_plan, plan_request
 from discreet.pools import Pool
@@ -50,7 +49,7 @@ _ROWS = 20
 
 def plan_of(config: CampaignConfig) -> Plan:
     """The plan that the campaign's file asks for. Touches no data."""
-    _check_names(config)
+    learning.check_named(config, pool_queries.check_priced, pool_file=False)
     units = config.pool.size if config.budget.unit == "record" else config.pool.persons
     # a selector that looks at labelled records, too: everybody pays every query
     reads_labelled = config.plan.reads_training_data or "centres" in config.selector.declared.reads
@@ -156,20 +155,8 @@ class PrivatePool(FileRecipe):
 # -- whatever could be refused later is refused first, on made-up records
 
 
-def _check_names(config: CampaignConfig) -> None:
-    """Refuse names of selectors, scores, models and functions that are not there, before minutes of planning."""
-    pool_queries.check_priced(config)
-    learning.scorer_of(config)
-    with config.pointing("model.name"):
-        check_model_name(config.model.name)
-    if config.oracle.function is not None:
-        with config.pointing("oracle.function"):
-            learning.named_function(config.oracle.function)
-
-
 def _preflight(config: CampaignConfig, pool: Pool) -> None:
     """Refuse a pool, model, loss, score, evaluation or file of labels that would fail; before a plan is made."""
-    _check_names(config)
     inputs = inputs_of(config, pool)
     if config.budget.unit == "person" and pool.persons is None:
         raise config.error("pool.person", "nothing says whose records they are", "Declare the column of persons")
@@ -195,13 +182,8 @@ def _try_choosing(config: CampaignConfig, predictor: Predictor, inputs: tuple[in
 def _try_training(config: CampaignConfig, inputs: tuple[int, ...]) -> None:
     """A step on made-up records: with the usual loss, which tries the model, then with the one that is named."""
     from discreet.trainers.dp_sgd import DPSGD, CohortRecords
-    from discreet.trainers.dp_sgd.optimization import loss_named, optimizer_named
 
     settings = learning.settings_of(config)
-    with config.pointing("trainer.optimizer"):
-        optimizer_named(settings.optimizer)
-    with config.pointing("trainer.loss"):
-        loss_named(settings.loss)
     rows: Any = made_up_rows(config, inputs, 2)
     labels = learning.targets([None, None], config)
     persons = np.array(["a", "b"]) if config.budget.unit == "person" else None
@@ -225,6 +207,7 @@ def _try_training(config: CampaignConfig, inputs: tuple[int, ...]) -> None:
 
 
 def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Pool]:
+    learning.check_named(config, pool_queries.check_priced, pool_file=inputs.pool is None)
     pool = pool_campaigns.base_pool(config, inputs.pool)
     if inputs.plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")

@@ -191,6 +191,7 @@ class PublicData(FileRecipe):
 
 
 def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Pool]:
+    learning.check_named(config, pool_file=inputs.pool is None)
     pool = pool_campaigns.base_pool(config, inputs.pool)
     pool_campaigns.check_releases(config)
     recipe = PublicData(config=config, plan=public_plan_of(config), inputs=inputs_of(config, pool))

@@ -146,6 +146,12 @@ class FileRecipe:
         """Whether an answer is a set of classes."""
         return bool(self.config.task.kind == "multilabel")
 
+    @property
+    def threshold(self) -> float | None:
+        """Of two classes: from which probability of the second it is the answer; None: the likelier one is."""
+        threshold: float | None = self.config.task.threshold
+        return threshold
+
     def known_labels(self) -> Mapping[str, Value]:
         """None."""
         return {}

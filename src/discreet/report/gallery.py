@@ -28,6 +28,7 @@ from discreet.recipes.specification import spec_of_campaign
 from discreet.records import Value
 from discreet.report.markup import Markup, tag
 from discreet.report.page import STYLE, document
+from discreet.trainers.layouts import answers_of
 
 FORMAT = "discreet.gallery/1"
 MOST = 400
@@ -138,7 +139,7 @@ def _classes(campaign: Campaign, number: int, rows: Any) -> list[str]:
             _words(tuple(n for n, probability in zip(names, row, strict=True) if probability > 0.5)) or ""
             for row in probabilities
         ]
-    return [names[column] for column in probabilities.argmax(axis=1).tolist()]
+    return [names[column] for column in answers_of(probabilities, campaign.recipe.threshold).tolist()]
 
 
 def _words(value: Value) -> str | None:

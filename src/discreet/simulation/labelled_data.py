@@ -19,7 +19,8 @@ from discreet.errors import BadInput
 from discreet.oracles import AnswerWords, read_labels
 from discreet.oracles.question_files import NotReadable
 from discreet.pools import ArrayPool, Pool
-from discreet.pools.opening import READERS, columns_of
+from discreet.pools.file_columns import columns_of
+from discreet.pools.opening import READERS
 from discreet.recipes.labelled_records import answer_words, pool_like
 from discreet.records import Value
 

@@ -16,7 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.trainers.metrics import Curve, Estimate, Floats, Metric, Uncertainty, f1_of, log_loss, macro, share
+from discreet.trainers.metrics import (
+    Curve,
+    Estimate,
+    Floats,
+    Metric,
+    Uncertainty,
+    f1_of,
+    log_loss,
+    macro,
+    macro_f1,
+    share,
+)
 
 FORMAT = "discreet.evaluation/1"
 EDGES = tuple(round(float(edge), 4) for edge in 1 / (1 + np.exp(-np.linspace(-1, 1, 21) * math.log(99))))
@@ -168,7 +179,7 @@ class Measured:
         if count == 2:
             f1 = each[1]["f1"]
         else:
-            f1 = macro([named["f1"][0] for named in each], self.uncertainty), _mean([named["f1"][1] for named in each])
+            f1 = macro_f1(cells, answers, self.uncertainty), _mean([named["f1"][1] for named in each])
         overall = {
             "accuracy": (share(cells, answers[None, :] == own, 1, self.uncertainty), majority),
             "balanced-accuracy": (macro(recalls, self.uncertainty, apart=True), 1 / count),

@@ -47,17 +47,20 @@ def evaluate_public(
     classes: int,
     layout: Layout | None = None,
     groups: NDArray[np.int64] | None = None,
+    records_per_person: int = 1,
 ) -> Evaluation:
     """On public records: nothing is charged, nothing hidden. All metrics, by every distinct score.
 
     ``layout`` declares edges, a threshold or groups; ``groups``: the number of each record's group, -1 for none.
+    ``records_per_person`` widens the intervals: records of a person may go together.
     """
     records = CohortRecords(x=x, y=y).of_classes(classes)
     layout = _layout(layout, records, classes)
     with in_full("the predictor", "Give records as it takes them"):
         predicted = predictor.predict_proba(records.rows(np.arange(len(records))))
     predicted, places = _usable(predicted, records, np.arange(len(records)), classes)
-    return measure(predicted, records.y[places], layout, _groups(groups, records, layout)[places])
+    numbers = _groups(groups, records, layout)[places]
+    return measure(predicted, records.y[places], layout, numbers, records_per_person=records_per_person)
 
 
 def evaluate_paid(

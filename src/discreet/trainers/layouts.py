@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Literal
@@ -112,7 +112,7 @@ class Layout:
                 parts = [(label, hits, self._bin(self._multilabel_scores(values)))]
         else:
             record, truth = np.arange(records), truth.astype(np.int64)
-            answers = self.answers(predicted)
+            answers = answers_of(predicted, self.threshold)
             if self.name == "accuracy":
                 parts = [(np.zeros(records, dtype=np.int64), (answers == truth).astype(np.int64))]
             elif self.classes == 2 and self.name == "scores":
@@ -132,15 +132,9 @@ class Layout:
             np.add.at(block, places, 1)
         return np.concatenate([block.reshape(-1) for block in cells])
 
-    def answers(self, predicted: Floats) -> NDArray[np.int64]:
-        """The class of each record."""
-        if self.threshold is None:
-            return np.asarray(predicted.argmax(axis=1), dtype=np.int64)
-        return np.asarray(predicted[:, 1] >= self.threshold, dtype=np.int64)
-
     def scores(self, predicted: Floats) -> Floats:
         """Of the second of two classes. An exact tie is moved by one bit to the side of the class that is answered."""
-        return self._sided(predicted[:, 1], self.answers(predicted) == 1)
+        return self._sided(predicted[:, 1], answers_of(predicted, self.threshold) == 1)
 
     def _multilabel_scores(self, values: Floats) -> Floats:
         return self._sided(values, values > 0.5)
@@ -230,22 +224,55 @@ class Layout:
         }
 
 
-def measure(predicted: Any, truth: NDArray[Any], layout: Layout, groups: NDArray[np.int64] | None = None) -> Evaluation:
-    """On public records: nothing is charged, nothing hidden. Every metric, whatever the table of ``layout``."""
-    layout = Layout(
-        classes=layout.classes,
-        multilabel=layout.multilabel,
-        table="scores",
-        edges=layout.edges,
-        threshold=layout.threshold,
-        groups=layout.groups,
-    )
+def answers_of(probabilities: NDArray[Any], threshold: float | None = None) -> NDArray[np.int64]:
+    """The class of each record: the likeliest; with a ``threshold``, the second of two from that probability on."""
+    if threshold is None:
+        return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
+    return np.asarray(probabilities[:, 1] >= threshold, dtype=np.int64)
+
+
+def choose_threshold(evaluation: Evaluation, metric: str = "f1") -> float:
+    """The edge of a table of two classes at which ``metric`` (f1, balanced-accuracy or accuracy) is best.
+
+    Free, for the table is public or paid for. The best of several values is too good to be true: measure at the
+    threshold on another table, of other records or with other noise.
+    """
+    table = evaluation.table
+    if table.get("name") != "scores" or table["classes"] != 2 or table["multilabel"]:
+        raise BadInput("choosing a threshold", "it takes a table of scores of two classes", "Evaluate with scores")
+    if metric not in ("f1", "balanced-accuracy", "accuracy"):
+        raise BadInput("choosing a threshold", f"{metric!r} does not depend on it", "Choose f1 or balanced-accuracy")
+    edges, cells = table["edges"], np.array(table["cells"], dtype=np.float64)
+    curve = Curve.of_bins(cells[: 2 * (len(edges) + 1)].reshape(2, -1), edges)
+
+    def reached(edge: float) -> float:
+        metrics, _ = Measured(curves=(curve,), threshold=edge, uncertainty=Uncertainty()).told()
+        return next(each.value or 0.0 for each in metrics if each.name == metric)
+
+    return float(max(edges, key=lambda edge: (reached(edge), -abs(edge - 0.5))))
+
+
+def measure(
+    predicted: Any,
+    truth: NDArray[Any],
+    layout: Layout,
+    groups: NDArray[np.int64] | None = None,
+    *,
+    records_per_person: int = 1,
+) -> Evaluation:
+    """On public records: nothing is charged, nothing hidden. Every metric, whatever the table of ``layout``.
+
+    ``records_per_person`` widens intervals: records of a person may go together.
+    """
+    layout = replace(layout, table="scores")
     predicted = np.asarray(predicted, dtype=np.float64)
-    members = [groups == number for number in range(len(layout.groups))] if groups is not None else None
+    usable = ~np.isnan(predicted).any(axis=1)
+    predicted, truth, groups = predicted[usable], truth[usable], groups if groups is None else groups[usable]
+    members = [] if groups is None else [groups == number for number in range(len(layout.groups))]
     return layout.evaluation(
         "public",
         layout.count(predicted, truth, groups),
-        uncertainty=Uncertainty(),
-        exact=layout.exact(predicted, truth),
-        exact_groups=members and [layout.exact(predicted[member], truth[member]) for member in members],
+        uncertainty=Uncertainty(each=records_per_person),
+        exact=layout.exact(predicted, truth, each=records_per_person),
+        exact_groups=[layout.exact(predicted[rows], truth[rows], each=records_per_person) for rows in members],
     )

@@ -14,13 +14,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-_PSEUDO = 2.0
+_PSEUDO = 0.5
+_FEW = 8.0
+"""With few positives the linear variance of average precision is too small: 1 + 8 / positives of it were measured."""
+_CLEAR = 4.0
+"""Standard deviations of noise by which a sum of counts that is divided by must be above 0."""
 _SMALLEST = float(np.finfo(np.float64).eps)
 
 
@@ -43,7 +47,7 @@ class Uncertainty:
     """``noise``: the variance of what was added to each cell. ``each``: records of one unit, which may go together."""
 
     noise: float = 0.0
-    each: int = 1
+    each: float = 1
 
     @classmethod
     def of_laplace(cls, scale: float, *, each: int) -> Uncertainty:
@@ -53,8 +57,10 @@ class Uncertainty:
 
     @property
     def z(self) -> float:
-        """Standard deviations of a 95% interval. Laplace noise has longer tails than a Gaussian."""
-        return 2.241402727604947 if self.noise else 1.959963984540054
+        """Standard deviations of a 95% interval: 97.5% of a Gaussian, for Laplace noise has longer tails; without
+        noise 96%, for with few records the formulas are a little too narrow.
+        """
+        return 2.241402727604947 if self.noise else 2.0537489106318225
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +96,7 @@ def share(cells: Floats, inside: ArrayLike, among: ArrayLike, uncertainty: Uncer
     low, high = 0.0, 1.0
     if a > 0 and root >= 0:
         low, high = max((b - math.sqrt(root)) / (2 * a), 0.0), min((b + math.sqrt(root)) / (2 * a), 1.0)
-    damped = (right + _PSEUDO) / (total + 2 * _PSEUDO)
+    damped = (right + 2) / (total + 4)
     return Estimate(
         value=value,
         low=min(low, value),
@@ -109,21 +115,43 @@ def f1_of(jaccard: Estimate) -> Estimate:
     return Estimate(value=value, low=low, high=high, sampling=slope * jaccard.sampling, noise=slope * jaccard.noise)
 
 
+def macro_f1(cells: Floats, answers: NDArray[np.int64], uncertainty: Uncertainty) -> Estimate:
+    """The mean F1 of classes that share one table: a wrong answer counts against two of them."""
+    values, gradient, relative = [], np.zeros_like(cells), 0.0
+    for number in range(len(cells)):
+        own, answered = (np.arange(len(cells)) == number)[:, None], (answers == number)[None, :]
+        hits, either = (own & answered).astype(float), (own | answered).astype(float)
+        total = float((cells * either).sum())
+        if total <= 0:
+            return Estimate()
+        jaccard = min(max(float((cells * hits).sum()) / total, 0.0), 1.0)
+        values.append(2 * jaccard / (1 + jaccard))
+        gradient += 2 / (1 + jaccard) ** 2 * (hits - jaccard * either) / (total * len(cells))
+        relative += float(either.sum()) / total**2 / len(cells)
+    return _delta(math.fsum(values) / len(values), gradient, cells, uncertainty, relative=relative)
+
+
 def macro(estimates: Sequence[Estimate], uncertainty: Uncertainty, *, apart: bool = False, most: float = 1) -> Estimate:
-    """The mean over classes. ``apart``: each class has records of its own; otherwise their errors may go together."""
-    values = [estimate.value for estimate in estimates]
-    if None in values or not values:
+    """The mean over classes. ``apart``: each has records of its own, so that errors are added squared; otherwise those
+    of the sample may all go together.
+    """
+    known = [(each.value, each) for each in estimates if each.value is not None]
+    if len(known) < len(estimates) or not known:
         return Estimate(high=most)
-    count = len(values)
-    errors = [estimate.sampling for estimate in estimates]
-    sampling = (math.hypot(*errors) if apart else math.fsum(errors)) / count
+    count, value = len(known), math.fsum(value for value, _ in known) / len(known)
+    noise = math.hypot(*(each.noise for each in estimates)) / count
+    if apart:
+        low = value - math.hypot(*(value - each.low for value, each in known)) / count
+        high = value + math.hypot(*(each.high - value for value, each in known)) / count
+        sampling = math.hypot(*(each.sampling for each in estimates)) / count
+        return Estimate(value=value, low=max(low, 0.0), high=min(high, most), sampling=sampling, noise=noise)
     return _within(
-        math.fsum(value for value in values if value is not None) / count,
-        sampling,
-        math.hypot(*(estimate.noise for estimate in estimates)) / count,
+        value,
+        math.fsum(each.sampling for each in estimates) / count,
+        noise,
         uncertainty,
-        below=math.fsum(estimate.below for estimate in estimates) / count,
-        above=math.fsum(estimate.above for estimate in estimates) / count,
+        below=math.fsum(each.below for each in estimates) / count,
+        above=math.fsum(each.above for each in estimates) / count,
         most=most,
     )
 
@@ -138,9 +166,15 @@ def _within(
     above: float = 0.0,
     most: float = 1.0,
 ) -> Estimate:
-    half = uncertainty.z * math.hypot(sampling, noise)
+    spread = math.hypot(sampling, noise)
     value = min(max(value, 0.0), most)
-    low, high = max(value - half - below, 0.0), min(value + half + above, most)
+    low, high = value - uncertainty.z * spread, value + uncertainty.z * spread
+    if most == 1.0 and not noise and spread < 0.5:  # symmetric in log-odds: samples near 0 and 1 are skewed
+        middle = min(max(value, spread), 1.0 - spread)
+        odds, half = math.log(middle / (1 - middle)), uncertainty.z * spread / (middle * (1 - middle))
+        low = 1 / (1 + math.exp(half - odds)) if middle <= value else 0.0
+        high = 1 / (1 + math.exp(-half - odds)) if middle >= value else 1.0
+    low, high = max(low - below, 0.0), min(high + above, most)
     return Estimate(value=value, low=low, high=high, sampling=sampling, noise=noise, below=below, above=above)
 
 
@@ -150,17 +184,16 @@ def _delta(
     cells: Floats,
     uncertainty: Uncertainty,
     *,
-    totals: Sequence[float],
+    relative: float,
     below: float = 0.0,
     above: float = 0.0,
     most: float = 1.0,
 ) -> Estimate:
-    """The delta method. ``totals`` are the sums of a row that were divided by: noise in them widens the interval."""
-    width = cells.shape[-1]
-    loose = uncertainty.z**2 * uncertainty.noise * width * math.fsum(1 / total**2 for total in totals)
+    """The delta method. ``relative``: the cells of what was divided by, over its square. Noise there widens."""
+    loose, width = uncertainty.z**2 * uncertainty.noise * relative, cells.shape[-1]
     if loose >= 1:
         return Estimate(value=min(max(value, 0.0), most), high=most)
-    weights = np.maximum(cells, 0.0) + _PSEUDO / width
+    weights = np.maximum(cells, 0.0) + _PSEUDO / width  # so that the variance is not 0 where all are right
     sampling = math.sqrt(uncertainty.each * float((weights * gradient**2).sum()))
     noise = math.sqrt(uncertainty.noise * float((gradient**2).sum())) / (1 - loose)
     return _within(value, sampling, noise, uncertainty, below=below, above=above, most=most)
@@ -195,42 +228,36 @@ class Curve:
 
     def auc(self, uncertainty: Uncertainty) -> Estimate:
         """Area under the ROC curve: the chance that a positive has a higher score than a negative, ties half."""
-        negative, positive = self.cells
-        negatives, positives = float(negative.sum()), float(positive.sum())
+        negatives, positives = self.cells.sum(axis=1).tolist()
         if negatives <= 0 or positives <= 0:
             return Estimate()
         value, gradient = area_under_roc(self.cells)
-        tied = float((np.maximum(negative, 0) * np.maximum(positive, 0) * (self.high > self.low)).sum())
-        slack = tied / (2 * negatives * positives)
-        return _delta(value, gradient, self.cells, uncertainty, totals=(negatives, positives), below=slack, above=slack)
+        tied = np.maximum(self.cells, 0).prod(axis=0)[self.high > self.low]
+        slack = float(tied.sum()) / (2 * negatives * positives)
+        relative = len(self.score) * (1 / negatives**2 + 1 / positives**2)
+        return _delta(value, gradient, self.cells, uncertainty, relative=relative, below=slack, above=slack)
 
     def average_precision(self, uncertainty: Uncertainty) -> Estimate:
-        """The mean precision at the positives, in the order of scores."""
-        positives = float(self.cells[1].sum())
-        if positives <= 0:
+        """The mean precision at the positives, in the order of scores. Top bins that are lost in noise are joined."""
+        positives, bins = float(self.cells[1].sum()), len(self.score)
+        answered = _from_top(self.cells.sum(axis=0))
+        clear = answered >= _CLEAR * np.sqrt(2 * uncertainty.noise * np.arange(bins, 0, -1))
+        lost = int(np.logical_and.accumulate(clear).sum())  # the first bin from which on they are
+        if positives <= 0 or (uncertainty.noise and not lost):
             return Estimate()
-        value, gradient = average_precision(self.cells)
-        below, above = self._precision_slack(positives)
-        return _delta(value, gradient, self.cells, uncertainty, totals=(positives,), below=below, above=above)
-
-    def _precision_slack(self, positives: float) -> tuple[float, float]:
-        """How far average precision moves if the positives of each bin come last, or first."""
-        if not (self.high > self.low).any():
-            return 0.0, 0.0
-        negative, positive = np.maximum(self.cells, 0.0)
-        hits = positive[::-1].cumsum()[::-1]
-        alarms = negative[::-1].cumsum()[::-1]
-        before_hits, before_alarms = hits - positive, alarms - negative
-
-        def precision(start: Floats, false: Floats) -> float:  # the mean over a bin's positives, as an integral
-            with np.errstate(divide="ignore", invalid="ignore"):
-                grown = np.log1p(positive / np.maximum(start + false, 1.0))
-                parts = positive - (false) * grown
-            return float(np.nan_to_num(np.clip(parts, 0, positive)).sum())
-
-        middle = float((positive * hits / np.maximum(hits + alarms, 1.0)).sum())
-        worst, best = precision(before_hits, alarms), precision(before_hits, before_alarms)
-        return max(middle - worst, 0.0) / positives, max(best - middle, 0.0) / positives
+        starts = np.arange(min(lost, bins)) if uncertainty.noise else np.arange(bins)
+        cells = np.add.reduceat(self.cells, starts, axis=1)
+        value, gradient = average_precision(cells)
+        below, above = _tied_precision(cells) if (self.high > self.low).any() else (0.0, 0.0)
+        return _delta(
+            value,
+            gradient.repeat(np.diff(starts, append=bins), axis=1),
+            self.cells,
+            replace(uncertainty, each=uncertainty.each * (1 + _FEW / positives)),
+            relative=bins / positives**2,
+            below=below,
+            above=above,
+        )
 
     def calibration_error(self, edges: Sequence[float], uncertainty: Uncertainty) -> Estimate:
         """The mean distance, over bins, between the mean score and the share of positives."""
@@ -248,19 +275,19 @@ class Curve:
         noise = uncertainty.noise * by_bin((1 - self.score) ** 2 + self.score**2)
         sample = uncertainty.each * by_bin(weights[1] * (1 - self.score) ** 2 + weights[0] * self.score**2)
         errors = np.sqrt(noise + sample)
-        half = uncertainty.z * float(np.linalg.norm(errors))
+        half = uncertainty.z * math.sqrt(float((errors**2).sum())) / total
         slack = float((weights.sum(axis=0) * (self.high - self.low)).sum()) / 2
+        bias = math.sqrt(2 / math.pi) * float(errors.sum())  # distances grow by errors, and never shrink on average
         value = min(float(np.sqrt(np.maximum(gaps**2 - noise, 0.0)).sum()) / total, 1.0)
-        low = (float(gaps.sum()) - math.sqrt(2 / math.pi) * float(errors.sum()) - half - slack) / total
-        high = (float(gaps.sum()) + half + slack) / total
+        below, above = value - (float(gaps.sum()) - bias - slack) / total, (float(gaps.sum()) + slack) / total - value
         return Estimate(
             value=value,
-            low=min(max(low, 0.0), value),
-            high=max(min(high, 1.0), value),
-            sampling=float(np.linalg.norm(np.sqrt(sample))) / total,
-            noise=float(np.linalg.norm(np.sqrt(noise))) / total,
-            below=slack / total,
-            above=slack / total,
+            low=max(value - below - half, 0.0),
+            high=min(value + above + half, 1.0),
+            sampling=math.sqrt(float(sample.sum())) / total,
+            noise=math.sqrt(float(noise.sum())) / total,
+            below=below,
+            above=above,
         )
 
 
@@ -271,17 +298,14 @@ def area_under_roc(cells: Floats) -> tuple[float, Floats]:
     under = negative.cumsum() - negative / 2
     over = positives - positive.cumsum() + positive / 2
     value = float((positive * under).sum() / (positives * negatives))
-    gradient = np.stack(
-        [over / (positives * negatives) - value / negatives, under / (positives * negatives) - value / positives]
-    )
-    return value, gradient
+    gradient = [over / (positives * negatives) - value / negatives, under / (positives * negatives) - value / positives]
+    return value, np.stack(gradient)
 
 
 def average_precision(cells: Floats) -> tuple[float, Floats]:
     """The average precision and its gradient by cells (negative | positive, bin)."""
-    negative, positive = cells
-    positives = positive.sum()
-    hits, alarms = positive[::-1].cumsum()[::-1], negative[::-1].cumsum()[::-1]
+    positive, positives = cells[1], cells[1].sum()
+    alarms, hits = _from_top(cells)
     answered = np.maximum(hits + alarms, 1.0)
     precision = np.clip(hits / answered, 0.0, 1.0)
     value = float((positive * precision).sum() / positives)
@@ -289,6 +313,25 @@ def average_precision(cells: Floats) -> tuple[float, Floats]:
     fallen = (positive * hits / answered**2).cumsum()
     gradient = np.stack([-fallen / positives, (precision + lost - value) / positives])
     return value, gradient
+
+
+def _tied_precision(cells: Floats) -> tuple[float, float]:
+    """How far average precision falls and rises if the positives of each bin come last, or first."""
+    negative, positive = np.maximum(cells, 0.0)
+    alarms, hits = _from_top(np.stack([negative, positive]))
+
+    def gained(false: Floats) -> Floats:  # of the j-th positive of a bin: j / (j + false), all of them as an integral
+        return np.asarray(positive - false * np.log1p(positive / np.maximum(hits - positive + false, 1.0)))
+
+    middle = positive * hits / np.maximum(hits + alarms, 1.0)
+    worst, best = np.clip([gained(alarms), gained(alarms - negative)], 0.0, positive)
+    total = float(np.maximum(positive.sum(), 1.0))
+    return max(float((middle - worst).sum()), 0.0) / total, max(float((best - middle).sum()), 0.0) / total
+
+
+def _from_top(cells: Floats) -> Floats:
+    """Sums over each bin and those above it."""
+    return np.asarray(cells[..., ::-1].cumsum(axis=-1)[..., ::-1])
 
 
 def log_loss(curves: Sequence[Curve], uncertainty: Uncertainty) -> Estimate:
@@ -313,7 +356,7 @@ def log_loss(curves: Sequence[Curve], uncertainty: Uncertainty) -> Estimate:
         (middle - value) / total,
         counts,
         uncertainty,
-        totals=(total,),
+        relative=counts.size / total**2,
         below=float(weights @ (middle - best)) / total,
         above=float(weights @ (worst - middle)) / total,
         most=math.inf,
