@@ -18,7 +18,8 @@ from discreet.errors import BadInput
 from discreet.pools.cells import READ, cell_text, cells_of, read_cells
 from discreet.pools.checks import check_size, existing_file, reading
 from discreet.pools.csv_files import header_of
-from discreet.pools.opening import columns_of, kind_of, parts_of
+from discreet.pools.file_columns import columns_of
+from discreet.pools.opening import kind_of, parts_of
 from discreet.pools.table_files import check_columns, table_of
 
 GAPS = ("?", "-", ".", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "null", "NULL", "None", "none", "missing")
