@@ -27,9 +27,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import validate_data
 
 from discreet.classifier import (
     PHASE,
@@ -39,6 +37,7 @@ from discreet.classifier import (
     open_ledger,
     private_data,
     records_of,
+    rows_in,
     trainer_for,
 )
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
@@ -139,7 +138,7 @@ class _Search:
 
     def _scored(self, x: Any, y: Any) -> Any:
         try:
-            rows = validate_data(self.estimator, x, dtype=np.float32, ensure_all_finite=False, reset=False)
+            rows = rows_in(self.estimator, x)
         except (TypeError, ValueError):
             raise BadInput(
                 "the records to score on", "they do not have the columns of X", "Give the same ones"
@@ -187,6 +186,8 @@ class _Search:
         _, choice, predictor, evaluation = best
         chosen = self.variants[choice]
         chosen.classes_, chosen.predictor_, chosen.n_iter_ = self.data.classes, predictor, phases[choice].steps
+        if hasattr(self.estimator, "feature_names_in_"):
+            chosen.feature_names_in_ = self.estimator.feature_names_in_
         chosen.n_features_in_, chosen.simulation_, chosen.account_ = self.data.columns, simulation, account
         return SearchResult(
             classifier=chosen,
