@@ -7,6 +7,7 @@ planner; here is what needs no computation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from urllib.parse import urlsplit
@@ -95,7 +96,8 @@ def _with_schema(pool: PoolConfig) -> Problems:
 def _task(task: TaskConfig) -> Problems:
     least = 1 if task.kind == "multilabel" else 2
     if task.kind == "binary" and len(task.classes) != 2:
-        yield at("task.classes", f"a binary task has two, and there are {len(task.classes)}", "Use kind = 'multiclass'")
+        remedy = "Use kind = 'multiclass'" if len(task.classes) > 2 else "Declare both, also the rare one"
+        yield at("task.classes", f"a binary task has two, and there are {len(task.classes)}", remedy)
     elif len(task.classes) < least:
         yield at("task.classes", f"a {task.kind} task has at least {least}", "Declare them all, also rare ones")
     if task.threshold is not None and (task.kind == "multilabel" or len(task.classes) != 2):
@@ -222,6 +224,9 @@ def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskCo
     elif evaluation.group is not None and not groups_of(evaluation, pool):
         fact = "its values are declared neither here nor as a category of the schema"
         yield at("evaluation.group", fact, "Write groups = ['female', 'male']")
+    known = groups_of(replace(evaluation, groups=None), pool)
+    if known and (strange := [name for name in evaluation.groups or () if name not in known]):
+        yield at("evaluation.groups", f"the schema has no {shown(strange[0])}", f"Choose of {', '.join(known)}")
     ends = (0.0, *(evaluation.edges or ()), 1.0)
     if any(low >= high for low, high in pairwise(ends)):
         yield at("evaluation.edges", "they do not increase within 0 and 1", "Write edges = [0.1, 0.5, 0.9]")
