@@ -169,7 +169,7 @@ def main() -> None:
             found = [real(folder, method, number, private[held], answers) for number in range(CAMPAIGNS)]
             within = sum(low <= value <= high for value in found)
             lines.append(
-                f"| {method} | {100 * one['accuracy']['value']:.2f}% | {100 * low:.2f}% to {100 * high:.2f}% | "
+                f"| {method} | {100 * one['mean']['value']:.2f}% | {100 * low:.2f}% to {100 * high:.2f}% | "
                 f"{100 * np.mean(found):.2f}% | {100 * min(found):.2f}%, {100 * max(found):.2f}% | "
                 f"{within} of {CAMPAIGNS} |"
             )

@@ -17,6 +17,7 @@ from discreet.campaign.loop import InternalOracle, run
 from discreet.config import PateConfig
 from discreet.recipes.opening import create
 from discreet.recipes.verification import verify_campaign
+from discreet.trainers.metric_words import evaluation_words
 
 FILE = """
 format = "discreet.campaign/1"
@@ -86,7 +87,7 @@ def main(place):
     run(campaign, InternalOracle(campaign))
     for one in campaign.store.transitions():
         if one.kind == "trained":
-            print(f"phase {one.phase}: accuracy {one.facts['evaluation']['accuracy']:.1%} on public digits")
+            print(f"phase {one.phase}: {evaluation_words(one.facts['evaluation'])}, on digits")
     print("verified" if verify_campaign(config).ok else "NOT verified", "without reading a record")
 
 

@@ -123,7 +123,9 @@ def main() -> None:
     unseen = Pictures([file for file, kept in zip(files, test, strict=True) if kept])
     found = evaluate_public(model, unseen, labels[test], classes=len(classes))  # drawn by us: public
     print(f"{phase.steps} steps, claim epsilon {made.claim:.2f} for every one of {len(x)} pictures")
-    print(f"accuracy {found.accuracy:.1%} ({found.low:.1%} to {found.high:.1%}) on {len(unseen)} others")
+    majority = found.metric("accuracy").baseline
+    interval = f"{found.low:.1%} to {found.high:.1%}, majority {majority:.1%}"
+    print(f"accuracy {found.accuracy:.1%} ({interval}) on {len(unseen)} others")
     print(f"model: {asked.out / 'model'}; promise: discreet verify {asked.out / 'certificate.json'}")
 
 

@@ -94,7 +94,9 @@ def main() -> None:
             write_certificate(certify(ledger), out / "certificate.json")
 
     found = evaluate_public(model, *pictures(asked.data / asked.set, "t10k"), classes=10)
-    print(f"test accuracy {found.accuracy:.2%} ({found.low:.2%} to {found.high:.2%}), {time.monotonic() - began:.0f} s")
+    majority = found.metric("accuracy").baseline
+    interval = f"{found.low:.2%} to {found.high:.2%}, majority {majority:.2%}"
+    print(f"test accuracy {found.accuracy:.2%} ({interval}), {time.monotonic() - began:.0f} s")
     print(f"model: {out / 'model'}; promise: discreet verify {out / 'certificate.json'} --ledger {book}")
 
 

@@ -95,43 +95,85 @@ def create_campaign(
     recipe: Mapping[str, Mapping[str, Any]],
     load_if_exists: bool = True,
     watch: Watch | None = None,
+    persons: int | None = None,
+    **declared: Any,
 ) -> Campaign:
     """A campaign that survives this process: made when it is first called, the same one ever after.
 
     storage   ``sqlite:///scan.db``, the path of a file, or ``postgresql://ROLE@HOST/DATABASE``
-    pool      a `discreet.pools.Pool`, or the table ``[pool]`` of a campaign's file as a dict
+    pool      a `discreet.pools.Pool`, a table in memory (pandas, polars, Arrow, Hugging Face), or the table ``[pool]``
+              of a campaign's file as a dict
     budget    a `Budget`, or the table ``[budget]``
     recipe    the other tables: `discreet.recipes.private_pool` makes them
+    persons   how many persons there are, where the unit is the person: a public number
+    declared  of a table in memory: ``id``, and ``schema`` or other options of `discreet.pools.open_frame`
     """
     from discreet.campaign.recipe import unwatched
     from discreet.config import CampaignConfig
     from discreet.pools import Pool
     from discreet.recipes.opening import create
 
-    pool_value = pool if isinstance(pool, Pool) else None
-    if pool_value is None and not isinstance(pool, Mapping):
-        raise BadInput("the pool of a campaign", "it is neither a Pool nor a table", "Try ArrayPool(ids=..., x=...)")
-    form = {
+    value = _pool_of(pool, declared)
+    form: dict[str, Any] = {
         "format": "discreet.campaign/1",
         "name": name,
-        "pool": dict(pool) if pool_value is None else {"path": "in Python", "kind": "arrays", "size": len(pool_value)},
+        "pool": _pool_table(value) if isinstance(value, Pool) else dict(value),
         "budget": _budget_table(budget),
         "storage": {"url": str(storage)},
         **{table: dict(keys) for table, keys in recipe.items()},
     }
+    if persons is not None:
+        form["pool"]["persons"] = persons
     config = CampaignConfig.from_json(form, name=f"the campaign {name}", directory=Path())
+    pool_value = value if isinstance(value, Pool) else None
     return create(config, pool=pool_value, load_if_exists=load_if_exists, watch=watch or unwatched)
 
 
-def load_campaign(name: str, *, storage: str | Path, pool: Any | None = None, watch: Watch | None = None) -> Campaign:
-    """A campaign that exists, with what it was created with. ``pool``: where that was given in Python."""
+def load_campaign(
+    name: str, *, storage: str | Path, pool: Any | None = None, watch: Watch | None = None, **declared: Any
+) -> Campaign:
+    """A campaign that exists, with what it was created with. ``pool``: where that was given in Python; a table in
+    memory is read as it was declared then, and ``declared`` may say so again (``id="customer"``).
+    """
     from discreet.campaign.recipe import unwatched
+    from discreet.pools import Pool
     from discreet.recipes.opening import load, stored_config
     from discreet.storage import open_storage
 
     with open_storage(storage, must_exist=True) as opened:
         config = stored_config(opened, name, directory=Path())
+    if pool is not None and not isinstance(pool, Pool):
+        stored = getattr(config, "pool", None)
+        known = {key: getattr(stored, key) for key in _DECLARED if getattr(stored, key, None) is not None}
+        pool = _pool_of(pool, known | declared)
     return load(config, pool=pool, watch=watch or unwatched)
+
+
+_DECLARED = ("id", "columns", "text", "person", "shape", "center", "scale", "schema")
+
+
+def _pool_of(pool: Any, declared: Mapping[str, Any]) -> Any:
+    """A pool, of a table in memory as it is ``declared``; or the table of a campaign's file."""
+    from discreet.pools import Pool, open_frame
+    from discreet.pools.frames import is_frame
+
+    if not isinstance(pool, Pool) and is_frame(pool):
+        if "id" not in declared:
+            raise BadInput("the pool of a campaign", "nothing says which column holds the ids", 'Give id="..."')
+        return open_frame(pool, **declared)
+    if declared:
+        fact = f"{', '.join(declared)} are of a table in memory, and this is none"
+        raise BadInput("the pool of a campaign", fact, "Declare them where the pool is made")
+    if not isinstance(pool, (Pool, Mapping)):
+        fact = "it is neither a Pool nor a table"
+        raise BadInput("the pool of a campaign", fact, "Give a DataFrame and id=, or ArrayPool(ids=..., x=...)")
+    return pool
+
+
+def _pool_table(pool: Any) -> dict[str, Any]:
+    """The table ``[pool]`` of a pool that is given in Python: its size, and how a table in memory was declared."""
+    declared = pool.declared.public() if pool.declared.kind == "arrays" else {}
+    return declared | {"path": "in Python", "kind": "arrays", "size": len(pool)}
 
 
 def export_model(campaign: Campaign, directory: Path | str, *, phase: int | None = None, force: bool = False) -> Path:

@@ -9,6 +9,9 @@ What differs from other estimators, because data must not decide it:
 - ``epsilon`` and ``delta`` have no default.
 - ``classes`` are declared. ``classes="from-labels"`` says that the set of labels in ``y`` is public knowledge.
 - Nothing is scaled by statistics of ``X``: declare ``center`` and ``scale``.
+- A DataFrame keeps its column names. With ``schema`` (`discreet.pools.Schema`) its columns are numbers, dates and
+  categories as declared, with gaps and unknown values as declared; other columns of it are not read. Without one all
+  columns are numbers.
 - A record with NaN or infinite values, or with a label that was not declared, is trained as a null, silently; an error
   would tell that it was there.
 """
@@ -29,6 +32,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
 from discreet.planning import PlanRequest
+from discreet.pools.schema import Schema
 from discreet.privacy.budget import Budget, Number
 from discreet.privacy.plan import Plan
 
@@ -44,11 +48,12 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters: ``epsilon``, ``delta`` (the guarantee); ``classes``; ``model`` (a name of `discreet.models`, or
     ``module:callable``) with ``model_options``; ``inputs`` (the shape of one record, if not a row of numbers);
-    ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``;
-    ``center`` and ``scale`` (public); ``accountant``; ``unit`` with ``fit(X, y, persons=...)``; ``ledger`` (a file that
-    keeps the account; without one it lives as long as `fit`) and ``checkpoints`` (a directory: a killed `fit` goes on);
-    ``simulation_seed`` (a number makes it a *simulation*, which protects nobody; it is not called random_state, because
-    ensembles set that by themselves); ``watch(done, steps)``.
+    ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``; ``center``
+    and ``scale`` (public), or ``schema`` (of the columns of a DataFrame); ``accountant``; ``unit`` with ``fit(X, y,
+    persons=...)``; ``ledger`` (a file that keeps the account; without one it lives as long as `fit`) and
+    ``checkpoints`` (a directory: a killed `fit` goes on); ``simulation_seed`` (a number makes it a *simulation*,
+    which protects nobody; it is not called random_state, because ensembles set that by themselves); ``watch(done,
+    steps)``.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         checkpoints: Path | str | None = None,
         simulation_seed: int | None = None,
         watch: Any = None,
+        schema: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -89,6 +95,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.checkpoints = checkpoints
         self.simulation_seed = simulation_seed
         self.watch = watch
+        self.schema = schema
 
     def fit(self, X: Any, y: Any, persons: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Plan, charge, train, certify. ``persons`` says whose record each row is, where the unit is the person."""
@@ -112,8 +119,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
         """Probabilities in the order of ``classes_``."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float32, ensure_all_finite=False, reset=False)  # noqa: N806
-        probabilities = self.predictor_.predict_proba(_shaped(self, X))
+        probabilities = self.predictor_.predict_proba(_shaped(self, rows_in(self, X)))
         probabilities[~np.isfinite(probabilities).all(axis=1)] = 1 / len(self.classes_)  # of a record that says nothing
         return probabilities
 
@@ -172,7 +178,45 @@ def private_data(estimator: DPClassifier, x: Any, y: Any, persons: Any) -> Priva
     rows, labels = _validated(estimator, x, y)
     classes = _classes(estimator, labels)
     records = records_of(estimator, rows, labels, classes, persons)
-    return PrivateData(records=records, classes=classes, columns=rows.shape[1])
+    return PrivateData(records=records, classes=classes, columns=estimator.n_features_in_)
+
+
+def rows_in(estimator: DPClassifier, x: Any) -> Any:
+    """The numbers of records as those that ``estimator`` was fitted to, columns by name; NaN in one that is a null."""
+    if estimator.schema is not None:
+        return _encoded(estimator, x)
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None and hasattr(x, "columns") and sorted(map(str, x.columns)) == sorted(names):
+        x = x[list(names)]
+    return validate_data(estimator, _numeric(x), dtype=np.float32, ensure_all_finite=False, reset=False)
+
+
+def _encoded(estimator: DPClassifier, x: Any) -> Any:
+    from discreet.pools.frames import schema_table
+
+    schema = Schema.of(estimator.schema)
+    if schema.text is not None:
+        raise BadInput("the schema of a classifier", f"column {schema.text!r} is text", "Declare it as a category")
+    rows, readable = schema.encode(schema_table(x, schema, asked="reading X"))
+    rows[~readable] = np.nan
+    return rows
+
+
+def _numeric(x: Any) -> Any:
+    """A DataFrame whose columns have numeric types; types are no fact of single cells."""
+    kinds = zip(x.columns, x.dtypes, strict=True) if hasattr(x, "dtypes") and hasattr(x, "columns") else ()
+    other = [str(name) for name, kind in kinds if not _is_numeric(kind)]
+    if other:
+        fact = f"{len(other)} columns are not of a numeric type: {', '.join(other[:20])}"
+        raise BadInput("reading X", fact, "Declare schema=..., leave them out, or convert them")
+    return x
+
+
+def _is_numeric(kind: Any) -> bool:
+    """A type of numpy, pandas or polars."""
+    if hasattr(kind, "is_numeric"):
+        return bool(kind.is_numeric()) or str(kind) == "Boolean"
+    return getattr(kind, "kind", "O") in "biuf"
 
 
 def check_parameters(estimator: DPClassifier, persons: Any) -> None:
@@ -195,6 +239,8 @@ def check_parameters(estimator: DPClassifier, persons: Any) -> None:
         center, scale = np.asarray(estimator.center, dtype=np.float64), np.asarray(estimator.scale, dtype=np.float64)
     except (TypeError, ValueError):
         raise BadInput("center or scale", "they are not numbers", "Give public constants") from None
+    if estimator.schema is not None and (center.any() or (scale != 1).any()):
+        raise BadInput("center and scale", "the schema declares what numbers become", "Leave them out")
     if not (np.isfinite(center).all() and np.isfinite(scale).all() and (scale != 0).all()):
         raise BadInput("center or scale", "a scale is 0, or one is not finite", "Give public constants")
 
@@ -205,6 +251,7 @@ def _validated(estimator: DPClassifier, x: Any, y: Any) -> tuple[Any, Any]:
     Where the set of labels is public, labels are checked as scikit-learn does.
     """
     public = isinstance(estimator.classes, str) and estimator.classes == FROM_LABELS
+    x = _numeric(x) if estimator.schema is None else _encoded(estimator, x)
     try:
         with np.errstate(all="ignore"):
             if public:
@@ -214,6 +261,9 @@ def _validated(estimator: DPClassifier, x: Any, y: Any) -> tuple[Any, Any]:
     except (TypeError, ValueError) as refused:
         kind = TypeError if isinstance(refused, TypeError) else ValueError
         raise kind(_without_data(str(refused))) from None
+    if estimator.schema is not None:
+        estimator.feature_names_in_ = np.array(Schema.of(estimator.schema).names, dtype=object)
+        estimator.n_features_in_ = len(estimator.feature_names_in_)
     if public:
         check_classification_targets(y)
         return x, column_or_1d(y).tolist()

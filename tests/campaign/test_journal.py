@@ -1,12 +1,16 @@
 """Events of a log: a fixed list, declared fields, nothing else fits in."""
 
 import dataclasses
-import json
+from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from discreet.campaign.journal import EVENTS, Event, Failed, Progress, Trained, work_of
 from discreet.errors import BadInput
+from discreet.trainers.accuracy import METRICS
+from discreet.trainers.layouts import Layout
+from discreet.trainers.metrics import Uncertainty
 
 ALLOWED = {"int", "bool", "str", "float | None", "Step", "Work", "Literal['public', 'paid'] | None"}
 FORBIDDEN = ("record", "label", "answer", "id", "value", "count", "open", "skipped", "message")
@@ -30,10 +34,18 @@ def test_what_is_no_number_or_name_does_not_become_an_event(wrong):
 
 def test_what_was_measured_is_told_and_what_was_not_is_left_out():
     assert Trained.of(1, "ab", None).facts() == {"phase": 1, "model": "ab"}
-    measured = {"kind": "paid", "accuracy": 0.5, "interval": [0.25, 0.75], "parts": [0.1, 0.9]}
-    told = Trained.of(1, "ab", measured).facts()
-    assert (told["evaluation"], told["accuracy"], told["low"], told["high"]) == ("paid", 0.5, 0.25, 0.75)
-    assert "parts" not in json.dumps(told)
+    cells = np.array([0, 9, 4, 1])
+    measured = Layout(classes=2, table="confusion").evaluation(
+        "paid", cells, uncertainty=Uncertainty(noise=2.0), epsilon=Decimal("0.5")
+    )
+    told = Trained.of(1, "ab", measured.to_json()).facts()
+    assert (told["evaluation"], told["price"], told["accuracy"]) == ("paid", 0.5, pytest.approx(1 / 14))
+    assert told["low"] < told["accuracy"] < told["high"]
+    assert told["majority"] == pytest.approx(9 / 14)
+    assert told["balanced_accuracy"] == pytest.approx(0.1)
+    assert not {"table", "confusion", "per_class", "auc"} & set(told), "an event has numbers, not tables"
+    every = Layout(classes=2).evaluation("paid", np.ones(46, int), uncertainty=Uncertainty(), epsilon=Decimal(1))
+    assert {name.replace("-", "_") for name in METRICS} < set(Trained.of(1, "ab", every.to_json()).facts())
 
 
 def test_work_that_has_no_word_is_just_work():

@@ -47,7 +47,19 @@ def certificate():
 
 
 def phase(number, **changes):
-    measured = {"kind": "paid", "accuracy": 0.5, "interval": [0.25, 0.75], "per_class": []}
+    accuracy = {"value": 0.5, "low": 0.25, "high": 0.75, "baseline": 0.625}
+    loss = {"value": 0.6931, "low": 0.5, "high": None, "baseline": 0.6616}
+    each = {"recall": accuracy | {"value": None, "baseline": None}, "f1": accuracy}
+    measured = {
+        "kind": "paid",
+        "accuracy": 0.5,
+        "interval": [0.25, 0.75],
+        "metrics": {"accuracy": accuracy, "log-loss": loss},
+        "per_class": [each, each],
+        "confusion": [[12, -3], [4, 1]],
+        "groups": {EVIL: {"accuracy": accuracy}},
+        "epsilon": "0.3",
+    }
     query = QueryReport(
         mechanism="threshold-response",
         private=False,
@@ -210,7 +222,7 @@ def test_figures_show_what_the_report_holds():
     made = report()
     assert "epsilon 2 spent of 8, 7.5 committed" in draw_meter(made.paths[0])
     assert [(one.low, one.high) for one in accuracy_figure(made).points] == [(0.25, 0.75)] * 3
-    assert accuracy_figure(made).chance == 0.5
+    assert accuracy_figure(made).majority == 0.625
     assert [(one.phase, one.noisy) for one in score_figures(made)] == [(1, True), (1, False), (2, True)]
     assert [one.noisy for one in score_figures(report(audience="public", owned=None))] == [True, True]
 

@@ -28,6 +28,7 @@ from discreet.simulation.points import (
     shown,
 )
 from discreet.simulation.recommendation import advice, outcome_chart, outcome_tables, outcomes
+from discreet.trainers.accuracy import METRICS
 
 pytestmark = pytest.mark.thorough
 
@@ -96,7 +97,7 @@ def test_a_dry_run_ends_in_a_recommendation_and_goes_on_where_it_was(config, cap
     assert [(one["method"], one["epsilon"], one["labels"]) for one in form["outcomes"]] == [
         (way, epsilon, labels) for epsilon, labels in (("8", 60), ("8", 50), ("4", 60)) for way in (RANDOM, OWN)
     ]
-    assert all(0.3 < one["accuracy"]["value"] <= 1 for one in form["outcomes"])
+    assert all(0.3 < one["mean"]["value"] <= 1 for one in form["outcomes"])
     assert form["recommendation"]["method"] in (RANDOM, OWN)
     assert any("140 records" not in one and "measured on" in one for one in form["warnings"])
     assert not (tmp_path / "tiny.db").exists(), "the campaign itself is not begun"
@@ -108,6 +109,17 @@ def test_a_dry_run_ends_in_a_recommendation_and_goes_on_where_it_was(config, cap
     assert "A campaign as recommended ends between" in text
     assert (tmp_path / "s.png").stat().st_size > 1000
     assert kept == {one: one.stat().st_mtime_ns for one in plans.glob("*.json")}
+    assert "| asked by | accuracy, % | majority, % |" in text
+    assert "Always the largest class (majority) has " in text
+    rows = parquet.read_table(tmp_path / "tiny.simulation" / "dry-runs.parquet").to_pylist()
+    assert all({f"test_{name.replace('-', '_')}" for name in METRICS} < set(row) for row in rows)
+    text = said(capsys, *words, "--metric", "log-loss", "--within", 5).out
+    assert "| asked by | log loss | constant answer |" in text
+    assert "A constant answer by the class shares has 0.68" in text
+    form = json.loads(said(capsys, *words, "--metric", "balanced-accuracy", "--json").out)
+    assert all((one["metric"], one["baseline"]) == ("balanced-accuracy", 0.5) for one in form["outcomes"])
+    assert all(set(one["metrics"]) == set(METRICS) for one in form["outcomes"])
+    assert len(list(plans.glob("*.json"))) == 6
 
 
 def test_what_cannot_be_tried_is_said_and_the_rest_is_run(config, capsys):
@@ -129,6 +141,7 @@ def test_what_cannot_be_tried_is_said_and_the_rest_is_run(config, capsys):
         (["--data", "public.npz", "--vary", "trainer.clip"], "does not say what to try"),
         (["--data", "public.npz", "--vary", "pool.size=3"], "no setting of training"),
         (["--data", "public.npz", "--seeds", "1"], "seeds"),
+        (["--data", "none.npz", "--metric", "rmse"], "Choose of accuracy, balanced-accuracy, auc"),
     ],
 )
 def test_nonsense_is_refused(config, capsys, words, told):
@@ -163,8 +176,8 @@ def test_points_change_one_thing_at_a_time(config):
     assert (shown((5, 5)), shown(()), shown((5, 6))) == ("5x2", "none", "5,6")
 
 
-def rows_of(finals, measured=1000):
-    """Finals: accuracy by (epsilon, queries, method), a list by seed, each measured on so many records."""
+def rows_of(finals, measured=1000, metric="accuracy", **columns):
+    """Finals: a metric by (epsilon, queries, method), a list by seed, each measured on so many records."""
     points = [Point(epsilon=Decimal(e), queries=q, initial=100, method=m) for e, q, m in finals]
     rows = [
         {
@@ -172,14 +185,43 @@ def rows_of(finals, measured=1000):
             "method": point.method,
             "seed": seed,
             "phase": phase,
-            "test_accuracy": value - (1 - phase),
+            f"test_{metric.replace('-', '_')}": value - (1 - phase),
             "test_size": measured,
         }
+        | columns
         for point, values in zip(points, finals.values(), strict=True)
         for seed, value in enumerate(values)
         for phase in (0, 1)
     ]
-    return outcomes(rows, points)
+    return outcomes(rows, points, metric)
+
+
+def test_of_a_loss_the_lowest_is_the_best():
+    losses = {(e, (50,), RANDOM): [base, base + 0.01, base + 0.02] for e, base in ((2, 0.5), (4, 0.305), (8, 0.3))}
+    losses |= {(8, (50,), OWN): [0.1, 0.111, 0.12]}
+    found = rows_of(losses, metric="log-loss", baseline_log_loss=0.25, error_log_loss=0.001)
+    told = advice(found, epsilon=Decimal(8), queries=(50,), within=0.01)
+    assert told.chosen.point.method == OWN
+    assert "-0.200 (" in told.sentences[0]
+    assert told.sentences[-1] == "A constant answer by the class shares has 0.250."
+    del losses[8, (50,), OWN]
+    found = rows_of(losses, metric="log-loss", baseline_log_loss=0.25, error_log_loss=0.001)
+    told = advice(found, epsilon=Decimal(8), queries=(50,), within=0.01)
+    assert any("epsilon 4, epsilon 4 would do" in one for one in told.sentences)
+    assert told.sentences[-1].endswith("one campaign is not surely better than that.")
+    assert "| random | 0.510 (" in outcome_tables(found)[0].markdown()
+    panel = outcome_chart(found, epsilon=Decimal(8), queries=(50,)).panels[0]
+    assert (panel.y_label, panel.series[-1].name, panel.series[-1].y) == ("log loss", "constant answer", (0.25,) * 3)
+
+
+def test_a_metric_is_as_uncertain_as_its_own_intervals_say():
+    finals = {(8, (50,), RANDOM): [0.9, 0.9, 0.9]}
+    wide = rows_of(finals, metric="auc", error_auc=0.05)[0]
+    narrow = rows_of(finals, metric="auc", error_auc=0.005)[0]
+    assert narrow.mean.high - narrow.mean.low == pytest.approx((wide.mean.high - wide.mean.low) / 10)
+    assert wide.mean.value - wide.mean.low == pytest.approx(0.05 * 4.3027 / 3**0.5, rel=1e-3)
+    with pytest.raises(BadInput, match="no run tells it"):
+        rows_of({(8, (50,), RANDOM): [0.9, 0.9]}, metric="accuracy", test_accuracy=None)
 
 
 def test_a_way_of_choosing_is_recommended_only_where_it_is_surely_better():

@@ -61,6 +61,23 @@ def test_the_better_setting_wins_when_it_is_tried():
     assert found.score > 0.7
 
 
+def test_runs_are_compared_by_the_declared_metric_and_the_baseline_is_told():
+    for metric in ("balanced-accuracy", "auc", "log-loss"):
+        found = search(grid={"learning_rate": [1e-9, 1.0]}, metric=metric, runs=8)
+        assert found.setting == {"learning_rate": 1.0}
+        assert found.score == found.evaluation.metric(metric).value
+        assert found.evaluation.kind == "paid"
+    assert search().baseline == pytest.approx(max(np.mean(Y[100:]), 1 - np.mean(Y[100:])), abs=0.1)
+    public = search(held_out=None, public=(X[100:], Y[100:]), metric="log-loss")
+    assert 0 < public.score < public.baseline < 0.7
+    with pytest.raises(BadInput, match="Choose of accuracy, balanced-accuracy"):
+        search(metric="rmse")
+    thirds = np.arange(160) % 3
+    with pytest.raises(BadInput, match="paid for once"):
+        discreet.tune(estimator(classes=[0, 1, 2]), GRID, X[:100], thirds[:100], held_out=(X[100:], thirds[100:]),
+                      metric="auc")  # fmt: skip
+
+
 def test_a_seed_repeats_the_search():
     first, second = search(), search()
     assert (first.setting, first.score) == (second.setting, second.score)
@@ -76,7 +93,7 @@ def test_a_killed_search_is_repeated_and_then_over(tmp_path, monkeypatch):
         return runs
 
     def killed(self, *parts):
-        scores.append(one(self, *parts)[1])
+        scores.append(one(self, *parts)[1].accuracy)
         raise KeyboardInterrupt
 
     original = noise_tuned.tuned_runs

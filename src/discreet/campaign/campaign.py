@@ -52,6 +52,7 @@ from discreet.campaign.withdrawal import (
 from discreet.errors import BadInput, NotNow, PoolChanged, StoreUnavailable
 from discreet.oracles import check_answers
 from discreet.pools import Pool
+from discreet.pools.frames import is_frame, schema_table
 from discreet.records import HANDED_OUT, Exposure, Question, Shown, Value
 from discreet.roles import Predictor
 from discreet.storage import CampaignStore, TellResult, WithdrawnRecord
@@ -162,7 +163,13 @@ class Campaign:
         return self.recipe.predictor(self.store.file(MODEL, number).read_bytes())
 
     def predict_proba(self, x: Any) -> Any:
-        """Of the newest model. What it says of public records is public; of private ones, private."""
+        """Of the newest model. What it says of public records is public; of private ones, private.
+
+        A table in memory is read by the schema of the pool; a record that is a null by it is zeros.
+        """
+        schema = self.pool.declared.schema
+        if schema is not None and is_frame(x):
+            x, _ = schema.encode(schema_table(x, schema, asked="predicting"))
         return self.predictor().predict_proba(x)
 
     def predict(self, x: Any) -> list[str] | list[tuple[str, ...]]:

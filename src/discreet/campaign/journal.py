@@ -105,7 +105,10 @@ class TrainingBegun(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Trained(Event):
-    """A phase is trained. ``model``: the hash of the file. Accuracy, if it is public or was paid for."""
+    """A phase is trained. ``model``: the hash of the file. What was measured, if it is public or was paid for.
+
+    ``low`` and ``high`` are of ``accuracy``, and ``majority`` is its baseline; ``price`` is the epsilon of all of it.
+    """
 
     phase: int
     model: str
@@ -113,6 +116,14 @@ class Trained(Event):
     accuracy: float | None = None
     low: float | None = None
     high: float | None = None
+    majority: float | None = None
+    balanced_accuracy: float | None = None
+    auc: float | None = None
+    average_precision: float | None = None
+    f1: float | None = None
+    log_loss: float | None = None
+    calibration_error: float | None = None
+    price: float | None = None
     name: ClassVar[str] = "trained"
 
     @classmethod
@@ -121,8 +132,16 @@ class Trained(Event):
         if not measured:
             return cls(phase=phase, model=model)
         low, high = measured["interval"]
+        values = {name.replace("-", "_"): metric["value"] for name, metric in measured["metrics"].items()}
         return cls(
-            phase=phase, model=model, evaluation=measured["kind"], accuracy=measured["accuracy"], low=low, high=high
+            phase=phase,
+            model=model,
+            evaluation=measured["kind"],
+            low=low,
+            high=high,
+            majority=measured["metrics"]["accuracy"]["baseline"],
+            price=float(measured["epsilon"]) if measured["kind"] == "paid" else None,
+            **values,
         )
 
 

@@ -26,6 +26,7 @@ from discreet.cli.progress import StoppedWork
 from discreet.cli.release import release_command
 from discreet.cli.replan import replan_command
 from discreet.cli.report import exposure_command, gallery_command, report_command
+from discreet.cli.schema import schema_command
 from discreet.cli.select import select_command
 from discreet.cli.serve import serve_command, user_app
 from discreet.cli.simulate import simulate_command
@@ -50,6 +51,7 @@ app = typer.Typer(
 )
 COMMANDS: dict[str, Callable[..., None]] = {
     "simulate": simulate_command,
+    "schema": schema_command,
     "init": init_command,
     "ask": ask_command,
     "tell": tell_command,

@@ -230,8 +230,9 @@ def accuracy(evaluation: Any) -> str:
     """An evaluation in a few words."""
     if not evaluation:
         return ""
-    low, high = evaluation["interval"]
-    return f"; accuracy {evaluation['accuracy']:.1%} ({low:.1%} to {high:.1%}, {evaluation['kind']})"
+    from discreet.trainers.metric_words import evaluation_words
+
+    return f"; {evaluation_words(evaluation)}"
 
 
 def run_command(

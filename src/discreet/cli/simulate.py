@@ -47,14 +47,22 @@ def simulate_command(
     test: Annotated[float, typer.Option(help="Share of the records that is measured on.", min=0.01, max=0.9)] = 0.3,
     label_noise: Annotated[float, typer.Option(help="Share of answers that are wrong.", min=0.0, max=1.0)] = 0.0,
     skip: Annotated[float, typer.Option(help="Share of questions that nobody answers.", min=0.0, max=1.0)] = 0.0,
-    within: Annotated[float, typer.Option(help="Points of accuracy worth a smaller budget.", min=0.0)] = 1.0,
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="Compare by: accuracy, balanced-accuracy, auc, average-precision, f1, log-loss or calibration-error."
+        ),
+    ] = "accuracy",
+    within: Annotated[
+        float, typer.Option(help="Points (hundredths) of the metric worth a smaller budget.", min=0.0)
+    ] = 1.0,
     results: Annotated[
         Path | None, typer.Option(help="Where finished runs are kept; default: NAME.simulation beside the file.")
     ] = None,
     processes: Annotated[
         int | None, typer.Option(help="How many runs at once; default: one a core.", min=1, max=256)
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw accuracy by epsilon and labels (.png, .svg, .pdf).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the metric by epsilon and labels (.png, .svg, .pdf).")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run the campaign on public records, for several budgets and ways of asking, before anything is spent.
@@ -68,8 +76,11 @@ def simulate_command(
     from discreet.simulation.dry_runs import Setting
     from discreet.simulation.labelled_data import LabelledSource
     from discreet.simulation.points import points_of
+    from discreet.trainers.accuracy import METRICS
 
     check_plot(plot)
+    if metric not in METRICS:
+        raise BadInput(f"the metric {metric}", "there is none of that name", f"Choose of {', '.join(METRICS)}")
     read = CampaignConfig.read(config)
     if not spec_of(read).simulates:
         raise read.error("recipe.name", "a dry run plays a private pool", "See docs/reference/public-data.md")
@@ -86,12 +97,12 @@ def simulate_command(
     source = LabelledSource(path=data, label=label, labels=labels)
     setting = Setting(config=read, data=source, test=test, label_noise=label_noise, skip=skip)
     folder = results if results is not None else read.resolve(f"{read.name}.simulation")
-    finished, refused, failed = _run(setting, points, seeds=seeds, folder=folder, processes=processes)
+    finished, refused, failed = _run(setting, points, seeds=seeds, folder=folder, processes=processes, metric=metric)
     _tell(setting, finished, refused, failed, within=within / 100, plot=plot, as_json=as_json)
 
 
 def _run(
-    setting: Setting, points: list[Point], *, seeds: int, folder: Path, processes: int | None
+    setting: Setting, points: list[Point], *, seeds: int, folder: Path, processes: int | None, metric: str
 ) -> tuple[list[Outcome], list[Refused], list[str]]:
     from discreet.cli.progress import BETWEEN_CASES, counting, interruptible, stepping
     from discreet.simulation.dry_runs import dry_runs
@@ -105,7 +116,11 @@ def _run(
         store = Store(folder, "dry-runs")
         with counting("dry runs", len(runs)) as progress:
             failures = run_cases(store, runs, data=None, processes=processes or os.cpu_count() or 1, progress=progress)
-    return outcomes(store.rows(runs), points), refused, [f"{failure.case}: {failure.why}" for failure in failures]
+    return (
+        outcomes(store.rows(runs), points, metric),
+        refused,
+        [f"{failure.case}: {failure.why}" for failure in failures],
+    )
 
 
 def _tell(

@@ -68,6 +68,8 @@ def _pool(pool: PoolConfig) -> Problems:
         yield at("pool.columns", fact, "Name one of them")
     for name in ("columns", "text", "array", "schema"):
         kinds = READERS.having(name)
+        if pool.kind == "arrays" and name != "array":  # as a table in memory was declared
+            continue
         if getattr(pool, name) is not None and pool.kind not in kinds:
             yield at(f"pool.{name}", f"a pool of kind {pool.kind} has none", f"Leave it out; it is for {kinds[-1]}")
     if pool.id is None and pool.kind not in ("images", "arrays"):

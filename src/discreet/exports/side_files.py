@@ -19,6 +19,7 @@ import io
 import json
 import logging
 import warnings
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ import numpy as np
 
 from discreet.exports.model_form import CERTIFICATE, ONNX
 from discreet.recipes.specification import RecipeSpec
+from discreet.trainers.metric_words import HEAD, metric_columns, metric_rows
 
 # -- the model card
 
@@ -60,7 +62,8 @@ def _front(form: dict[str, Any]) -> str:
         "- active-learning",
         f"model_name: {json.dumps(form['name'])}",
     ]
-    return "\n".join([*lines, *(["metrics:", "- accuracy"] if form["evaluation"] else []), "---"])
+    metrics = (form["evaluation"] or {}).get("metrics", {})
+    return "\n".join([*lines, *(["metrics:"] if metrics else []), *(f"- {name}" for name in metrics), "---"])
 
 
 def _summary(form: dict[str, Any]) -> str:
@@ -120,9 +123,21 @@ def _quality(form: dict[str, Any]) -> str:
     evaluation = form["evaluation"]
     if not evaluation:
         return "## Quality\n\nNo accuracy is stated: none was measured on public records or paid for."
-    low, high = evaluation["interval"]
-    how = "public records" if evaluation["kind"] == "public" else "private records kept apart; paid for, with noise"
-    return f"## Quality\n\nAccuracy {evaluation['accuracy']:.1%} ({low:.1%} to {high:.1%}), on {how}."
+    how = "public records"
+    if evaluation["kind"] != "public":
+        how = f"private records kept apart, with noise; epsilon {evaluation['epsilon']} was paid for all of it"
+    head: tuple[Sequence[str], Sequence[Sequence[str]]] = HEAD, metric_rows(evaluation["metrics"])
+    tables = [head] + ([metric_columns("group", evaluation["groups"])] if evaluation["groups"] else [])
+    text = (
+        f"Measured on {how}. A constant answer knows the shares of classes and nothing of a record; "
+        "of accuracy it is the largest class."
+    )
+    return "\n\n".join(["## Quality", text, *(_table(*table) for table in tables)])
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    cells = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def _use(form: dict[str, Any], spec: RecipeSpec, onnx: str | None) -> str:

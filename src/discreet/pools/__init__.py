@@ -2,6 +2,7 @@
 
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.derived import JoinedPool, with_withdrawn
+from discreet.pools.frames import open_frame
 from discreet.pools.manifest import Differences, ManifestKey, compare, macs, macs_at
 from discreet.pools.opening import extended, open_pool
 from discreet.pools.pool import ArrayPool, Pool
@@ -22,6 +23,7 @@ __all__ = [
     "extended",
     "macs",
     "macs_at",
+    "open_frame",
     "open_pool",
     "with_withdrawn",
 ]

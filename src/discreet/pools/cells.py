@@ -34,7 +34,7 @@ def cells_of(table: Any, name: str, kind: str) -> Any:
         cells = table[name]
     except Exception:  # noqa: BLE001 - a table of any library
         raise BadInput("reading a table", f"it has no column {name!r}", "Check the names of the schema") from None
-    if hasattr(cells, "to_arrow"):
+    if hasattr(cells, "to_arrow") and str(cells.dtype) != "Object":  # of polars: any Python values
         cells = cells.to_arrow()
     if isinstance(cells, pyarrow.Array | pyarrow.ChunkedArray):
         return _plain(cells)
@@ -95,7 +95,7 @@ def cell_text(value: Any, kind: str) -> str | None:
     try:
         real = float(value)
         return str(int(value)) if math.isfinite(real) and real == int(value) else _finite(real)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # noqa: BLE001 - a value of any class
         return None
 
 

@@ -73,6 +73,8 @@ READERS = Registry(
     ),
 )
 KINDS = READERS.names()
+ARRAYS = _reader("arrays", "what is in memory", open_table, *_TABLE)
+"""Declared as a table is; never named by a file."""
 
 
 def kind_of(path: Path, kind: str | None) -> str:

@@ -86,13 +86,20 @@ class Schema:
         name = Path(path).name
         try:
             content = Path(path).read_bytes().decode("utf-8-sig")
-            form = tomllib.loads(content)
-        except (OSError, ValueError, RecursionError) as problem:
+        except (OSError, ValueError) as problem:
             missing = isinstance(problem, FileNotFoundError)
             fact = "there is no such file" if missing else f"it is not a TOML file in UTF-8 ({type(problem).__name__})"
-            if isinstance(problem, tomllib.TOMLDecodeError):
-                fact = f"it is not TOML: {problem}"
             raise InvalidConfig(f"the schema {name}", fact, "Check the path, and the file") from None
+        return cls.from_toml(content, name)
+
+    @classmethod
+    def from_toml(cls, content: str, name: str) -> Schema:
+        """The schema in a TOML text, which errors call ``name``."""
+        try:
+            form = tomllib.loads(content)
+        except (ValueError, RecursionError) as problem:
+            fact = str(problem) if isinstance(problem, tomllib.TOMLDecodeError) else "a value is too long, or too deep"
+            raise InvalidConfig(f"the schema {name}", f"it is not TOML: {fact}", "Mend that line") from None
         try:
             return checked_schema(form)
         except Wrong as wrong:

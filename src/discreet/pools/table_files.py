@@ -23,6 +23,7 @@ from discreet.pools.checks import Unchanged, check_size, existing_file, existing
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.encoded import EncodedRows
 from discreet.pools.pool import Pool
+from discreet.pools.schema import Schema
 from discreet.pools.tables import (
     TEXT_BYTES,
     Blocks,
@@ -92,19 +93,22 @@ def _streams(files: list[Unchanged]) -> Any:
 
 def pool_of_table(table: Table, name: str, declared: PoolDeclaration) -> Pool:
     """The declared columns of a table as a pool; ``name``, for errors."""
-    asked = f"opening {name}"
-    check_columns(asked, table.schema.names, declared_columns(declared))
-    _check_types(asked, table.schema, declared)
+    check_columns(f"opening {name}", table.schema.names, declared_columns(declared))
     assert declared.id is not None
-    return Pool(
-        ids=ids_of(_named(table, declared.id), f"column {declared.id!r}"),
-        persons=None
-        if declared.person is None
-        else names_of(_named(table, declared.person), f"column {declared.person!r}"),
-        x=_numbers(table, name, declared),
-        text=_texts(table, name, declared),
-        declared=declared,
-    )
+    ids, persons = ids_of(_named(table, declared.id), f"column {declared.id!r}"), None
+    if declared.person is not None:
+        persons = names_of(_named(table, declared.person), f"column {declared.person!r}")
+    x, text = contents_of(table, name, declared)
+    return Pool(ids=ids, x=x, text=text, persons=persons, declared=declared)
+
+
+def contents_of(
+    table: Table, name: str, declared: PoolDeclaration
+) -> tuple[TableRows | EncodedRows | None, TableTexts | None]:
+    """What a model reads: the numbers of the declared columns, and the texts."""
+    if declared.schema is not None:
+        check_types(f"opening {name}", table.schema, declared.schema)
+    return _numbers(table, name, declared), _texts(table, name, declared)
 
 
 def check_columns_declared(asked: str, declared: PoolDeclaration) -> None:
@@ -162,9 +166,9 @@ def check_columns(asked: str, header: Sequence[str], names: Iterable[str], *, su
     raise BadInput(asked, f"it has {', '.join(counts)}", remedy)
 
 
-def _check_types(asked: str, stored: Any, declared: PoolDeclaration) -> None:
+def check_types(asked: str, stored: Any, schema: Schema) -> None:
     """Columns of a schema hold what can be read so. It is a fact of the file's header, not of its cells."""
-    for column in () if declared.schema is None else declared.schema.columns:
+    for column in schema.columns:
         kind = stored.field(column.name).type
         if not can_be_read(column.type, kind):
             fact = f"column {column.name!r} is declared as {column.type}, and holds {kind}"

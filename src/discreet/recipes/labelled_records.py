@@ -233,7 +233,9 @@ def _held_out(config: CampaignConfig) -> Pool:
 
 
 def beside_arrays(config: CampaignConfig, path: Path, *, size: int | None = None) -> Pool:
-    """Where the pool was given in Python nothing declares a file: its arrays have fixed names."""
+    """Where the pool was given in Python: a file declared as the table in memory was, or arrays of fixed names."""
+    if config.pool.id is not None:
+        return pool_like(config, str(path.absolute()), size=size)
     if path.suffix != ".npz":
         raise BadInput(f"measuring on {path.name}", "the pool was given in Python", "Save an npz of arrays id and x")
     persons = "person" if config.budget.unit == "person" else None
@@ -245,7 +247,7 @@ def pool_like(config: CampaignConfig, path: str, *, size: int | None = None) -> 
     table = config.pool
     return open_pool(
         config.resolve(path),
-        kind=table.kind,  # type: ignore[arg-type]
+        kind=None if table.kind == "arrays" else table.kind,  # type: ignore[arg-type]
         id=table.id,
         columns=table.columns,
         text=table.text,

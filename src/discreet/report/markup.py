@@ -122,11 +122,10 @@ def draw_accuracy(figure: AccuracyFigure) -> Markup:
     every = -(-figure.phases // _MOST_TICKS)
     parts += [_under(across(phase), f"{phase}") for phase in range(0, figure.phases, every)]
     parts.append(_axis_name("phase"))
-    if figure.chance is not None:
-        parts.append(
-            tag("line", class_="chance", x1=_LEFT, x2=_WIDE - _RIGHT, y1=up(figure.chance), y2=up(figure.chance))
-        )
-        parts.append(tag("text", "a guess", class_="note end", x=_WIDE - _RIGHT, y=up(figure.chance) - 5))
+    if figure.majority is not None:
+        y = up(figure.majority)
+        parts.append(tag("line", class_="baseline", x1=_LEFT, x2=_WIDE - _RIGHT, y1=y, y2=y))
+        parts.append(tag("text", f"majority {figure.majority:.1%}", class_="note end", x=_WIDE - _RIGHT, y=y + 14))
     line = " ".join(f"{across(point.phase):.1f},{up(point.accuracy):.1f}" for point in figure.points)
     parts.append(tag("polyline", "", class_="curve", points=line))
     named = figure.points if len(figure.points) <= _MOST_NAMED else (figure.points[0], figure.points[-1])
@@ -143,7 +142,9 @@ def draw_accuracy(figure: AccuracyFigure) -> Markup:
     caption = "; ".join(
         f"phase {point.phase}: {point.accuracy:.1%} ({point.low:.1%} to {point.high:.1%})" for point in figure.points
     )
-    return _picture("accuracy", "Accuracy by phase", f"Measured ({figure.kind}). {caption}.", parts)
+    majority = "not counted" if figure.majority is None else f"{figure.majority:.1%}"
+    text = f"Measured ({figure.kind}). {caption}; majority class: {majority}."
+    return _picture("accuracy", "Accuracy by phase", text, parts)
 
 
 def draw_scores(figure: ScoreFigure) -> Markup:
@@ -258,12 +259,12 @@ class AccuracyPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyFigure:
-    """Points over ``phases`` phases. ``chance``: of a guess among equally frequent classes; None for several labels."""
+    """Points over ``phases`` phases. ``majority``: the accuracy of always the largest class; None if not counted."""
 
     phases: int
     kind: str
     points: tuple[AccuracyPoint, ...]
-    chance: float | None
+    majority: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,7 +288,6 @@ def accuracy_figure(report: Report) -> AccuracyFigure | None:
     measured = [(phase.number, phase.evaluation) for phase in report.phases if phase.evaluation]
     if not measured:
         return None
-    several = report.about.get("task", "").startswith("multilabel")
     return AccuracyFigure(
         phases=len(report.phases),
         kind=measured[-1][1]["kind"],
@@ -300,7 +300,7 @@ def accuracy_figure(report: Report) -> AccuracyFigure | None:
             )
             for number, evaluation in measured
         ),
-        chance=None if several else 1 / len(report.classes),
+        majority=measured[-1][1]["metrics"]["accuracy"]["baseline"],
     )
 
 

@@ -21,6 +21,7 @@ from discreet.report.sections import (
     phases_section,
     scores_section,
 )
+from discreet.trainers.metric_words import interval_of, majority_words, source_words, value_of
 
 STYLE = """
 :root{color-scheme:light dark;--page:#f6f6f3;--card:#fff;--ink:#1d2129;--soft:#565d6b;--rule:#dedfda;--accent:#0b6e63;
@@ -96,7 +97,7 @@ figcaption{margin-top:.2rem}
 .picture .value{fill:var(--ink);font-weight:600}
 .picture .note{fill:var(--ink)}
 .grid{stroke:var(--rule)}.zero{stroke:var(--soft)}
-.chance{stroke:var(--soft);stroke-dasharray:3 4}
+.baseline{stroke:var(--soft);stroke-dasharray:3 4}
 .curve{fill:none;stroke:var(--accent);stroke-width:2}
 .interval{stroke:var(--accent);stroke-width:2}.point{fill:var(--accent)}
 .bar{fill:var(--accent)}.bar.below{fill:var(--accent-2)}.bar.exact{fill:var(--owner)}
@@ -240,9 +241,10 @@ def _tiles(report: Report) -> Markup:
         (f"{report.labels_planned:,}", "labels planned in all phases"),
     ]
     if measured:
-        low, high = measured[-1]["interval"]
-        shown = f"accuracy, {low:.1%} to {high:.1%} ({measured[-1]['kind']})"
-        tiles.append((f"{measured[-1]['accuracy']:.1%}", shown))
+        last = measured[-1]
+        accuracy = last["metrics"]["accuracy"]
+        shown = f"accuracy, {interval_of('accuracy', accuracy)}; {majority_words(last)} ({source_words(last)})"
+        tiles.append((value_of("accuracy", accuracy["value"]), shown))
     boxes = (tag("div", tag("b", big), tag("span", small), class_="tile") for big, small in tiles)
     return tag("div", *boxes, class_="tiles")
 

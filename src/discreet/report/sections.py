@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from discreet.campaign.status import replanned_words
 from discreet.privacy.certificate.statement import dump_certificate
@@ -23,6 +23,7 @@ from discreet.report.markup import (
     table,
     tag,
 )
+from discreet.trainers.metric_words import HEAD, metric_columns, metric_rows
 
 _NONE = "-"
 _MOST_RATES = 6
@@ -237,14 +238,11 @@ def _facts(report: Report) -> list[tuple[str, Child]]:
     return facts
 
 
-_KINDS = {
-    "public": "On public records: it costs nobody anything.",
-    "paid": "On held-out records, with noise: they paid for it.",
-}
+_MOST_CLASSES = 20
 
 
 def accuracy_section(report: Report) -> Markup:
-    """By phase with its interval, and by class where that was measured."""
+    """Accuracy by phase beside the majority baseline; of the last model every metric, classes, answers and groups."""
     figure = accuracy_figure(report)
     if figure is None:
         text = (
@@ -252,23 +250,25 @@ def accuracy_section(report: Report) -> Markup:
             "private records has to be paid for."
         )
         return section("Accuracy", tag("p", text, class_="soft"))
-    caption = f"{_KINDS[figure.kind]} Intervals hold 19 times in 20, sampling and noise included."
+    number, last = [(phase.number, phase.evaluation) for phase in report.phases if phase.evaluation][-1]
+    paid = f"On held-out records, with noise: they paid epsilon {last['epsilon']} for all figures of a phase."
+    how = "On public records: it costs nobody anything." if last["kind"] == "public" else paid
+    caption = f"{how} Intervals hold 19 times in 20, sampling and noise included. Dashes: always the largest class."
     picture = tag("figure", draw_accuracy(figure), tag("figcaption", caption))
-    return section("Accuracy", tag("div", picture, _by_class(report), class_="figures"))
-
-
-def _by_class(report: Report) -> Markup | None:
-    last = next(phase for phase in reversed(report.phases) if phase.evaluation)
-    parts = last.evaluation["per_class"] if last.evaluation else []
-    if len(parts) != len(report.classes) or not parts:
-        return None
-    names = list(parts[0])
-    rows: list[list[Child]] = [
-        [name, *("-" if part[each]["value"] is None else f"{part[each]['value']:.3f}" for each in names)]
-        for name, part in zip(report.classes, parts, strict=True)
+    by_class = dict(zip(report.classes, last["per_class"], strict=False))
+    tables: list[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = [
+        (f"Metrics after phase {number}", HEAD, metric_rows(last["metrics"]))
     ]
-    caption = f"By class, after phase {last.number}"
-    return tag("div", tag("h3", caption), table(["class", *names], rows, name=caption))
+    if by_class:
+        tables.append(("By class", *metric_columns("class", by_class)))
+    if last["confusion"] and len(last["confusion"]) <= _MOST_CLASSES:
+        pairs = zip(report.classes, last["confusion"], strict=True)
+        rows = [[name, *(f"{count:,}" for count in counts)] for name, counts in pairs]
+        tables.append(("Confusion matrix: true class by answer", ["true class", *report.classes], rows))
+    if last["groups"]:
+        tables.append(("By group", *metric_columns("group", last["groups"])))
+    boxes = [tag("div", tag("h3", name), table(head, cells, name=name)) for name, head, cells in tables]
+    return section("Accuracy", tag("div", picture, *boxes, class_="figures"))
 
 
 def scores_section(report: Report) -> Markup:

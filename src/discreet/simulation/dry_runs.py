@@ -25,11 +25,14 @@ from discreet.errors import BadInput, DiscreetError
 from discreet.oracles import SimulatedOracle
 from discreet.privacy.budget import LooseDelta
 from discreet.privacy.plan import read_plan, write_plan
+from discreet.recipes.labelled_records import layout_of
 from discreet.recipes.learning import cohort_of, named_object
 from discreet.recipes.opening import create
 from discreet.recipes.private_pool import plan_of
 from discreet.simulation.labelled_data import Labelled, LabelledSource, contents_digest, read_labelled
 from discreet.simulation.points import Point, form_of
+from discreet.simulation.recommendation import metric_columns
+from discreet.trainers.accuracy import METRICS
 
 PLANS = "dry-runs.plans"
 
@@ -100,7 +103,7 @@ class DryRun:
     def digest(self) -> str:
         """Names it by everything that its result depends on."""
         setting = self.setting
-        parts = [self.form, self.point.name, self.data_digest, setting.test, setting.label_noise, setting.skip]
+        parts = [self.form, self.point.name, self.data_digest, setting.test, setting.label_noise, setting.skip, METRICS]
         return hashlib.sha256(json.dumps([*parts, self.seed], sort_keys=True).encode()).hexdigest()[:16]
 
     def names(self) -> dict[str, Any]:
@@ -146,9 +149,9 @@ class DryRun:
             measured = cohort_of(config, held_out, held_out.ids, labelled.labels)
             rows = []
             for phase in range(campaign.recipe.phases):
-                model, classes = campaign.predictor(phase), len(config.task.classes)
-                evaluation = evaluate_public(model, measured.x, measured.y, classes=classes)
-                rows.append({"phase": phase, "test_accuracy": evaluation.accuracy})
+                model, layout = campaign.predictor(phase), layout_of(config)
+                evaluation = evaluate_public(model, measured.x, measured.y, classes=layout.classes, layout=layout)
+                rows.append({"phase": phase} | metric_columns(evaluation))
             claimed = float(campaign.certificate()["claim"]["epsilon"])
         facts = {"claimed_epsilon": claimed, "pool_size": len(pool), "test_size": len(held_out)}
         return [row | facts for row in rows]

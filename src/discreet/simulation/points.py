@@ -237,7 +237,7 @@ def next_interval(values: Sequence[float], *, confidence: float = CONFIDENCE, le
     return _around_mean(values, lambda n: math.sqrt(1 + 1 / n), confidence, least)
 
 
-def share_error(values: Sequence[float], measured: int) -> float:
+def share_error(values: Sequence[float], measured: float) -> float:
     """The standard deviation that a share has because it is counted on ``measured`` records, at the mean of the values;
     also what a difference of two shares has at least (if every record told apart speaks for the same one).
     """

@@ -1,7 +1,7 @@
 """`tune`: a private search over settings, charged before it begins; the best run is released, and nothing else.
 
     found = discreet.tune(DPClassifier(epsilon=8, ...), {"learning_rate": [0.1, 0.5, 2]}, X, y, public=(X_p, y_p))
-    found.classifier, found.setting, found.score, found.price.sentence()
+    found.classifier, found.setting, found.score, found.baseline, found.price.sentence()
 
 Guarantee (zero-out relation, the estimator's unit): the classifier, its setting and its score together keep the
 estimator's epsilon and delta (docs/proofs/private-tuning.md). One entry of the ledger pays for all runs, is durable
@@ -20,15 +20,14 @@ With a ``ledger`` file on the estimator the draws are sealed: after a crash the 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import validate_data
 
 from discreet.classifier import (
     PHASE,
@@ -38,13 +37,19 @@ from discreet.classifier import (
     open_ledger,
     private_data,
     records_of,
+    rows_in,
     trainer_for,
 )
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
 from discreet.privacy.budget import Budget, Number
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.privacy.tuned import runs_of
+from discreet.trainers.accuracy import METRICS, Evaluation
+from discreet.trainers.metric_words import LOWER_IS_BETTER
 from discreet.tuning.pricing import PricedRun, RunShape, TuningPrice, price_search
+
+if TYPE_CHECKING:
+    from discreet.trainers.layouts import Layout
 
 TRAINED, HELD_OUT, PURPOSE = "initial", "held-out", "private search"
 OF_THE_CLASSIFIER = ("batch", "epochs", "model", "model_options")
@@ -55,16 +60,27 @@ Pair = tuple[Any, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """What a search releases. ``score`` is the best of several: paid for, and higher than it would be on new records.
+    """What a search releases. ``evaluation`` is the best run's, of several: paid for, and better than on new records.
 
     ``classifier`` is fitted; its `certificate` is the search's. Audience: public.
     """
 
     classifier: DPClassifier
     setting: Setting
-    score: float
+    metric: str
+    evaluation: Evaluation
     price: TuningPrice
     simulation: bool
+
+    @property
+    def score(self) -> float | None:
+        """The metric that runs were compared by; None where the records cannot tell it."""
+        return self.evaluation.metric(self.metric).value
+
+    @property
+    def baseline(self) -> float | None:
+        """What a constant answer has, by the class shares (of accuracy: the majority); None if not counted."""
+        return self.evaluation.metric(self.metric).baseline
 
 
 def tune(
@@ -75,6 +91,7 @@ def tune(
     *,
     public: Pair | None = None,
     held_out: Pair | None = None,
+    metric: str = "accuracy",
     runs: Number = 10,
     eta: Number = 1,
     law: str = "negative-binomial",
@@ -82,11 +99,11 @@ def tune(
 ) -> SearchResult:
     """Train a random number of times, ``runs`` on average, each with a random one of ``candidates``; keep the best.
 
-    The estimator's epsilon and delta are for the whole search. Scores are accuracies on ``public`` records (free), or
-    noisy ones on private ``held_out`` records of other people (paid by them). ``eta`` and ``law``: see
-    `discreet.privacy.tuned`.
+    The estimator's epsilon and delta are for the whole search. Runs are compared by ``metric``, one of
+    `discreet.trainers.accuracy.METRICS`, on ``public`` records (free), or with noise on private ``held_out`` records
+    of other people (paid by them). ``eta`` and ``law``: see `discreet.privacy.tuned`.
     """
-    search = _Search(estimator, candidates, X, y, public=public, held_out=held_out, persons=persons)
+    search = _Search(estimator, candidates, X, y, public=public, held_out=held_out, metric=metric, persons=persons)
     price = search.priced(runs_of(mean=runs, eta=eta, law=law))
     return search.done(price)
 
@@ -103,9 +120,10 @@ class _Search:
         *,
         public: Pair | None,
         held_out: Pair | None,
+        metric: str,
         persons: Any,
     ) -> None:
-        _check(estimator, public, held_out)
+        _check(estimator, public, held_out, metric)
         estimator = clone(estimator)  # the caller's own stays unfitted
         self.estimator, self.settings = estimator, settings_of(candidates)
         self.variants = [with_setting(estimator, setting) for setting in self.settings]
@@ -116,10 +134,11 @@ class _Search:
         pair = public if public is not None else held_out
         assert pair is not None  # checked
         self.scored = self._scored(*pair)
+        self.metric, self.layout = metric, _layout(metric, len(self.data.classes), public=self.public)
 
     def _scored(self, x: Any, y: Any) -> Any:
         try:
-            rows = validate_data(self.estimator, x, dtype=np.float32, ensure_all_finite=False, reset=False)
+            rows = rows_in(self.estimator, x)
         except (TypeError, ValueError):
             raise BadInput(
                 "the records to score on", "they do not have the columns of X", "Give the same ones"
@@ -154,22 +173,36 @@ class _Search:
         sink, opened = open_ledger(self.estimator, _terms(price))
         with opened as ledger, ExitStack() as sealed:
             runs = self._charged(ledger, price, sealed)
-            best: tuple[float, int, Any] | None = None
+            best: tuple[float, int, Any, Evaluation] | None = None
             for number, choice in enumerate(runs.choices):
                 run = price.run_of(_shape(self.variants[choice]))
                 with runs.ledger(number, _events(run, price), unit=price.budget.unit) as run_ledger:
-                    predictor, score = self._run(trainers[choice], phases[choice], cohorts, run_ledger, price)
+                    predictor, evaluation = self._run(trainers[choice], phases[choice], cohorts, run_ledger, price)
+                score = self._score_of(evaluation)
                 if best is None or score > best[0]:  # the first of equals: docs/proofs/private-tuning.md
-                    best = (score, choice, predictor)
+                    best = (score, choice, predictor, evaluation)
             assert best is not None  # there is at least one run
             simulation, account = ledger.simulation, sink.read()
-        score, choice, predictor = best
+        _, choice, predictor, evaluation = best
         chosen = self.variants[choice]
         chosen.classes_, chosen.predictor_, chosen.n_iter_ = self.data.classes, predictor, phases[choice].steps
+        if hasattr(self.estimator, "feature_names_in_"):
+            chosen.feature_names_in_ = self.estimator.feature_names_in_
         chosen.n_features_in_, chosen.simulation_, chosen.account_ = self.data.columns, simulation, account
         return SearchResult(
-            classifier=chosen, setting=self.settings[choice], score=score, price=price, simulation=simulation
+            classifier=chosen,
+            setting=self.settings[choice],
+            metric=self.metric,
+            evaluation=evaluation,
+            price=price,
+            simulation=simulation,
         )
+
+    def _score_of(self, evaluation: Evaluation) -> float:
+        value = evaluation.metric(self.metric).value
+        if value is None:
+            return -math.inf
+        return -value if self.metric in LOWER_IS_BETTER else value
 
     def _charged(self, ledger: Any, price: TuningPrice, sealed: ExitStack) -> Any:
         """One entry for all runs, then their number and settings."""
@@ -190,27 +223,43 @@ class _Search:
             raise LedgerUnavailable(
                 "searching with this ledger", "it paid for something else", "Give every search a ledger of its own"
             ) from None
-        same_inputs(receipt, repr([_named(variant) for variant in self.variants]))
+        same_inputs(receipt, repr([self.metric, *map(_named, self.variants)]))
         return tuned_runs(receipt, settings=len(self.settings))
 
     def _run(
         self, trainer: Any, phase: TrainingPhase, cohorts: Any, run_ledger: Any, price: TuningPrice
-    ) -> tuple[Any, float]:
-        """One run: train, score."""
+    ) -> tuple[Any, Evaluation]:
+        """One run: train, evaluate."""
         from discreet.trainers.dp_sgd import charge_training
         from discreet.trainers.evaluation import evaluate_paid, evaluate_public
-        from discreet.trainers.layouts import Layout
 
         predictor = trainer.train(phase=phase, cohorts=cohorts, receipt=charge_training(run_ledger, phase))
-        count = len(self.data.classes)
+        measured: dict[str, Any] = {"classes": len(self.data.classes), "layout": self.layout}
         if price.score is None:
-            return predictor, evaluate_public(predictor, self.scored.x, self.scored.y, classes=count).accuracy
+            return predictor, evaluate_public(predictor, self.scored.x, self.scored.y, **measured)
         receipt = run_ledger.charge(event=price.score, who=HELD_OUT, why="score")
-        layout = Layout(classes=count, table="accuracy")  # fewer cells, less noise
-        return predictor, evaluate_paid(predictor, self.scored, classes=count, receipt=receipt, layout=layout).accuracy
+        return predictor, evaluate_paid(predictor, self.scored, receipt=receipt, **measured)
 
 
-def _check(estimator: Any, public: Any, held_out: Any) -> None:
+def _layout(metric: str, classes: int, *, public: bool) -> Layout:
+    """The table with the fewest cells that tells the metric: fewer cells, less noise."""
+    from discreet.trainers.layouts import Layout
+
+    if metric in ("accuracy", "balanced-accuracy", "f1"):  # of two classes accuracy comes with its baseline
+        return Layout(classes=classes, table="accuracy" if metric == "accuracy" and classes > 2 else "confusion")
+    layout = Layout(classes=classes, table="scores")
+    if not public and layout.sensitivity != 1:
+        raise BadInput(
+            f"tuning by {metric} on held-out records",
+            f"a record of one of {classes} classes would be counted {layout.sensitivity} times, and is paid for once",
+            "Choose accuracy, balanced-accuracy or f1, or score on public records",
+        )
+    return layout
+
+
+def _check(estimator: Any, public: Any, held_out: Any, metric: str) -> None:
+    if metric not in METRICS:
+        raise BadInput(f"the metric {metric}", "there is none of that name", f"Choose of {', '.join(METRICS)}")
     if not isinstance(estimator, DPClassifier):
         raise BadInput("tuning", "what is tuned is not a DPClassifier", "Give DPClassifier(epsilon=..., ...)")
     if (public is None) == (held_out is None):

@@ -37,6 +37,7 @@ from discreet.report.exposure_table import exposure_csv, exposure_form
 from discreet.report.markup import draw_meter
 from discreet.report.page import STYLE, to_html
 from discreet.report.report_data import report_of
+from discreet.trainers.metric_words import value_of
 from discreet.web.access import Posted, Visitor, address_of, note, note_refusals, owner, posted_by_owner
 from discreet.web.owner_board import Board, board_of, draw_days, forecast_now, open_in
 from discreet.web.owner_work import VERBS, Confirmation, Verb, Work, Worker, Works, price_of, works_of
@@ -201,6 +202,7 @@ def _pictures(shown: Board) -> dict[str, Any]:
         "meters": meters,
         "days": Safe(draw_days(shown.days)),
         "rounded": rounded,
+        "metric_value": value_of,
         "states": STATES,
     }
 

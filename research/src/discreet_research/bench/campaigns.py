@@ -192,10 +192,11 @@ class Campaign:
 
 
 def accuracy_and_recall(guesses: NDArray[np.int64], classes: NDArray[np.int64]) -> dict[str, float]:
-    """The share that is right, and its mean over classes."""
+    """The share that is right, its mean over classes (balanced accuracy), and the share of the largest class."""
     right = guesses == classes
     shares = [right[classes == number].mean() for number in np.unique(classes)]
-    return {"test_accuracy": float(right.mean()), "mean_recall": float(np.mean(shares))}
+    majority = float(np.bincount(classes).max() / len(classes))
+    return {"test_accuracy": float(right.mean()), "mean_recall": float(np.mean(shares)), "majority": majority}
 
 
 def coin_ceiling(scores: NDArray[np.float64], k: int, epsilon: float) -> float:

@@ -1,0 +1,142 @@
+"""Tables in memory as pools: frames of pandas and polars, Arrow tables, and data sets of Hugging Face ``datasets``.
+
+None of these libraries is imported here: a frame is what has columns by name. A column that has a type is read as a
+file's would be. One without (``object`` in pandas, text where numbers are declared) is read cell by cell, so that its
+type is no fact of a single cell: a cell that cannot be read is missing, and no error tells of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import BadInput
+from discreet.pools.cells import cells_of, read_cells
+from discreet.pools.checks import check_size, ids_of, names_of
+from discreet.pools.declaration import PoolDeclaration, declare
+from discreet.pools.opening import ARRAYS
+from discreet.pools.pool import Pool
+from discreet.pools.rows import or_none
+from discreet.pools.schema import Schema
+from discreet.pools.table_files import (
+    LoadedTable,
+    check_columns,
+    check_columns_declared,
+    check_types,
+    contents_of,
+    declared_columns,
+)
+
+_NAME = "the table"
+
+
+def open_frame(
+    frame: Any,
+    *,
+    id: str,  # noqa: A002 - as a campaign's file says it
+    columns: Sequence[str] | None = None,
+    text: str | None = None,
+    person: str | None = None,
+    shape: Sequence[int] | None = None,
+    center: float | Sequence[float] = 0,
+    scale: float | Sequence[float] = 1,
+    schema: Schema | Mapping[str, Any] | Path | str | None = None,
+) -> Pool:
+    """A table in memory as a pool of kind "arrays".
+
+    frame     a DataFrame of pandas or polars, a Table or RecordBatch of pyarrow, or a Dataset of Hugging Face
+    id        the column (or the index) of ids; the other options are those of `open_pool`
+    """
+    words = {"id": id, "columns": columns, "text": text, "person": person, "array": None, "schema": schema}
+    declared = declare(Path(_NAME), ARRAYS, **words, shape=shape, center=center, scale=scale, size=None)
+    asked = f"opening {_NAME}"
+    check_columns_declared(asked, declared)
+    table = named_columns(frame)
+    check_columns(asked, names_in(table), declared_columns(declared))
+    ids = ids_of(_listed(table[id]), f"column {id!r}")
+    check_size(asked, len(ids), None)
+    persons = None if person is None else names_of(_listed(table[person]), f"column {person!r}")
+    x, texts = contents_of(LoadedTable(_arrow(table, declared), _NAME), _NAME, declared)
+    return Pool(ids=ids, x=x, text=texts, persons=persons, declared=declared)
+
+
+def schema_table(frame: Any, schema: Schema, *, asked: str) -> Any:
+    """The columns of a schema as an Arrow table; refuses a table that has not all of them, or of other types."""
+    table = named_columns(frame)
+    check_columns(asked, names_in(table), schema.names)
+    arrays = _of_schema(table, schema)
+    check_types(asked, arrays.schema, schema)
+    return arrays
+
+
+def _of_schema(table: Any, schema: Schema) -> Any:
+    import pyarrow
+
+    return pyarrow.table({column.name: cells_of(table, column.name, column.type) for column in schema.columns})
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a table in memory."""
+    return any(hasattr(type(value), name) for name in ("columns", "with_format"))
+
+
+def named_columns(frame: Any) -> Any:
+    """The frame, as what gives a column by its name: data sets as Arrow tables, an index with a name as a column."""
+    if isinstance(frame, Mapping) or hasattr(type(frame), "collect") or not is_frame(frame):
+        remedy = "Give one DataFrame (of a LazyFrame: collect it), Arrow table, or split of a data set"
+        raise BadInput(f"opening {_NAME}", "it is not one table in memory", remedy)
+    if hasattr(frame, "with_format"):
+        return frame.with_format("arrow")[:]
+    named = [name for name in getattr(getattr(frame, "index", None), "names", ()) if name is not None]
+    return frame.reset_index() if named and not set(named) & set(frame.columns) else frame
+
+
+def names_in(table: Any) -> list[str]:
+    """Names of the columns, those that are text."""
+    names = table.schema.names if hasattr(table, "num_columns") else table.columns
+    return [name for name in names if isinstance(name, str)]
+
+
+def _listed(column: Any) -> Any:
+    """A column's cells as Python has them."""
+    return column.to_list() if hasattr(column, "to_list") else column
+
+
+def _arrow(table: Any, declared: PoolDeclaration) -> Any:
+    """The declared columns as an Arrow table."""
+    import pyarrow
+    from pyarrow import types
+
+    if declared.schema is not None:
+        return _of_schema(table, declared.schema)
+    lists = declared.shape is not None and len(declared.columns or ()) == 1
+    arrays = {name: (_lists if lists else _number_cells)(table, name) for name in declared.columns or ()}
+    if declared.text is not None:
+        texts = cells_of(table, declared.text, "text")
+        arrays[declared.text] = texts.cast(pyarrow.string()) if types.is_null(texts.type) else texts
+    return pyarrow.table(arrays)
+
+
+def _number_cells(table: Any, name: str) -> Any:
+    """The cells of a column of numbers; null where a text or another value is none."""
+    import pyarrow
+    from pyarrow import types
+
+    cells = cells_of(table, name, "number")
+    if not (types.is_string(cells.type) or types.is_decimal(cells.type) or types.is_null(cells.type)):
+        return cells
+    return pyarrow.array(read_cells(cells, "number", (), ("",))[0])
+
+
+def _lists(table: Any, name: str) -> Any:
+    """The cells of a column of lists; null for what is no list of numbers."""
+    import pyarrow
+
+    cells = table[name]
+    if getattr(cells, "dtype", None) != np.dtype(object):  # it has a type
+        return cells_of(table, name, "number")
+    numbers = [or_none(lambda cell: np.asarray(cell, dtype=np.float64).ravel(), cell) for cell in cells]
+    return pyarrow.array(numbers, pyarrow.list_(pyarrow.float64()))

@@ -1,0 +1,120 @@
+"""A schema proposed from a public table: types, bounds and values of its columns, as a TOML file to be checked.
+
+The table must be public: what is proposed are facts of its records. Nothing here is ever run on a private pool.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import BadInput
+from discreet.pools.cells import READ, cell_text, cells_of, read_cells
+from discreet.pools.checks import check_size, existing_file, reading
+from discreet.pools.csv_files import header_of
+from discreet.pools.file_columns import columns_of
+from discreet.pools.opening import kind_of, parts_of
+from discreet.pools.table_files import check_columns, table_of
+
+GAPS = ("?", "-", ".", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "null", "NULL", "None", "none", "missing")
+_LONG = 24
+"""Characters of a usual cell from which on a column is text."""
+
+
+def proposed_schema(
+    path: Path, *, kind: str | None = None, leave_out: Sequence[str] = (), max_categories: int = 50
+) -> str:
+    """A schema for the columns of the public table at ``path``, but for ``leave_out``, as TOML with comments."""
+    kind = kind_of(path, kind)
+    if kind not in ("csv", "parquet", "arrow", "huggingface"):
+        raise BadInput(f"a schema of {path.name}", f"a pool of kind {kind} has no columns", "Name a table")
+    asked = f"a schema of {path.name}"
+    with reading(path):
+        first = parts_of(path, kind)[0]
+        header = header_of(existing_file(first)) if kind == "csv" else list(table_of(first, kind).schema.names)
+    names = [name for name in header if name not in leave_out]
+    check_columns(asked, header, [*leave_out, *names])
+    if not names:
+        raise BadInput(asked, "no column is left that a model may read", "Leave fewer columns out")
+    cells: dict[str, list[str | None]] = {name: [] for name in names}
+    for block in columns_of(path, kind, names):
+        for name in names:
+            cells[name] += _texts(block, name)
+    check_size(asked, len(cells[names[0]]), None)
+    gaps: set[str] = set()
+    tables = list(_tables(cells, max_categories, gaps))
+    head = [
+        f"# Proposed by discreet schema from {json.dumps(path.name)}. That file must be public: bounds and values",
+        "# are its own. CHANGE each to what is publicly known of all records; remove what a model must not read.",
+        "# Missing cells have inputs of their own, unless a column says otherwise.",
+        f"missing_values = {_listed(sorted(gaps))}",
+    ]
+    return "\n".join([*head, *tables]) + "\n"
+
+
+def _texts(block: Any, name: str) -> list[str | None]:
+    """Cells as a CSV file would have them."""
+    cells = cells_of(block, name, "text")
+    return [str(cell)[:10] if hasattr(cell, "year") else cell_text(cell, "category") for cell in cells.to_pylist()]
+
+
+def _tables(cells: dict[str, list[str | None]], most: int, gaps: set[str]) -> Iterator[str]:
+    has_text = False
+    for name, column in cells.items():
+        words = [cell.strip() for cell in column if cell is not None and cell.strip()]
+        gaps |= set(GAPS) & set(words)
+        present = [word for word in words if word not in GAPS]
+        lines, is_text = _column(present, most, may_be_text=not has_text)
+        has_text |= is_text
+        share = f"# missing: {1 - len(present) / len(column):.1%} of the cells"
+        key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+        commented = lines[0].startswith("#")
+        yield "\n".join(["", "# " * commented + f"[{key}]", *lines, *[share] * (len(present) < len(column))])
+
+
+def _column(words: list[str], most: int, *, may_be_text: bool) -> tuple[list[str], bool]:
+    """The lines of one column, and whether it is text. Lines that begin with a comment: it is left out."""
+    import pyarrow
+
+    if not words:
+        return ["# left out: no cell has a value"], False
+    array = pyarrow.array(words, pyarrow.string())
+    codes, states = read_cells(array, "number", (), ())
+    if (states == READ).all() and np.isfinite(codes).all() and abs(codes).max() < 1e30:
+        low, high = float(codes.min()), float(codes.max())
+        return _bounds("number", f"{low:.10g}", f"{high if high > low else low + 1:.10g}", codes), False
+    codes, states = read_cells(array, "date", (), ())
+    if (states == READ).all():
+        days = np.array([codes.min(), max(codes.max(), codes.min() + 1)]).astype("datetime64[D]")
+        return _bounds("date", f'"{days[0]}"', f'"{days[1]}"', codes), False
+    counts = Counter(word for word in words if len(word) <= 200 and word.isprintable())
+    usual = float(np.median([len(word) for word in words]))
+    if len(counts) > most and usual >= _LONG:
+        lines = ['type = "text"']
+        return (
+            ([*lines, "# shown to annotators; a model reads it only if it is the only column"], True)
+            if (may_be_text)
+            else (["# left out: text, and another column is text already"], False)
+        )
+    if not counts or (len(counts) == len(words) > most):
+        return ["# left out: all its values differ, as names do"], False
+    frequent = [word for word, _ in counts.most_common(most)]
+    lines = ['type = "category"', f"values = {_listed(frequent)}"]
+    rest = len(counts) - len(frequent)
+    return lines + [f"# {rest} rarer values are other"] * (rest > 0), False
+
+
+def _bounds(kind: str, low: str, high: str, codes: Any) -> list[str]:
+    few = len(np.unique(codes)) <= 2 < len(codes)
+    note = ["# two values: a category, if they are names"] * few
+    return [f'type = "{kind}"', f"low = {low}  # CHANGE: the least that can be", f"high = {high}", *note]
+
+
+def _listed(words: Iterable[str]) -> str:
+    return f"[{', '.join(json.dumps(word, ensure_ascii=False) for word in words)}]"
