@@ -34,7 +34,8 @@ def schema_command(
     """Propose the schema of a pool: the type, bounds and values of each column, as a TOML file to be checked.
 
     The bounds and values are those of the file, so it must be public: a code book, published data, an earlier release.
-    Change them to what is publicly known, then name the file in [pool]: schema = "schema.toml". Next: discreet init.
+    Change them to what is publicly known, then name the file in the table pool: schema = "schema.toml".
+    Next: discreet init.
 
     Example: discreet schema public.csv --out schema.toml --id customer --label outcome
     """

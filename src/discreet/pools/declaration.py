@@ -42,8 +42,9 @@ class PoolDeclaration:
             if getattr(self, option.name) != option.default
         }
         if self.schema is not None:
-            stated["schema"] = self.schema.to_json()
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in stated.items()}
+            stated |= {"schema": self.schema.to_json(), "text": None}
+        known = {name: value for name, value in stated.items() if value is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items()}
 
 
 def declare(path: Path, reader: Part, **options: Any) -> PoolDeclaration:

@@ -80,7 +80,8 @@ td.left{min-width:8.5rem}
 tr>:first-child{padding-left:0}tr>:last-child{padding-right:0}
 .left{text-align:left}
 .narrow{max-width:20rem}
-.figures th,.figures td,.narrow th,.narrow td{padding-top:.16rem;padding-bottom:.16rem}
+.figures th,.figures td,.narrow th,.narrow td,.metrics th,.metrics td{padding-top:.16rem;padding-bottom:.16rem}
+.metrics tbody th{font-weight:400}.metrics td{white-space:nowrap}.metrics h3{margin-top:.8rem}
 .figures tbody th{font-weight:400}
 .figures h3{margin-top:.2rem}
 .figures .scroll{max-height:26rem;overflow-y:auto}

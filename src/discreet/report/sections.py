@@ -256,19 +256,21 @@ def accuracy_section(report: Report) -> Markup:
     caption = f"{how} Intervals hold 19 times in 20, sampling and noise included. Dashes: always the largest class."
     picture = tag("figure", draw_accuracy(figure), tag("figcaption", caption))
     by_class = dict(zip(report.classes, last["per_class"], strict=False))
-    tables: list[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = [
-        (f"Metrics after phase {number}", HEAD, metric_rows(last["metrics"]))
-    ]
+    wide = [_table(f"Metrics after phase {number}", HEAD, metric_rows(last["metrics"]))]
+    beside = []
     if by_class:
-        tables.append(("By class", *metric_columns("class", by_class)))
+        beside.append(_table("By class", *metric_columns("class", by_class)))
     if last["confusion"] and len(last["confusion"]) <= _MOST_CLASSES:
         pairs = zip(report.classes, last["confusion"], strict=True)
         rows = [[name, *(f"{count:,}" for count in counts)] for name, counts in pairs]
-        tables.append(("Confusion matrix: true class by answer", ["true class", *report.classes], rows))
+        beside.append(_table("Confusion matrix: true class by answer", ["true class", *report.classes], rows))
     if last["groups"]:
-        tables.append(("By group", *metric_columns("group", last["groups"])))
-    boxes = [tag("div", tag("h3", name), table(head, cells, name=name)) for name, head, cells in tables]
-    return section("Accuracy", tag("div", picture, *boxes, class_="figures"))
+        wide.append(_table("By group", *metric_columns("group", last["groups"])))
+    return section("Accuracy", tag("div", picture, tag("div", *beside), class_="figures"), *wide)
+
+
+def _table(name: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+    return tag("div", tag("h3", name), table(head, rows, name=name), class_="metrics")
 
 
 def scores_section(report: Report) -> Markup:
