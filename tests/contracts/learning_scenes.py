@@ -52,6 +52,7 @@ def searched(rows, ledger):
         public=None,
         held_out=(rows[16:], Y[16:]),
         persons=None,
+        metric="accuracy",
     )
     lent = MemorySink(), nullcontext(ledger)
     with mock.patch("discreet.tuning.searching.open_ledger", return_value=lent):
