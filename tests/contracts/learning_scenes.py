@@ -22,7 +22,14 @@ def searching():
 
     estimator = DPClassifier(epsilon=8, delta="1e-3", classes=[0, 1], batch=8, epochs=1, simulation_seed=4)
     return _Search(
-        estimator, {"learning_rate": [0.1, 1.0]}, X[:16], Y[:16], public=None, held_out=(X[16:], Y[16:]), persons=None
+        estimator,
+        {"learning_rate": [0.1, 1.0]},
+        X[:16],
+        Y[:16],
+        public=None,
+        held_out=(X[16:], Y[16:]),
+        persons=None,
+        metric="accuracy",
     )
 
 
@@ -45,6 +52,7 @@ def searched(rows, ledger):
         public=None,
         held_out=(rows[16:], Y[16:]),
         persons=None,
+        metric="accuracy",
     )
     lent = MemorySink(), nullcontext(ledger)
     with mock.patch("discreet.tuning.searching.open_ledger", return_value=lent):

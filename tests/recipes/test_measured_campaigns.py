@@ -83,6 +83,7 @@ def ended(tmp_path_factory):
     return load(CampaignConfig.read(file)), folder
 
 
+@pytest.mark.thorough
 def test_what_is_measured_is_what_was_declared_and_paid_for(ended):
     campaign, _ = ended
     event = price_of(campaign.recipe.config)
@@ -96,6 +97,7 @@ def test_what_is_measured_is_what_was_declared_and_paid_for(ended):
     json.dumps(last, allow_nan=False)
 
 
+@pytest.mark.thorough
 def test_the_threshold_is_that_of_predictions_and_exports(ended, tmp_path):
     campaign, _ = ended
     x = np.random.default_rng(3).normal(size=(200, 2)).astype(np.float32)
