@@ -44,6 +44,7 @@ class Counting:
     drawn: list = field(default_factory=list)
 
     released = False
+    threshold = None
 
     def labels_planned(self, phase):
         return 2 if phase else 4

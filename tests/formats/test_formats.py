@@ -173,7 +173,17 @@ PRINTED = {
     *("extended", "gallery", "keys", "labelstudio-pull", "labelstudio-push", "labelstudio-remove"),
     *("labelstudio-status", "labelstudio-sync", "ledger-summary", "ledger-view", "log", "plan-comparison"),
     *("pool-check", "predictions", "price", "question", "questions", "release", "release-table", "replan", "report"),
-    *("run", "selection", "selection-quality", "serving", "simulated", "status", "storage", "storage-abandon"),
+    *(
+        "run",
+        "schema",
+        "selection",
+        "selection-quality",
+        "serving",
+        "simulated",
+        "status",
+        "storage",
+        "storage-abandon",
+    ),
     *("storage-copy", "storage-upgrade", "stream-baseline", "stream-summary", "told", "trained", "tuning-price"),
     *("tuning-prices", "user", "users", "verdict", "verification", "withdrawal", "work"),
 }
