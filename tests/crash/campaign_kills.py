@@ -442,10 +442,10 @@ def run(scenario, directory, kills):
     data = directory / "data"
     write_data(data)
     private_pool = sys.modules["discreet.recipes.private_pool"]  # the package has a function of that name
-    plan = private_pool.plan_of(config_in(data, None))
+    (data / "warm").mkdir()
+    plan = private_pool.plan_of(config_in(data / "warm", None))
     private_pool.plan_of = lambda config: plan  # made once
     trainer.check_by_trying = lambda *made_up: None  # half of the time; reads no record, writes nothing
-    (data / "warm").mkdir()
     POOL.append(labelled_records.pool_like(config_in(data / "warm", None), "../pool.npz", size=RECORDS))
     all_verbs(opened(data / "warm", None), lambda *words: None)  # everything is imported
     gc.freeze()  # a child that looks for garbage among what it was born with copies every page of it
