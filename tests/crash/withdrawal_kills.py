@@ -179,10 +179,10 @@ def run(scenario, directory):
     kit.write_data(data)
     rename_records(data / "pool.npz")
     private_pool = sys.modules["discreet.recipes.private_pool"]  # the package has a function of that name
-    plan = private_pool.plan_of(config_in(data, None))
+    (data / "warm").mkdir()
+    plan = private_pool.plan_of(config_in(data / "warm", None))
     private_pool.plan_of = lambda config: plan
     trainer.check_by_trying = lambda *made_up: None
-    (data / "warm").mkdir()
     POOL.append(pool_like(config_in(data / "warm", None), "../pool.npz", size=kit.RECORDS))
     kit.all_verbs(opened(data / "warm", None), lambda *words: None)
     gc.freeze()
