@@ -24,7 +24,8 @@ from discreet.errors import BadInput
 from discreet.noise import charge_once
 from discreet.oracles import AnswerWords, read_labels
 from discreet.pools import Pool, open_pool
-from discreet.pools.file_columns import cells_of_records, check_columns_of
+from discreet.pools.file_columns import categories_of_records, check_columns_of
+from discreet.pools.opening import kind_of
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import ChargeReason
 from discreet.privacy.ledger.charges import request
@@ -218,10 +219,10 @@ def _group_numbers(config: CampaignConfig, pool: Pool) -> NDArray[np.int64] | No
         return None
     path, names = config.resolve(table.path), groups_of(table, config.pool)
     with config.pointing("evaluation.group"):
-        check_columns_of(path, config.pool.kind, config.pool.id, [table.group])
-        cells = cells_of_records(path, config.pool.kind, config.pool.id or "", [table.group], pool.ids)[table.group]
-    numbers = {name: number for number, name in enumerate(names)}
-    return np.array([numbers.get(cells.get(record, ""), -1) for record in pool.ids], dtype=np.int64)
+        kind = kind_of(path, None) if config.pool.kind == "arrays" else config.pool.kind
+        check_columns_of(path, kind, config.pool.id, [table.group])
+        numbers = categories_of_records(path, kind, config.pool.id or "", table.group, names)
+    return np.array([numbers.get(record, -1) for record in pool.ids], dtype=np.int64)
 
 
 def _held_out(config: CampaignConfig) -> Pool:
