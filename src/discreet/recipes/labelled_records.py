@@ -26,6 +26,7 @@ from discreet.oracles import AnswerWords, read_labels
 from discreet.pools import Pool, open_pool
 from discreet.pools.file_columns import categories_of_records, check_columns_of
 from discreet.pools.opening import kind_of
+from discreet.pools.schema_proposal import looked_at
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import ChargeReason
 from discreet.privacy.ledger.charges import request
@@ -164,6 +165,24 @@ def check_apart(config: CampaignConfig, pool: Pool, *, path: str | None = None) 
             "records or persons of the pool are in it, too",
             "Keep the records to measure on apart from the pool",
         )
+
+
+def check_proposal(config: CampaignFile, *keys: str, path: Path | None = None) -> None:
+    """Refuse a schema that `discreet schema` proposed from private records: its bounds and values are facts of them.
+
+    ``keys`` name the files of private records; ``path``: another one.
+    """
+    table = config.pool  # type: ignore[attr-defined]  # every recipe's that has a schema
+    named = {key: getattr(getattr(config, key.partition(".")[0]), key.partition(".")[2]) for key in keys}
+    files = [config.resolve(name) for name in named.values() if name is not None] + ([path] if path else [])
+    kind = None if table.kind == "arrays" else table.kind
+    for file in files if table.schema is not None else ():
+        if file.exists() and looked_at(table.schema, file, kind_of(file, kind)):
+            raise config.error(
+                "pool.schema",
+                f"discreet schema proposed it from {file.name}, which holds private records",
+                "Propose it from a public file, and declare what is publicly known",
+            )
 
 
 def _same_file(config: CampaignConfig, path: str) -> bool:
