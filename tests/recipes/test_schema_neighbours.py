@@ -1,4 +1,4 @@
-"""A campaign on a table with gaps, recorded and replayed on its neighbours: a record whose cells all change, or are gone.
+"""A campaign on a table with gaps, recorded and replayed on its neighbours: a record whose cells are all gone.
 
 The neighbours are tables, not arrays: what libraries infer of a column, and what becomes of missing cells, is replayed.
 """

@@ -23,7 +23,9 @@ from discreet.config.campaign_tables import groups_of
 from discreet.errors import BadInput
 from discreet.noise import charge_once
 from discreet.oracles import AnswerWords, read_labels
+from discreet.oracles.answer_files import read_private_labels
 from discreet.pools import Pool, open_pool
+from discreet.pools.checks import existing_file
 from discreet.pools.file_columns import categories_of_records, check_columns_of
 from discreet.pools.opening import kind_of
 from discreet.pools.schema_proposal import looked_at
@@ -225,10 +227,31 @@ def evaluated(config: CampaignConfig, model: Any, context: PhaseContext, measure
 def _measured(config: CampaignConfig) -> HeldOut:
     table, pool = config.evaluation, _held_out(config)
     assert table.labels is not None  # checked with the file
-    labels = labels_in(config, table.labels, "evaluation.labels")
-    if not set(pool.ids) & set(labels):
+    if table.kind == "paid":
+        labels, named = _private_labels(config, table.labels)
+    else:
+        labels = labels_in(config, table.labels, "evaluation.labels")
+        named = frozenset(labels)
+    if named.isdisjoint(pool.ids):
         raise config.error("evaluation.labels", "none of them is of a record in evaluation.path", "Check the ids")
     return HeldOut(records=cohort_of(config, pool, pool.ids, labels), groups=_group_numbers(config, pool))
+
+
+def _private_labels(config: CampaignConfig, path: str) -> tuple[dict[str, Value], frozenset[str]]:
+    """Labels of private records that are of declared classes, and all records that the file names. A label that is
+    not, or cannot be read, is none: an error would tell of it.
+    """
+    file, known = config.resolve(path), set(config.task.classes)
+    with config.pointing("evaluation.labels"):
+        read = read_private_labels(
+            existing_file(file), multilabel=config.task.kind == "multilabel", words=answer_words(config)
+        )
+    fine: dict[str, Value] = {
+        record: value
+        for record, value in read.values.items()
+        if value is not None and set(value if isinstance(value, tuple) else (value,)) <= known
+    }
+    return fine, read.records
 
 
 def _group_numbers(config: CampaignConfig, pool: Pool) -> NDArray[np.int64] | None:
