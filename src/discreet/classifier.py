@@ -11,7 +11,7 @@ What differs from other estimators, because data must not decide it:
 - Nothing is scaled by statistics of ``X``: declare ``center`` and ``scale``.
 - A DataFrame keeps its column names. With ``schema`` (`discreet.pools.Schema`) its columns are numbers, dates and
   categories as declared, with gaps and unknown values as declared; other columns of it are not read. Without one all
-  columns are numbers.
+  columns are numbers, and a record with a cell that is none is a null: leave out columns of words.
 - A record with NaN or infinite values, or with a label that was not declared, is trained as a null, silently; an error
   would tell that it was there.
 """
@@ -203,13 +203,19 @@ def _encoded(estimator: DPClassifier, x: Any) -> Any:
 
 
 def _numeric(x: Any) -> Any:
-    """A DataFrame whose columns have numeric types; types are no fact of single cells."""
-    kinds = zip(x.columns, x.dtypes, strict=True) if hasattr(x, "dtypes") and hasattr(x, "columns") else ()
-    other = [str(name) for name, kind in kinds if not _is_numeric(kind)]
-    if other:
-        fact = f"{len(other)} columns are not of a numeric type: {', '.join(other[:20])}"
-        raise BadInput("reading X", fact, "Declare schema=..., leave them out, or convert them")
-    return x
+    """A DataFrame with its columns as numbers, NaN in a cell that is none. A column that has no numeric type is read
+    cell by cell: one cell is enough for that type, so an error would tell of it.
+    """
+    from discreet.pools.frames import numbers_in
+
+    if not (hasattr(x, "dtypes") and hasattr(x, "columns")):
+        return x
+    kinds = dict(zip(x.columns, x.dtypes, strict=True))
+    if len(kinds) < len(x.columns):
+        raise BadInput("reading X", "two columns have one name", "Name each column once")
+    if all(_is_numeric(kind) for kind in kinds.values()):
+        return x
+    return type(x)({name: x[name] if _is_numeric(kind) else numbers_in(x, name) for name, kind in kinds.items()})
 
 
 def _is_numeric(kind: Any) -> bool:

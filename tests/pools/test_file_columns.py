@@ -5,10 +5,10 @@ import datetime
 import pyarrow as pa
 import pytest
 from pool_files import COUNT, FILES, FOLDERS, IDS, PERSONS, TEXTS, write_images, write_npz
-from pyarrow import feather
+from pyarrow import csv, feather, parquet
 
 from discreet.errors import BadInput
-from discreet.pools.file_columns import cells_of_records, check_columns_of, columns_of
+from discreet.pools.file_columns import categories_of_records, cells_of_records, check_columns_of, columns_of
 from discreet.pools.opening import kind_of
 
 TABLES = {name: case for name, case in (FILES | FOLDERS).items() if "id" in case[2] and "array" not in case[2]}
@@ -67,3 +67,12 @@ def test_pictures_have_their_path_and_arrays_have_no_columns(tmp_path):
     with pytest.raises(BadInput, match="a pool of kind npz has no such columns"):
         check_columns_of(write_npz(tmp_path / "a.npz"), "npz", "name", ["note"])
     assert COUNT > 3
+
+
+@pytest.mark.parametrize("cells", [[1, 2, None], [1.0, 2.0, float("nan")], [" 1", "2 ", "\ud7ff"], ["1", "2", ""]])
+def test_a_category_is_that_of_the_cell_whatever_the_column_holds(cells, tmp_path):
+    columns = {"id": ["a", "b", "c"], "ward": cells, "note": ["x"] * 3}
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    assert categories_of_records(tmp_path / "a.parquet", "parquet", "id", "ward", ["1", "2"]) == {"a": 0, "b": 1}
+    csv.write_csv(pa.table(columns), tmp_path / "a.csv")
+    assert categories_of_records(tmp_path / "a.csv", "csv", "id", "ward", ["1", "2"]) == {"a": 0, "b": 1}

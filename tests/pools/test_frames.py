@@ -133,9 +133,6 @@ def test_what_is_declared_is_refused_in_words_without_a_cell():
     refused("there is no record", lambda: open_frame(frame[:0], id="id", columns=["age"]))
     refused("6 are missing", lambda: open_frame(frame, id="since", columns=["age"]))
     refused("what of it a model may read", lambda: open_frame(frame, id="id"))
-    refused("does not hold numbers", lambda: open_frame(pa.table(ROWS), id="id", columns=["since"]))
-    number = {"since": {"type": "number", "low": 0, "high": 1}}
-    refused("is declared as number, and holds date", lambda: open_frame(pl.DataFrame(ROWS), id="id", schema=number))
     refused("it is not one table in memory", lambda: open_frame([[SECRET]], id="id", columns=["age"]))
     refused("it is not one table in memory", lambda: open_frame(pl.DataFrame(ROWS).lazy(), id="id", columns=["age"]))
     refused("a schema declares", lambda: open_frame(frame, id="id", schema=SCHEMA, center=3))
@@ -145,3 +142,49 @@ def test_a_further_frame_joins():
     first = open_frame(pd.DataFrame(ROWS), id="id", schema=SCHEMA)
     more = open_frame(pl.DataFrame(ROWS | {"id": [f"n{row}" for row in range(30)]}), id="id", schema=SCHEMA)
     assert len(JoinedPool([first, more])) == 60
+
+
+DECLARED = {
+    "number": {"c": {"type": "number", "low": 0, "high": 100}},
+    "category": {"c": {"type": "category", "values": ["1", "2.5", "true", "a"]}},
+    "date": {"c": {"type": "date", "low": "1990-01-01", "high": "2030-01-01"}},
+    "text": {"c": {"type": "text"}, "k": {"type": "number", "low": 0, "high": 1}},
+}
+TIMES = pd.to_datetime(["2001-01-01 23:30", "2005-05-05 00:10", "2010-01-01 12:00"])
+TYPED = [
+    pd.Series([1, 2, 20240131]),
+    pd.Series([1.0, 2.5, 0.1]),
+    pd.Series([True, False, True]),
+    pd.Series([1, 2, None], dtype="Int64"),
+    pd.Series([True, None, True], dtype="boolean"),
+    pd.Series(["1", " a ", "x"], dtype="string"),
+    pd.Series(TIMES),
+    pd.Series(TIMES.tz_localize("America/New_York")),
+    pd.Series(pd.to_timedelta([1, 2, 3], unit="D")),
+    pd.Series(pd.period_range("2001-01-01", periods=3, freq="D")),
+    pd.Series(pd.Categorical(["1", "a", "a"], categories=["1", "a", 7, SECRET])),
+    pd.Series([b"1", b"a", b"\xff"], dtype=pd.ArrowDtype(pa.binary())),
+]
+
+
+def opened(cells, **options):
+    """What is read of three records, and what is told of them."""
+    pool = open_frame(pd.DataFrame({"id": range(3), "c": cells, "k": [0.0, 0.5, 1.0]}), id="id", **options)
+    numbers = None if pool.x is None else pool.x[:].tolist()
+    return numbers, None if pool.text is None else list(pool.text), pool.public()
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+@pytest.mark.parametrize("cells", TYPED, ids=lambda cells: str(cells.dtype))
+def test_the_type_of_a_column_depends_on_private_cells_and_changes_nothing(cells, kind):
+    """One word in a column makes it one of objects: neither an error nor another record may follow from that."""
+    plain = cells.astype(object)
+    assert opened(cells, schema=DECLARED[kind]) == opened(plain, schema=DECLARED[kind])
+    assert opened(cells, columns=["c", "k"], center=1, scale=3) == opened(plain, columns=["c", "k"], center=1, scale=3)
+    assert opened(cells, text="c") == opened(plain, text="c")
+    spoilt = plain.copy()
+    spoilt[0] = SECRET
+    for options in ({"schema": DECLARED[kind]}, {"columns": ["c"]}):
+        (before, texts, public), (after, others, told) = opened(cells, **options), opened(spoilt, **options)
+        assert (before[1:], public) == (after[1:], told)
+        assert texts is None or texts[1:] == others[1:]

@@ -1,6 +1,7 @@
 """A campaign that declares a threshold and subgroups: they are paid for, measured, predicted with and exported."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from discreet.cli.app import run
 from discreet.config import CampaignConfig
 from discreet.errors import InvalidConfig
 from discreet.exports import export_model
-from discreet.recipes.labelled_records import price_of
+from discreet.recipes.labelled_records import held_out, price_of
 from discreet.recipes.opening import create, load
 from discreet.storage import open_storage
+from discreet.trainers.dp_sgd import MISSING
 
 TOML = """format = "discreet.campaign/1"
 name = "bank"
@@ -133,3 +135,22 @@ def test_a_group_that_is_no_column_is_refused_before_anything_is_charged(tmp_pat
     with pytest.raises(InvalidConfig, match="gender"):
         create(CampaignConfig.read(file))
     assert not open_storage(f"sqlite:///{tmp_path / 'bank.db'}").campaigns()
+
+
+@pytest.mark.parametrize("cell", ["maybe", "SKIP", "", "yes,no", "\udcff"])
+def test_a_private_label_that_is_no_class_is_none_and_no_error(cell, tmp_path):
+    file = write(tmp_path)
+    labels = (tmp_path / "held-labels.csv").read_text().splitlines()
+    labels[400] = "c1399," + cell  # the last one
+    (tmp_path / "held-labels.csv").write_text("\n".join(labels) + "\n", errors="surrogateescape")
+    config = CampaignConfig.read(file)
+    campaign = create(config)
+    phase = SimpleNamespace(phase=1, pool=campaign.pool)
+    known = held_out(config, phase, last=True).records.y
+    assert known[399] == MISSING
+    assert set(known[:399].tolist()) == {0, 1}
+    public = TOML.replace('kind = "paid"\nepsilon = "1"', 'kind = "public"')
+    file.write_text(public.replace('name = "bank"', 'name = "open"'))
+    if cell == "maybe":
+        with pytest.raises(InvalidConfig, match="1 of its 400 labels are outside the classes"):
+            create(CampaignConfig.read(file))

@@ -187,3 +187,26 @@ def test_a_table_in_memory_with_a_text_keeps_its_schema(tmp_path):
     )
     assert campaign.pool.x.shape == (60, 6)
     assert load_campaign("a", **asked).pool.declared.schema == campaign.pool.declared.schema
+
+
+@pytest.mark.parametrize("link", ["itself", "copy", "symlink"])
+def test_a_schema_that_was_proposed_from_the_private_file_is_refused(tmp_path, capsys, link):
+    begun(tmp_path)
+    assert run(["schema", str(tmp_path / "people.csv"), "--out", str(tmp_path / "own.toml"), "--id", "id"]) == 0
+    assert run(["schema", str(tmp_path / "public.csv"), "--out", str(tmp_path / "theirs.toml"), "--id", "id"]) == 0
+    if link != "itself":
+        (tmp_path / "people.csv").rename(tmp_path / "moved.csv")
+        make = (tmp_path / "people.csv").symlink_to if link == "symlink" else (tmp_path / "people.csv").write_bytes
+        make(tmp_path / "moved.csv" if link == "symlink" else (tmp_path / "moved.csv").read_bytes())
+    paid = TOML.replace('kind = "public"', 'kind = "paid"\nepsilon = "0.5"')
+    for text, schema, code in ((TOML, "own", 2), (TOML, "theirs", 0), (paid, "theirs", 2)):
+        file = tmp_path / f"{schema}{code}.toml"
+        file.write_text(
+            text.replace("schema.toml", f"{schema}.toml").replace('name = "people"', f'name = "{file.stem}x"')
+        )
+        assert run(["init", str(file)]) == code
+        told = capsys.readouterr().err
+        assert ("which holds private records" in told) == (code == 2)
+        assert ("public.csv" if text is paid else "people.csv") in told or code == 0
+    stored = (tmp_path / "theirs0x.db").read_bytes()
+    assert b"proposed_from" not in stored

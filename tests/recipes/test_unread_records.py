@@ -5,7 +5,7 @@ import pytest
 from small_campaigns import finish, ids_of, made, records, truth_of
 
 from discreet.pools import ArrayPool
-from discreet.recipes.pool_records import RowsAt, Units
+from discreet.recipes.pool_records import RowsAt, Units, null_scores
 from discreet.recipes.specification import spec_of_campaign
 
 
@@ -51,3 +51,23 @@ def test_a_person_is_as_unsure_as_the_records_that_can_be_read():
     found = units.scores(np.arange(2), np.array([np.nan, 0.25, np.nan]))
     assert found[0] == 0.25
     assert np.isnan(found[1])
+
+
+def test_a_cohort_of_nulls_alone_is_trained_like_any_other(tmp_path):
+    """Who reads a pool from its beginning is told if nothing can be read; a cohort that was drawn may be all nulls."""
+    x, y = records()
+    x[10:] = np.nan
+    pool = ArrayPool(ids=ids_of(), x=x)
+    assert pool.broken(np.arange(20, 60)).all()
+    assert not pool.x[20:60].any()
+    campaign = made(tmp_path, pool, queries=[30])
+    finish(campaign, truth_of(y))
+    assert campaign.standing.step == "done"
+
+
+def test_a_record_without_its_text_is_never_worth_asking():
+    x, text = np.ones((3, 2), dtype=np.float32), ["a", None, "c"]
+    pool = ArrayPool(ids=["a", "b", "c"], x=x, text=text)
+    rows, places = RowsAt(pool.x, np.arange(3)), np.arange(3)
+    rows[:]
+    assert np.isnan(null_scores(np.ones(3), rows, pool, places)).tolist() == [False, True, False]

@@ -157,6 +157,27 @@ def test_a_record_the_predictor_fails_on_is_in_no_cell():
     assert evaluate_paid(Picky(), CohortRecords(x=x, y=records.y), classes=2, receipt=receipt).accuracy > 0.97
 
 
+def test_a_record_the_predictor_fails_on_moves_no_other():
+    """Alone, records are rounded otherwise than together: one that fails must not make all others be read alone."""
+
+    class Rounding(Sign):
+        def predict_proba(self, x):
+            if (x > 90).any():
+                raise ValueError("secret")
+            chance = np.where(x[:, 0] > 0, 0.5 + (1e-9 if len(x) > 1 else -1e-9), 0.1)
+            return np.stack([1 - chance, chance], axis=1)
+
+    records, layout = held_out(count=60, wrong=0.0), Layout(classes=2)
+    x, null, y = records.x.copy(), records.x.copy(), records.y.copy()
+    x[7], null[7], y[7] = 99.0, 0.0, MISSING
+
+    def run(data, ledger):
+        receipt = ledger.charge(event=evaluation_event(epsilon=1, layout=layout), who="held-out", why="evaluation")
+        return evaluate_paid(Rounding(), data, classes=2, receipt=receipt, layout=layout)
+
+    check_neighbours(run, CohortRecords(x=x, y=records.y), neighbours=[CohortRecords(x=null, y=y)])
+
+
 def test_several_labels_cost_several_cells():
     luck = np.random.default_rng(0)
     x = luck.normal(size=(2000, 3))

@@ -321,8 +321,10 @@ class PrivateLabels:
     unreadable: int = field(repr=False)
 
 
-def read_private_labels(path: Path | str, *, words: AnswerWords | None = None) -> PrivateLabels:
-    """As `read_labels`, of one label a record, but a cell that cannot be read only makes its record one without a
+def read_private_labels(
+    path: Path | str, *, multilabel: bool = False, words: AnswerWords | None = None
+) -> PrivateLabels:
+    """As `read_labels`, but a cell that cannot be read only makes its record one without a
     label: an error would be a function of private cells. What is refused depends on the header and on ids alone.
     """
     file, cell_words = Path(path), words or AnswerWords()
@@ -335,7 +337,7 @@ def read_private_labels(path: Path | str, *, words: AnswerWords | None = None) -
             if record in seen:
                 raise refused(file, f"line {line}: its record stands there twice")
             seen.add(record)
-            value = None if unanswered(cells) else label_in(cells, cell_words, False)
+            value = None if unanswered(cells) else label_in(cells, cell_words, multilabel)
         except NotReadable:
             lines.append(line)
             continue

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import BadInput
+from discreet.pools.cells import READ, cells_of, read_cells
 from discreet.pools.checks import existing_file, reading
 from discreet.pools.csv_files import batches_of, check_header
 from discreet.pools.opening import READERS, parts_of
@@ -66,6 +67,21 @@ def cells_of_records(
             for name in shown:
                 cells[name][ids[row].as_py()] = or_none(_as_text, block[name][row]) or ""
     return cells
+
+
+def categories_of_records(path: Path, kind: str, id_column: str, name: str, values: Sequence[str]) -> dict[str, int]:
+    """By record, the place of its cell in ``values``, read as a category of a schema is; others are not in it.
+
+    Audience: owner.
+    """
+    import pyarrow
+
+    places: dict[str, int] = {}
+    for block in columns_of(path, kind, list(dict.fromkeys([id_column, name]))):
+        ids = block[id_column].cast(pyarrow.string()).to_pylist()
+        codes, states = read_cells(cells_of(block, name, "category"), "category", values, ("",))
+        places |= {record: int(code) for record, code, state in zip(ids, codes, states, strict=True) if state == READ}
+    return places
 
 
 def _as_text(cell: Any) -> str:

@@ -1,8 +1,10 @@
 """Tables in memory as pools: frames of pandas and polars, Arrow tables, and data sets of Hugging Face ``datasets``.
 
-None of these libraries is imported here: a frame is what has columns by name. A column that has a type is read as a
-file's would be. One without (``object`` in pandas, text where numbers are declared) is read cell by cell, so that its
-type is no fact of a single cell: a cell that cannot be read is missing, and no error tells of it.
+None of these libraries is imported here: a frame is what has columns by name.
+
+Guarantee: libraries infer the type of a column from its cells, so a type is private, and nothing depends on it: no
+error, and not how another cell is read. A column of a type that cannot be read as declared is read cell by cell, as one
+without a type (``object`` in pandas) is; a cell that cannot be read is missing, and no error tells of it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import BadInput
-from discreet.pools.cells import cells_of, read_cells
+from discreet.pools.cells import can_be_read, cell_text, cells_of, read_cells
 from discreet.pools.checks import check_size, ids_of, names_of
 from discreet.pools.declaration import PoolDeclaration, declare
 from discreet.pools.opening import ARRAYS
@@ -25,7 +27,6 @@ from discreet.pools.table_files import (
     LoadedTable,
     check_columns,
     check_columns_declared,
-    check_types,
     contents_of,
     declared_columns,
 )
@@ -64,18 +65,32 @@ def open_frame(
 
 
 def schema_table(frame: Any, schema: Schema, *, asked: str) -> Any:
-    """The columns of a schema as an Arrow table; refuses a table that has not all of them, or of other types."""
+    """The columns of a schema as an Arrow table; refuses a table that has not all of them."""
     table = named_columns(frame)
     check_columns(asked, names_in(table), schema.names)
-    arrays = _of_schema(table, schema)
-    check_types(asked, arrays.schema, schema)
-    return arrays
+    return _of_schema(table, schema)
 
 
 def _of_schema(table: Any, schema: Schema) -> Any:
     import pyarrow
 
-    return pyarrow.table({column.name: cells_of(table, column.name, column.type) for column in schema.columns})
+    return pyarrow.table({column.name: _cells(table, column.name, column.type) for column in schema.columns})
+
+
+def _cells(table: Any, name: str, kind: str) -> Any:
+    """The cells of a column, of a type that can be read as ``kind``: as texts, one by one, if its own cannot."""
+    import pyarrow
+
+    cells = cells_of(table, name, kind)
+    if can_be_read(kind, cells.type):
+        return cells
+    values = (or_none(cell.as_py) if hasattr(cell, "as_py") else cell for cell in _listed(table[name]))
+    return pyarrow.array([cell_text(value, kind) for value in values], pyarrow.string())
+
+
+def numbers_in(table: Any, name: str) -> Any:
+    """A column's cells as numbers, NaN for one that is none."""
+    return read_cells(_cells(table, name, "number"), "number", (), ("",))[0]
 
 
 def is_frame(value: Any) -> bool:
@@ -115,20 +130,20 @@ def _arrow(table: Any, declared: PoolDeclaration) -> Any:
     lists = declared.shape is not None and len(declared.columns or ()) == 1
     arrays = {name: (_lists if lists else _number_cells)(table, name) for name in declared.columns or ()}
     if declared.text is not None:
-        texts = cells_of(table, declared.text, "text")
+        texts = _cells(table, declared.text, "text")
         arrays[declared.text] = texts.cast(pyarrow.string()) if types.is_null(texts.type) else texts
     return pyarrow.table(arrays)
 
 
 def _number_cells(table: Any, name: str) -> Any:
-    """The cells of a column of numbers; null where a text or another value is none."""
+    """The cells of a column of numbers, of a type that was not inferred from them; null where one is no number."""
     import pyarrow
     from pyarrow import types
 
     cells = cells_of(table, name, "number")
-    if not (types.is_string(cells.type) or types.is_decimal(cells.type) or types.is_null(cells.type)):
+    if types.is_nested(cells.type) or types.is_integer(cells.type) or types.is_floating(cells.type):
         return cells
-    return pyarrow.array(read_cells(cells, "number", (), ("",))[0])
+    return pyarrow.array(numbers_in(table, name))
 
 
 def _lists(table: Any, name: str) -> Any:

@@ -2,7 +2,8 @@
 
 Guarantee: row i is computed from record i and declared constants alone. A record that cannot be read, has another size
 or holds a number that is not finite is a null: zeros, and nothing outside tells. `readable` says which they are, for
-the owner. Where none of several can be read it is not a record that is broken but the reader, and it says so.
+the owner. Where none of several from the first on can be read it is not a record that is broken but the reader, and it
+says so. That is found when a pool is enrolled; rows that were drawn (a cohort, a batch) may all be nulls.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ class StoredRows(RecordArray):
         if values.dtype.kind == "f" and not self._scaling.always_finite(stored.dtype):
             fine = fine & finite(values)
         if not fine.all():
-            refuse_if_none(fine, self._name)
+            refuse_if_none(fine, self._name, span)
             values[~fine] = 0
         return values, fine
 
@@ -228,9 +229,11 @@ def finite(values: NDArray[Any]) -> Mask:
     return fine
 
 
-def refuse_if_none(fine: Mask, name: str) -> None:
-    """Where none of several records can be read, it is not they. ``name``: empty where a schema allows all gaps."""
-    if name and len(fine) >= SEVERAL and not fine.any():
+def refuse_if_none(fine: Mask, name: str, span: Span) -> None:
+    """Where none of several records from the first on can be read, it is not they. ``name``: empty where a schema
+    allows all gaps.
+    """
+    if name and isinstance(span, slice) and span.start == 0 and len(fine) >= SEVERAL and not fine.any():
         raise BadInput(
             f"reading records of {name}",
             f"none of {len(fine)} could be read as was declared",
@@ -277,7 +280,7 @@ class StoredTexts(Texts):
         """The texts of a span and which of them could be read. Audience: owner."""
         texts = self.stored(span)
         fine = np.array([text is not None for text in texts], dtype=bool)
-        refuse_if_none(fine, self._name)
+        refuse_if_none(fine, self._name, span)
         return [text or "" for text in texts], fine
 
 

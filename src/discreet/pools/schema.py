@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.checks import Wrong, listed, shown
+from discreet.checks import Wrong, listed, shown, text
 from discreet.errors import InvalidConfig
 from discreet.pools.cells import (
     MISSING,
@@ -66,6 +66,8 @@ class Schema:
 
     columns: tuple[Column, ...]
     missing_values: tuple[str, ...] = ()
+    proposed_from: tuple[str, ...] = field(default=(), compare=False)
+    """Hashes of the public files that `discreet schema` looked at: not those of a private pool."""
 
     @classmethod
     def of(cls, form: Schema | Path | str | Mapping[str, Any]) -> Schema:
@@ -201,10 +203,12 @@ def checked_schema(form: Any) -> Schema:
         return form
     if not isinstance(form, Mapping):
         raise Wrong(f"{shown(form)} is not a table of columns", 'Write it like [age] with type = "number"')
-    tables, problems, blanks = dict(form), list[Wrong](), ()
-    if not isinstance(tables.get("missing_values", {}), Mapping):
-        words = listed(declared_word, such_as='["?", "NA"]')
-        blanks = within(words, tables.pop("missing_values"), ("missing_values",), problems) or ()
+    tables, problems = dict(form), list[Wrong]()
+    lists: dict[str, tuple[str, ...]] = {}
+    for key, check in (("missing_values", declared_word), ("proposed_from", text(what="a hash", most=200))):
+        if not isinstance(tables.get(key, {}), Mapping):
+            words = listed(check, such_as='["?", "NA"]')
+            lists[key] = tuple(within(words, tables.pop(key), (key,), problems) or ())
     pairs = [*tables.items()]
     if isinstance(tables.get("columns"), list | tuple):  # the stored form
         pairs = [(table.get("name") if isinstance(table, Mapping) else None, table) for table in tables["columns"]]
@@ -224,7 +228,7 @@ def checked_schema(form: Any) -> Schema:
     if problems:
         first, *others = problems
         raise Wrong(first.fact, first.remedy, first.at, others=tuple(others))
-    return Schema(columns=tuple(made), missing_values=tuple(blanks))
+    return Schema(columns=tuple(made), **lists)
 
 
 def _refuse(wrong: Wrong, name: str, lines: Mapping[tuple[str | int, ...], int]) -> NoReturn:

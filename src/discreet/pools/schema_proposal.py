@@ -1,10 +1,12 @@
 """A schema proposed from a public table: types, bounds and values of its columns, as a TOML file to be checked.
 
-The table must be public: what is proposed are facts of its records. Nothing here is ever run on a private pool.
+The table must be public: what is proposed are facts of its records. Nothing here is ever run on a private pool. The
+proposal names the hash of each file that it looked at, so that a campaign refuses it for a pool of these very files.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -20,6 +22,7 @@ from discreet.pools.checks import check_size, existing_file, reading
 from discreet.pools.csv_files import header_of
 from discreet.pools.file_columns import columns_of
 from discreet.pools.opening import kind_of, parts_of
+from discreet.pools.schema import Schema
 from discreet.pools.table_files import check_columns, table_of
 
 GAPS = ("?", "-", ".", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "null", "NULL", "None", "none", "missing")
@@ -54,8 +57,36 @@ def proposed_schema(
         "# are its own. CHANGE each to what is publicly known of all records; remove what a model must not read.",
         "# Missing cells have inputs of their own, unless a column says otherwise.",
         f"missing_values = {_listed(sorted(gaps))}",
+        f"proposed_from = {_listed(_hash(file) for file in parts_of(path, kind))}",
     ]
     return "\n".join([*head, *tables]) + "\n"
+
+
+def looked_at(schema: Schema, path: Path, kind: str) -> bool:
+    """Whether a schema was proposed from this file, or one of the files of this folder."""
+    known = set(schema.proposed_from)
+    sizes = {word.partition(":")[0] for word in known}
+    files = parts_of(path, kind) if known else ()
+    return any(str(_size(file)) in sizes and _hash(file) in known for file in files)
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of the files of a folder that is one data set."""
+    return sum(file.stat().st_size for file in _files(path))
+
+
+def _hash(path: Path) -> str:
+    """Says whether it is the same file, whatever its name."""
+    content = hashlib.sha256()
+    for file in _files(path):
+        with file.open("rb") as stream:
+            while piece := stream.read(1 << 20):
+                content.update(piece)
+    return f"{_size(path)}:{content.hexdigest()}"
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 def _texts(block: Any, name: str) -> list[str | None]:

@@ -23,8 +23,12 @@ from discreet.config.campaign_tables import groups_of
 from discreet.errors import BadInput
 from discreet.noise import charge_once
 from discreet.oracles import AnswerWords, read_labels
+from discreet.oracles.answer_files import read_private_labels
 from discreet.pools import Pool, open_pool
-from discreet.pools.file_columns import cells_of_records, check_columns_of
+from discreet.pools.checks import existing_file
+from discreet.pools.file_columns import categories_of_records, check_columns_of
+from discreet.pools.opening import kind_of
+from discreet.pools.schema_proposal import looked_at
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import ChargeReason
 from discreet.privacy.ledger.charges import request
@@ -165,6 +169,24 @@ def check_apart(config: CampaignConfig, pool: Pool, *, path: str | None = None) 
         )
 
 
+def check_proposal(config: CampaignFile, *keys: str, path: Path | None = None) -> None:
+    """Refuse a schema that `discreet schema` proposed from private records: its bounds and values are facts of them.
+
+    ``keys`` name the files of private records; ``path``: another one.
+    """
+    table = config.pool  # type: ignore[attr-defined]  # every recipe's that has a schema
+    named = {key: getattr(getattr(config, key.partition(".")[0]), key.partition(".")[2]) for key in keys}
+    files = [config.resolve(name) for name in named.values() if name is not None] + ([path] if path else [])
+    kind = None if table.kind == "arrays" else table.kind
+    for file in files if table.schema is not None else ():
+        if file.exists() and looked_at(table.schema, file, kind_of(file, kind)):
+            raise config.error(
+                "pool.schema",
+                f"discreet schema proposed it from {file.name}, which holds private records",
+                "Propose it from a public file, and declare what is publicly known",
+            )
+
+
 def _same_file(config: CampaignConfig, path: str) -> bool:
     here, pool_file = config.resolve(config.evaluation.path or ""), config.resolve(path)
     return config.pool.kind != "arrays" and pool_file.exists() and here.exists() and here.samefile(pool_file)
@@ -205,10 +227,31 @@ def evaluated(config: CampaignConfig, model: Any, context: PhaseContext, measure
 def _measured(config: CampaignConfig) -> HeldOut:
     table, pool = config.evaluation, _held_out(config)
     assert table.labels is not None  # checked with the file
-    labels = labels_in(config, table.labels, "evaluation.labels")
-    if not set(pool.ids) & set(labels):
+    if table.kind == "paid":
+        labels, named = _private_labels(config, table.labels)
+    else:
+        labels = labels_in(config, table.labels, "evaluation.labels")
+        named = frozenset(labels)
+    if named.isdisjoint(pool.ids):
         raise config.error("evaluation.labels", "none of them is of a record in evaluation.path", "Check the ids")
     return HeldOut(records=cohort_of(config, pool, pool.ids, labels), groups=_group_numbers(config, pool))
+
+
+def _private_labels(config: CampaignConfig, path: str) -> tuple[dict[str, Value], frozenset[str]]:
+    """Labels of private records that are of declared classes, and all records that the file names. A label that is
+    not, or cannot be read, is none: an error would tell of it.
+    """
+    file, known = config.resolve(path), set(config.task.classes)
+    with config.pointing("evaluation.labels"):
+        read = read_private_labels(
+            existing_file(file), multilabel=config.task.kind == "multilabel", words=answer_words(config)
+        )
+    fine: dict[str, Value] = {
+        record: value
+        for record, value in read.values.items()
+        if value is not None and set(value if isinstance(value, tuple) else (value,)) <= known
+    }
+    return fine, read.records
 
 
 def _group_numbers(config: CampaignConfig, pool: Pool) -> NDArray[np.int64] | None:
@@ -218,10 +261,10 @@ def _group_numbers(config: CampaignConfig, pool: Pool) -> NDArray[np.int64] | No
         return None
     path, names = config.resolve(table.path), groups_of(table, config.pool)
     with config.pointing("evaluation.group"):
-        check_columns_of(path, config.pool.kind, config.pool.id, [table.group])
-        cells = cells_of_records(path, config.pool.kind, config.pool.id or "", [table.group], pool.ids)[table.group]
-    numbers = {name: number for number, name in enumerate(names)}
-    return np.array([numbers.get(cells.get(record, ""), -1) for record in pool.ids], dtype=np.int64)
+        kind = kind_of(path, None) if config.pool.kind == "arrays" else config.pool.kind
+        check_columns_of(path, kind, config.pool.id, [table.group])
+        numbers = categories_of_records(path, kind, config.pool.id or "", table.group, names)
+    return np.array([numbers.get(record, -1) for record in pool.ids], dtype=np.int64)
 
 
 def _held_out(config: CampaignConfig) -> Pool:

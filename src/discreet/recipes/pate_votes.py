@@ -34,7 +34,7 @@ from discreet.oracles.answer_files import PrivateLabels, read_private_labels
 from discreet.pools import Pool
 from discreet.pools.encoded import EncodedRows
 from discreet.pools.rows import SEVERAL, Mask, StoredRows, readable_rows
-from discreet.recipes.labelled_records import answer_words
+from discreet.recipes.labelled_records import answer_words, check_proposal
 from discreet.recipes.pate_student import evaluation_records, is_flat, public_rows, records_like, student_of, teacher_of
 from discreet.recipes.specification import Confirm, is_recorded
 from discreet.records import Votes
@@ -182,6 +182,7 @@ def check(config: PateConfig, pool: Pool) -> None:
     with config.pointing("student.name"):
         rehearse(student_of(config), public_rows(config, pool), len(config.task.classes))
     evaluation_records(config)
+    check_proposal(config, "private.path")
     private = private_pool(config)
     here, public_file = config.resolve(config.private.path), config.resolve(config.pool.path)
     same = here.exists() and public_file.exists() and here.samefile(public_file)

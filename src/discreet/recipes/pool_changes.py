@@ -17,8 +17,9 @@ from discreet.campaign.withdrawal import manifest_key, mark
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, NotNow
 from discreet.pools import Differences, JoinedPool, Pool, compare, extended, macs
-from discreet.recipes.labelled_records import check_apart, pool_like
+from discreet.recipes.labelled_records import check_apart, check_proposal, pool_like
 from discreet.recipes.opening import load
+from discreet.recipes.pool_queries import PRIVATE_POOL
 from discreet.storage import CampaignStore, open_storage
 
 
@@ -39,6 +40,8 @@ def extend(campaign: Campaign, config: CampaignConfig, file: Path) -> tuple[int,
     else:
         further = pool_like(config, str(path))
     check_apart(config, further, path=str(path))
+    if config.recipe.name == PRIVATE_POOL:
+        check_proposal(config, path=config.resolve(str(path)))
     return join(campaign, further, path=str(path))
 
 

@@ -188,7 +188,10 @@ def null_scores(scores: Scores, rows: Any, pool: Pool, places: Places) -> Scores
     """The scores of ``rows``, once all were read, with NaN for records that could not be: nulls, and never worth
     asking. Of a blank in its place a model may be as unsure as of anything.
     """
-    broken = rows.broken if isinstance(rows, RowsAt) and pool.x is not None else pool.broken(places)
+    seen = isinstance(rows, RowsAt) and pool.x is not None
+    broken = rows.broken if seen else pool.broken(places)
+    if seen and pool.text is not None:  # which no model reads beside numbers; a record may be a null by it
+        broken = broken | pool.broken(places)
     return np.where(broken, np.nan, scores)
 
 

@@ -34,7 +34,14 @@ from discreet.privacy.plan import Plan, plan_from_json
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.recipes import learning, pool_campaigns, pool_queries
 from discreet.recipes.labelled_records import check as check_labelled
-from discreet.recipes.labelled_records import evaluated, held_out, known_labels, known_units, price_of
+from discreet.recipes.labelled_records import (
+    check_proposal,
+    evaluated,
+    held_out,
+    known_labels,
+    known_units,
+    price_of,
+)
 from discreet.recipes.pool_records import Units, inputs_of, made_up_rows, records_each, rows_among
 from discreet.recipes.pool_replan import replanned
 from discreet.recipes.specification import FileRecipe, Inputs, ModelParts, RecipeSpec, newest_plan
@@ -208,6 +215,8 @@ def _try_training(config: CampaignConfig, inputs: tuple[int, ...]) -> None:
 
 def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Pool]:
     learning.check_named(config, pool_queries.check_priced, pool_file=inputs.pool is None)
+    paid = ("evaluation.path",) if config.evaluation.kind == "paid" else ()
+    check_proposal(config, *paid, *(("pool.path",) if inputs.pool is None else ()))
     pool = pool_campaigns.base_pool(config, inputs.pool)
     if inputs.plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")

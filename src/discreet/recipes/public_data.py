@@ -192,6 +192,8 @@ class PublicData(FileRecipe):
 
 def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Pool]:
     learning.check_named(config, pool_file=inputs.pool is None)
+    paid = ("evaluation.path",) if config.evaluation.kind == "paid" else ()
+    labelled_records.check_proposal(config, *paid, *(("private.path",) if config.private is not None else ()))
     pool = pool_campaigns.base_pool(config, inputs.pool)
     pool_campaigns.check_releases(config)
     recipe = PublicData(config=config, plan=public_plan_of(config), inputs=inputs_of(config, pool))

@@ -9,6 +9,8 @@ persons with m records). Every metric, interval and subgroup is computed from th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -136,7 +138,8 @@ def _groups(groups: Any, records: CohortRecords, layout: Layout) -> NDArray[np.i
 
 def _predicted(predictor: Predictor, records: CohortRecords, rows: NDArray[Any]) -> Any:
     """What is said of every record; NaN of one that cannot be read or that the predictor fails on, which counts
-    nowhere. Where it fails on all of them it is not a record that is broken, and that is said.
+    nowhere. The others are predicted beside zeros in its place, bit for bit as beside its null. Where it fails on all
+    of them it is not a record that is broken, and that is said.
     """
     read, readable = records.readable_rows(rows)
     try:
@@ -147,10 +150,21 @@ def _predicted(predictor: Predictor, records: CohortRecords, rows: NDArray[Any])
         width = next((len(row) for row in each if row is not None), None)
         if width is None:
             raise
-        predicted = np.array([row if row is not None and len(row) == width else np.full(width, np.nan) for row in each])
+        fails = np.array([row is None or len(row) != width for row in each])
+        predicted = np.array([np.full(width, np.nan) if bad else row for row, bad in zip(each, fails, strict=True)])
+        with suppress(BadInput), hushed("the predictor"):
+            predicted = np.array(predictor.predict_proba(_blanked(read, fails)), dtype=np.float64)
+        readable = readable & ~fails
     if predicted.shape[:1] == readable.shape:
         predicted[~readable] = np.nan
     return predicted
+
+
+def _blanked(read: Any, rows: NDArray[np.bool_]) -> Any:
+    """Records with zeros in some rows."""
+    if isinstance(read, Mapping):
+        return {name: _blanked(part, rows) for name, part in read.items()}
+    return np.where(rows.reshape(-1, *(1 for _ in read.shape[1:])), np.zeros((), dtype=read.dtype), read)
 
 
 def _alone(predictor: Predictor, row: Any) -> NDArray[Any] | None:
