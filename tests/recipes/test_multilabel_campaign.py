@@ -128,7 +128,7 @@ def test_a_task_of_several_labels_from_the_shell(evaluation, tmp_path):
 
 @pytest.mark.parametrize(
     ("score", "word"),
-    [("margin", "no form for several labels"), ("bald", "no dropout"), ("nonsense", "no such score")],
+    [("margin", "no form for several labels"), ("bald", "no dropout"), ("nonsense", "there is no 'nonsense'")],
 )
 def test_scores_that_cannot_be_are_refused(score, word, tmp_path):
     file, _, _ = write(tmp_path, score=score)
