@@ -130,6 +130,17 @@ def other_selectors():
 
 OTHERS, OTHER_SCENES = other_selectors()
 
+# -- feature maps
+
+FROM_ONE = Free("a public function of one record: nothing is fitted to records, and nothing is drawn")
+
+
+def feature(*tests):
+    return Entry(Cited(*tests, "check_feature_map"), FROM_ONE)
+
+
+FEATURES = {"features.scattering.Scattering": feature("features/test_scattering.py::test_it_keeps_the_contract")}
+
 # -- the gate: Spark is held to the local engine's output, text by text
 
 
@@ -351,6 +362,7 @@ TABLE = {
     **SCORERS,
     **SELECTORS,
     **OTHERS,
+    **FEATURES,
     "gates.gate.CrowdGate": Entry(gate, ["gate"]),
     **ORACLES,
     **TRAINERS,
