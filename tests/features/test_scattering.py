@@ -66,6 +66,7 @@ def test_it_keeps_the_contract():
     for made in (
         lambda: Scattering(input_shape=(1, 12, 13)),
         lambda: Scattering(input_shape=(3, 8, 9), scales=1, groups=0),
+        lambda: Scattering(input_shape=(32, 32)),
     ):
         shape = made().input_shape
         check_feature_map(made, np.random.default_rng(0).random((8, *shape)).astype(np.float32))

@@ -1,9 +1,11 @@
 """Feature maps: public functions of one record alone, to the bit.
 
 Guarantee: row i of the output is computed from record i and declared constants alone. A map of arrays computes records
-in blocks of one size, filled up with zeros, and each block by one thread; so a record alone, among others, at another
-position, and with any number of threads gives the same bits. Nothing is fitted to the records. A map therefore costs
-nothing, and changes no sensitivity: a record and its null are replaced by the features of one and by a null.
+in blocks of one size, filled up with zeros, each block by one thread, and with the records as the last axis: numpy then
+does the same with each of them. So a record alone, among others, at another position, and with any number of threads
+gives the same bits. Products of matrices are no exception: `product` makes them without BLAS, whose kernels sum some
+columns in another order than others. Nothing is fitted to the records. A map therefore costs nothing, and changes no
+sensitivity: a record and its null are replaced by the features of one and by a null.
 
 A null is a flag beside the features, never a vector that means something: where the record is a null, holds a number
 that is not finite, or has features that are not finite, its row is zeros and its flag is False.
@@ -13,11 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from math import prod
 from typing import Any, ClassVar, Self
 
@@ -33,7 +33,6 @@ Features = NDArray[np.float32]
 ROUNDING = 1 + 1e-5
 """A bound in real numbers, times this, holds in single precision."""
 _BLOCKS_AT_ONCE = 64
-_ONE_AT_A_TIME = threading.Lock()
 
 
 class FeatureMap(ABC):
@@ -111,10 +110,9 @@ class ArrayMap(FeatureMap):
             span = slice(start + first, start + first + len(rows))
             values[span], fine[span] = self._of_block(rows, present)
 
-        with _one_blas_thread():
-            for start in range(0, count, self.block * _BLOCKS_AT_ONCE):
-                piece = readable_rows(records, slice(start, min(start + self.block * _BLOCKS_AT_ONCE, count)))
-                in_threads([(compute, piece, start, first) for first in range(0, len(piece[0]), self.block)])
+        for start in range(0, count, self.block * _BLOCKS_AT_ONCE):
+            piece = readable_rows(records, slice(start, min(start + self.block * _BLOCKS_AT_ONCE, count)))
+            in_threads([(compute, piece, start, first) for first in range(0, len(piece[0]), self.block)])
         return values, fine
 
     def _of_block(self, rows: NDArray[Any], present: Mask) -> tuple[Features, Mask]:
@@ -156,13 +154,9 @@ def processors() -> int:
     return max(1, min(int(told), int(cpu_count()))) if told.isdecimal() else int(cpu_count())
 
 
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """Products of matrices by one thread each: blocks are what threads share. One batch at a time in a process."""
-    from threadpoolctl import threadpool_limits
-
-    with _ONE_AT_A_TIME, threadpool_limits(limits=1, user_api="blas"):
-        yield
+def product(matrix: Features, columns: Features) -> Features:
+    """Matrices (.., m, k) times columns (.., k, n), broadcast, every column summed in the same order."""
+    return np.asarray(np.einsum("...mk,...kn->...mn", matrix, columns))
 
 
 def checked_shape(shape: Any, asked: str) -> tuple[int, ...]:

@@ -74,7 +74,10 @@ def feature_map_from_json(form: Any) -> FeatureMap:
             "Use the program that made it, or make the map and what was learnt on it anew",
         )
     try:
-        made = kind.from_options(form["options"])
+        options = dict(form["options"])
+        if isinstance(options.get("base"), Mapping):
+            options["base"] = feature_map_from_json(options["base"])
+        made = kind.from_options(options)
     except DiscreetError:
         raise
     except (Wrong, TypeError, ValueError, KeyError, AttributeError):

@@ -6,8 +6,8 @@ pixels: 1 + J L + L^2 J (J - 1) / 2 channels (Mallat 2012, Bruna and Mallat 2013
 2021). A picture is padded by reflection.
 
 The numbers are those of kymatio's `Scattering2D` in the same order, up to 3e-5 of a picture's range; the way there is
-another: records are the last axis, so that every sum over the folded frequencies is a small product of matrices, and
-the low-pass with its sampling is one matrix an axis. It needs numpy and scipy alone.
+another: pictures are the last axis, the sums over folded frequencies are small products of matrices, and the low-pass
+with its sampling is one matrix an axis. It needs numpy and scipy alone.
 
 ``groups`` normalises each record within itself: its channels in that many groups of neighbours, each to mean 0 and
 variance 1 over the group (`torch.nn.GroupNorm`), which bounds the norm by the root of the number of features.
@@ -26,7 +26,7 @@ from scipy import fft
 
 from discreet.checks import whole
 from discreet.errors import BadInput
-from discreet.features.feature_map import ROUNDING, ArrayMap, Features, checked, checked_shape
+from discreet.features.feature_map import ROUNDING, ArrayMap, Features, checked, checked_shape, product
 from discreet.features.morlet import coarser, low_pass_matrix, padded_size, wavelet_spectra
 from discreet.features.request import FeatureRequest
 from discreet.parts import Option, Part
@@ -142,8 +142,8 @@ class Scattering(ArrayMap):
         """(angles, rows, columns, pictures) of a layer (rows, columns, angles, pictures) at this scale's resolution."""
         down, across = self._low_passes[scale]
         rows, columns = layer.shape[:2]
-        lines = np.matmul(down, layer.reshape(rows, -1)).reshape(len(down), columns, -1)
-        sampled = np.matmul(across, lines).reshape(len(down), len(across), *layer.shape[2:])
+        lines = product(down, layer.reshape(rows, -1)).reshape(len(down), columns, -1)
+        sampled = product(across, lines).reshape(len(down), len(across), *layer.shape[2:])
         return np.moveaxis(sampled, 2, 0)
 
     @cached_property
@@ -212,8 +212,8 @@ def _filtered(spectrum: NDArray[np.complex64], folding: Features) -> Features:
     rows, columns, _, copies = folding.shape
     step = spectrum.shape[0] // rows
     parts = spectrum.view(np.float32).reshape(step, rows, step, columns, -1).transpose(1, 3, 0, 2, 4)
-    product = np.matmul(folding, parts.reshape(rows, columns, copies, -1)).view(np.complex64)
-    return np.asarray(np.abs(fft.ifft2(product, axes=(0, 1), overwrite_x=True)), dtype=np.float32)
+    filtered = product(folding, parts.reshape(rows, columns, copies, -1)).view(np.complex64)
+    return np.asarray(np.abs(fft.ifft2(filtered, axes=(0, 1), overwrite_x=True)), dtype=np.float32)
 
 
 def _built(request: FeatureRequest) -> Scattering:
