@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,16 @@ OPTIONS: Mapping[str, Mapping[str, Option]] = {
 """The keys of a column, by its type. Files, Python and the documentation read them."""
 
 
+class ResolvedCells(NamedTuple):
+    """Cells of a column by its declaration. ``known`` have a code; others are ``other``, ``missing``, or of nulls."""
+
+    codes: Codes
+    known: Mask
+    other: Mask
+    missing: Mask
+    nulls: Mask
+
+
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """One declared column. Made by `Schema`, which checks it.
@@ -102,28 +112,33 @@ class Column:
         code = self.values.index(value) if self.type == "category" else value
         return float(days_of(value) or 0 if self.type == "date" else code)
 
-    def expand(self, into: NDArray[np.float32], codes: Codes, states: States) -> Mask:
-        """Write the inputs of cells; which of the records become nulls by them."""
+    def resolve(self, codes: Codes, states: States) -> ResolvedCells:
+        """What the declaration makes of cells: which are known, with codes within the bounds, and what others are."""
         outside = states == OUTSIDE
         blank = (states == MISSING) | (states == UNREADABLE) | (outside & (self.outside == "missing"))
         nulls: Mask = (blank & (self.missing == "null")) | (outside & (self.outside == "null"))
+        known = ~blank & ~(outside & (self.outside != "clip"))
         if self.fill is not None:
-            codes, known = np.where(blank, self.code(self.fill), codes), blank | ~outside
-        else:
-            known = ~blank & ~(outside & (self.outside != "clip"))
+            codes, known = np.where(blank, self.code(self.fill), codes), known | blank
+        if self.type in ("number", "date"):
+            codes = np.clip(codes, self.code(self.low), self.code(self.high))
+        missing = blank & (self.missing in ("indicator", "category"))
+        return ResolvedCells(codes, known, other=outside & (self.outside == "other"), missing=missing, nulls=nulls)
+
+    def expand(self, into: NDArray[np.float32], codes: Codes, states: States) -> Mask:
+        """Write the inputs of cells; which of the records become nulls by them."""
+        cells = self.resolve(codes, states)
         if self.type == "category":
-            rows = np.flatnonzero(known)
-            into[rows, codes[rows].astype(np.int64)] = 1
+            rows = np.flatnonzero(cells.known)
+            into[rows, cells.codes[rows].astype(np.int64)] = 1
             if self.outside == "other":
-                into[outside, len(self.values)] = 1
+                into[cells.other, len(self.values)] = 1
         elif self.type != "text":
             low, high = self.code(self.low), self.code(self.high)
-            clipped = np.clip(codes[known | outside], low, high)
-            into[known | outside, 0] = (clipped - (low + high) / 2) / ((high - low) / 2)
-            into[~known, 0] = 0
+            into[cells.known, 0] = (cells.codes[cells.known] - (low + high) / 2) / ((high - low) / 2)
         if self.missing in ("indicator", "category"):
-            into[blank, -1] = 1
-        return nulls
+            into[cells.missing, -1] = 1
+        return cells.nulls
 
     def shown(self, inputs: NDArray[Any]) -> str:
         """The value that a record's inputs stand for, for people."""
