@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.campaign.recipe import PhaseContext
+from discreet.campaign.recipe import PhaseContext, Watch, unwatched
 from discreet.config import AugmentConfig, CampaignConfig, CrowdConfig
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.models.build import check_model_name
@@ -18,6 +18,7 @@ from discreet.noise import Source
 from discreet.pools import Pool
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.training_phase import TrainingPhase
+from discreet.recipes.feature_rows import features_form
 from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reader_of, reading_of, scaling_of, training_rows
 from discreet.recipes.specification import ModelParts
 from discreet.records import Value
@@ -43,6 +44,7 @@ def check_named(config: CampaignConfig, *checks: Callable[[CampaignConfig], obje
         "evaluation.labels": evaluation.labels,
         "model.init": config.model.init,
         "model.encoder": config.model.encoder,
+        "features.public": None if config.features is None else config.features.public,
     }
     config.check_all(
         *(partial(check, config) for check in (*checks, scorer_of, _check_model, _check_trainer, _check_function)),
@@ -258,21 +260,22 @@ def trainer_of(config: CampaignConfig, context: PhaseContext, inputs: Sequence[i
     )
 
 
-def cohort_of(config: CampaignConfig, pool: Pool, ids: Sequence[str], labels: Mapping[str, Value]) -> CohortRecords:
+def cohort_of(
+    config: CampaignConfig, pool: Pool, ids: Sequence[str], labels: Mapping[str, Value], watch: Watch = unwatched
+) -> CohortRecords:
     """Asked records with what was said of them; one without a label keeps its place and teaches nothing."""
     from discreet.trainers.dp_sgd import CohortRecords
 
     places = pool.places(ids)
     known = {record: labels.get(record) for record in ids}
-    for record in np.asarray(ids, dtype=object)[pool.broken(places)].tolist():
+    rows, broken = training_rows(config, pool, places, watch)
+    for record in np.asarray(ids, dtype=object)[broken].tolist():
         known[record] = None
     persons = None
     if config.budget.unit == "person":
         assert pool.persons is not None
         persons = np.array([pool.persons[position] for position in places.tolist()], dtype=object)
-    return CohortRecords(
-        x=training_rows(config, pool, places), y=targets([known[record] for record in ids], config), persons=persons
-    )
+    return CohortRecords(x=rows, y=targets([known[record] for record in ids], config), persons=persons)
 
 
 def in_slots(
@@ -311,9 +314,9 @@ def predictor_of(config: CampaignConfig, module: nn.Module) -> TorchPredictor:
     with config.pointing("trainer.device"):
         if reader is None:
             return TorchPredictor(module, task=task, device=device)
-        from discreet.recipes.texts import TextPredictor
+        from discreet.recipes.record_predictor import RecordPredictor
 
-        return TextPredictor(module, reader=reader, task=task, device=device)
+        return RecordPredictor(module, reader=reader, task=task, device=device)
 
 
 def to_bytes(module: nn.Module) -> bytes:
@@ -352,7 +355,9 @@ def exported(config: CampaignConfig, inputs: tuple[int, ...]) -> ModelParts:
         },
         "inputs": list(inputs),
     }
-    if table.encoder is None:
+    if config.features is not None:
+        form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool) | features_form(config)
+    elif table.encoder is None:
         form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool)
     else:
         encoder = config.resolve(table.encoder)

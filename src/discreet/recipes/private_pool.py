@@ -33,6 +33,7 @@ from discreet.privacy.ledger.terms import plan_digest
 from discreet.privacy.plan import Plan, plan_from_json
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 from discreet.recipes import learning, pool_campaigns, pool_queries
+from discreet.recipes.feature_rows import features_form, on_features, with_features
 from discreet.recipes.labelled_records import check as check_labelled
 from discreet.recipes.labelled_records import (
     check_proposal,
@@ -142,7 +143,7 @@ class PrivatePool(FileRecipe):
         phase = TrainingPhase.of(self.plan, context.phase)
         trainer = learning.trainer_of(self.config, context, self.inputs)
         cohorts = {
-            label: learning.cohort_of(self.config, context.pool, context.members.get(label, ()), labels)
+            label: learning.cohort_of(self.config, context.pool, context.members.get(label, ()), labels, context.watch)
             for label in phase.labels
         }
         measured = held_out(self.config, context, last=context.phase == self.phases - 1)
@@ -171,7 +172,8 @@ def _preflight(config: CampaignConfig, pool: Pool) -> None:
         known_units(config, pool, Units.of(pool, config.budget.unit, config.budget.records_per_person))
     _try_training(config, inputs)
     if config.plan.queries and config.selector.declared.reads:
-        _try_choosing(config, learning.predictor_of(config, learning.model_of(config, inputs)), inputs)
+        model = learning.model_of(config, inputs)
+        _try_choosing(config, on_features(learning.predictor_of(config, model)), inputs)
     check_labelled(config, pool)
 
 
@@ -220,13 +222,14 @@ def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Po
     pool = pool_campaigns.base_pool(config, inputs.pool)
     if inputs.plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
+    config = with_features(config, pool)
     _preflight(config, pool)
     plan = inputs.plan or plan_of(config)
     pool_campaigns.check_releases(config)
     for query in range(1, len(plan.phases)):  # the selector of every query, which needs a plan
         selector = pool_queries.selector_of(config, plan, query, OperatingSystem())
         pool_queries.check_price(config, plan, query, selector, config.pool.size)
-    return {"plan": plan.to_json(), "inputs": list(inputs_of(config, pool))}, pool
+    return {"plan": plan.to_json(), "inputs": list(inputs_of(config, pool)), **features_form(config)}, pool
 
 
 def _open(store: CampaignStore, config: CampaignConfig) -> PrivatePool:
@@ -245,6 +248,7 @@ def _checks(store: CampaignStore, config: CampaignConfig, ledger: Ledger) -> Any
         return plan_digest(plan_from_json(form, certify=False))
 
     yield from pool_campaigns.plan_checks(store, ledger, digest_of=digest_of, needed=_needed)
+    yield from pool_campaigns.feature_checks(store, config)
     yield from pool_campaigns.hidden_checks(store, config, ledger)
 
 

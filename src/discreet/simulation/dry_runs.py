@@ -25,6 +25,7 @@ from discreet.errors import BadInput, DiscreetError
 from discreet.oracles import SimulatedOracle
 from discreet.privacy.budget import LooseDelta
 from discreet.privacy.plan import read_plan, write_plan
+from discreet.recipes.feature_rows import on_features
 from discreet.recipes.labelled_records import layout_of
 from discreet.recipes.learning import cohort_of, named_object
 from discreet.recipes.opening import create
@@ -146,10 +147,11 @@ class DryRun:
                 multilabel=config.task.kind == "multilabel",
             )
             run(campaign, oracle)
-            measured = cohort_of(config, held_out, held_out.ids, labelled.labels)
+            recipe: Any = campaign.recipe
+            measured = cohort_of(recipe.config, held_out, held_out.ids, labelled.labels)
             rows = []
             for phase in range(campaign.recipe.phases):
-                model, layout = campaign.predictor(phase), layout_of(config)
+                model, layout = on_features(campaign.predictor(phase)), layout_of(config)
                 evaluation = evaluate_public(model, measured.x, measured.y, classes=layout.classes, layout=layout)
                 rows.append({"phase": phase} | metric_columns(evaluation))
             claimed = float(campaign.certificate()["claim"]["epsilon"])

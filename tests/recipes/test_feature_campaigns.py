@@ -1,0 +1,299 @@
+"""Campaigns whose model learns from features: pictures, tables and texts, from the first question to an export."""
+
+import csv
+import json
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet.cli.app import run
+from discreet.config import CampaignConfig
+from discreet.errors import BadInput, InvalidConfig
+from discreet.exports import export_model, load_model
+from discreet.features import build_feature_map
+from discreet.pools import Schema
+from discreet.recipes.opening import create, load
+from discreet.recipes.pool_records import rows_of
+from discreet.recipes.verification import verify_campaign
+from discreet.storage import open_storage
+
+SIZE = 90
+SCHEMA = """[age]
+type = "number"
+low = 0
+high = 100
+[job]
+type = "category"
+values = ["admin", "clerk"]
+[day]
+type = "date"
+low = "2020-01-01"
+high = "2021-01-01"
+missing = "null"
+"""
+POOLS = {
+    "pictures": 'path = "pool.npz"\nkind = "npz"\nid = "id"\narray = "x"\nscale = 255.0',
+    "tables": 'path = "pool.csv"\nkind = "csv"\nid = "id"\nschema = "schema.toml"',
+    "texts": 'path = "pool.csv"\nkind = "csv"\nid = "id"\ntext = "words"',
+}
+FEATURES = {
+    "pictures": 'name = "scattering"\nangles = 4',
+    "tables": 'name = "bins"\npublic = "public.csv"\nedges = 7',
+    "texts": 'name = "hashed-text"\nsize = 512',
+}
+TOML = """format = "discreet.campaign/1"
+name = "featured"
+[pool]
+POOL
+size = 90
+[task]
+kind = "binary"
+classes = ["no", "yes"]
+[budget]
+epsilon = 20
+delta = "1e-4"
+[recipe]
+name = "private-pool"
+[plan]
+initial = 40
+queries = [20]
+batch = 20
+epochs = 10
+accountant = "rdp"
+selection_epsilon = "2"
+[selector]
+name = "threshold-response"
+threshold_epsilon = "0.5"
+[scorer]
+name = "entropy"
+[oracle]
+name = "files"
+[features]
+FEATURES
+[model]
+name = "linear"
+[trainer]
+engine = "reference"
+learning_rate = 8.0
+clip = 0.5
+[simulation]
+seed = 1
+"""
+
+
+def truth(name):
+    return "yes" if int(name[1:]) % 2 else "no"
+
+
+def write_pictures(place, size=SIZE):
+    """Bars that lie or stand."""
+    chance = np.random.default_rng(0)
+    x = chance.integers(0, 60, (size, 8, 8)).astype(np.uint8)
+    for number, bar in enumerate(chance.integers(0, 8, size).tolist()):
+        x[number][(bar, slice(None)) if number % 2 else (slice(None), bar)] = 255
+    np.savez(place / "pool.npz", id=np.array([f"r{number}" for number in range(size)]), x=x)
+
+
+def write_table(path, size, seed, name="r"):
+    """Yes is in the middle of the ages, where no line divides; a tenth of the cells is missing."""
+    chance = random.Random(seed)
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["id", "age", "job", "day", "words"])
+        for number in range(size):
+            age = chance.randrange(35, 65) if number % 2 else chance.choice([*range(35), *range(65, 101)])
+            day = f"2020-{chance.randrange(1, 13):02}-11"
+            words = " ".join(
+                chance.choice(["cat", "sat", "mat"] if number % 2 else ["dog", "ran", "home"]) for _ in "abcd"
+            )
+            cells = ["" if chance.random() < 0.1 else cell for cell in (age, chance.choice(["admin", "clerk", "king"]))]
+            out.writerow([f"{name}{number}", *cells, "" if number == 5 and name == "r" else day, words])
+
+
+@pytest.fixture(params=POOLS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return filled(tmp_path)
+
+
+def filled(place):
+    write_pictures(place)
+    write_table(place / "pool.csv", SIZE, 1)
+    write_table(place / "public.csv", 400, 2, "p")
+    (place / "schema.toml").write_text(SCHEMA)
+    return place
+
+
+def text_of(kind, features=None, pool=None):
+    return TOML.replace("POOL", pool or POOLS[kind]).replace("FEATURES", features or FEATURES[kind])
+
+
+def config_of(folder, kind, features=None, **changes):
+    text = text_of(kind, features)
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    (folder / "c.toml").write_text(text)
+    return CampaignConfig.read(folder / "c.toml")
+
+
+def finish(campaign):
+    while not campaign.done:
+        campaign.tell({question.id: truth(question.record) for question in campaign.ask()})
+        campaign.train()
+
+
+def records_of(folder, kind):
+    """As people have them, and as a campaign's model takes them."""
+    if kind == "pictures":
+        raw = np.load(folder / "pool.npz")["x"]
+        return raw, raw.astype(np.float32) / 255
+    frame = pd.read_csv(folder / "pool.csv", keep_default_na=False, dtype=str)
+    return (frame["words"].tolist(),) * 2 if kind == "texts" else (frame, frame)
+
+
+def test_from_the_first_question_to_an_export(folder, kind):
+    campaign = create(config_of(folder, kind))
+    finish(campaign)
+    again = load(CampaignConfig.read(folder / "c.toml"))
+    raw, scaled = records_of(folder, kind)
+    chances = again.predict_proba(scaled)
+    truths = [truth(name) for name in again.pool.ids]
+    assert np.mean([guess == right for guess, right in zip(again.predict(scaled), truths, strict=True)]) > 0.8
+    # the model on the rows that it was trained on says the same
+    rows = rows_of(again.recipe.config, again.pool)
+    assert rows.shape == (SIZE, *again.recipe.inputs)
+    assert np.array_equal(again.predictor().on_features.predict_proba(rows), chances)
+    # and so does the directory alone
+    export_model(again, folder / "model", onnx=False)
+    model = load_model(folder / "model")
+    told = model.predict_proba(raw, raw=kind == "pictures")
+    assert np.array_equal(told, chances)
+    assert model.form["preprocessing"]["features"] == again.store.config["features"]
+    data = folder / ("pool.npz" if kind == "pictures" else "pool.csv")
+    assert run(["predict", str(folder / "model"), str(data), "--out", str(folder / "p.csv"), "--probabilities"]) == 0
+    with (folder / "p.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    shown = [float(line["p_yes"]) if line["p_yes"] else None for line in lines]
+    assert [number is None for number in shown] == [kind == "tables" and place == 5 for place in range(SIZE)]
+    known = [place for place, number in enumerate(shown) if number is not None]
+    assert np.allclose([shown[place] for place in known], chances[known, 1], atol=1e-5)
+
+
+def test_a_null_stays_a_null(folder):
+    """Record 5 has no day: zeros of features, no label, never worth asking."""
+    campaign = create(config_of(folder, "tables"))
+    rows, fine = rows_of(campaign.recipe.config, campaign.pool).readable(slice(0, SIZE))
+    assert fine.tolist() == [place != 5 for place in range(SIZE)]
+    assert not rows[5].any()
+    finish(campaign)
+    frame = records_of(folder, "tables")[0]
+    zeros = campaign.predictor().on_features.predict_proba(np.zeros((1, rows.shape[1]), dtype=np.float32))
+    assert np.allclose(campaign.predict_proba(frame)[5], zeros[0])
+
+
+def test_what_was_fitted_stays_when_the_public_file_changes(folder):
+    campaign = create(config_of(folder, "tables"))
+    before = campaign.store.config["features"]
+    assert len(before["options"]["edges"]["age"]) == 7
+    assert before["options"]["edges"]["age"] != [100 / 8 * number for number in range(1, 8)]
+    (folder / "public.csv").write_text("id,age,job,day\np0,3,admin,2020-01-01\n")
+    finish(campaign)
+    (folder / "public.csv").rename(folder / "moved.csv")
+    again = load(config_of(folder, "tables", FEATURES["tables"].replace("public.csv", "moved.csv")))
+    assert again.recipe.config.features.fitted.identity() == before
+    checks = {check.name: check for check in verify_campaign(CampaignConfig.read(folder / "c.toml")).checks}
+    assert checks["features"].ok
+    with pytest.raises(InvalidConfig, match="created with something else"):
+        load(config_of(folder, "tables", 'name = "bins"\nedges = 8'))
+
+
+def test_the_certificate_names_the_map(folder):
+    from discreet.exports.model_form import verify_export
+
+    campaign = create(config_of(folder, "pictures"))
+    finish(campaign)
+    said = campaign.certificate()["features"]
+    assert said == {
+        "name": "scattering",
+        "version": 1,
+        "sha256": campaign.store.config["features"]["sha256"],
+        "reads": "one record alone, and nothing of any other record",
+    }
+    export_model(campaign, folder / "model", onnx=False)
+    verdict = verify_export(folder / "model")
+    assert {check.name: check.ok for check in verdict.checks}["features"]
+    form = json.loads((folder / "model" / "model.json").read_text())
+    form["preprocessing"]["features"]["options"]["scales"] = 1
+    (folder / "model" / "model.json").write_text(json.dumps(form))
+    with pytest.raises(BadInput, match="edited|hash"):
+        load_model(folder / "model")
+
+
+def test_random_fourier_on_top_of_bins(folder):
+    features = 'name = "random-fourier"\nsize = 64\nbase = { name = "bins", edges = 5 }'
+    campaign = create(config_of(folder, "tables", features))
+    finish(campaign)
+    assert campaign.recipe.inputs == (64,)
+    frame = records_of(folder, "tables")[0]
+    base = build_feature_map("bins", schema=Schema.of(folder / "schema.toml"), edges=5)
+    on_top = build_feature_map("random-fourier", base=base, size=64)
+    assert campaign.recipe.config.features.fitted == on_top
+    assert campaign.predict_proba(frame).shape == (SIZE, 2)
+
+
+def test_text_without_an_encoder_says_what_reads_it(folder):
+    text = text_of("texts").replace("[features]\n" + FEATURES["texts"], "")
+    (folder / "c.toml").write_text(text)
+    with pytest.raises(InvalidConfig, match="hashed-text"):
+        create(CampaignConfig.read(folder / "c.toml"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "features", "says"),
+    [
+        ("tables", 'name = "scattering"', "the pool is a table"),
+        ("pictures", 'name = "bins"', "a schema declares"),
+        ("pictures", 'name = "hashed-text"', "of texts"),
+        ("texts", 'name = "scattering"', "the pool has texts"),
+        ("pictures", 'name = "scatering"', "Did you mean scattering"),
+        ("pictures", 'name = "scattering"\nsize = 7', "scattering has no such option"),
+        ("pictures", 'name = "scattering"\nangle = 7', "there is no such key"),
+        ("pictures", 'name = "scattering"\nscales = "two"', "whole number"),
+        ("pictures", 'name = "scattering"\npublic = "public.csv"', "nothing to fit"),
+        ("tables", 'name = "bins"\nbase = "one-hot"', "takes records themselves"),
+        ("tables", 'name = "random-fourier"\nbase = "bin"', "there is none of that name"),
+        ("tables", 'name = "random-fourier"\nbase = { name = "bins", edge = 3 }', "no such option"),
+        ("tables", 'name = "random-fourier"\nbase = 3', "names no feature map"),
+        ("tables", 'name = "bins"\npublic = "absent.csv"', "not there"),
+        ("tables", 'name = "bins"\npublic = "pool.csv"', "whose records are private"),
+        ("tables", 'name = "bins"\nedges = { ages = [1, 2] }', "no column of numbers"),
+        ("texts", 'name = "hashed-text"\nsize = 7', "not even"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_its_line(kind, features, says, folder):
+    with pytest.raises(InvalidConfig, match=says) as refused:
+        create(config_of(folder, kind, features))
+    assert refused.value.line >= text_of(kind).splitlines().index("[features]") + 1
+    assert not open_storage(f"sqlite:///{folder}/featured.db").campaigns()
+
+
+def test_a_copy_of_the_private_file_is_refused_too(folder):
+    (folder / "copy.csv").write_bytes((folder / "pool.csv").read_bytes())
+    with pytest.raises(InvalidConfig, match="whose records are private"):
+        create(config_of(folder, "tables", 'name = "bins"\npublic = "copy.csv"'))
+
+
+@pytest.mark.parametrize("recipe", ["crowd", "pate", "stream"])
+def test_files_of_other_recipes_say_that_they_have_none(recipe, folder, capsys):
+    from discreet.config import example
+
+    (folder / "other.toml").write_text(example(recipe) + '\n[features]\nname = "bins"\n')
+    asked = ["stream"] if recipe == "stream" else ["init"]
+    assert run([*asked, str(folder / "other.toml")]) == 2
+    assert "feature maps are of the recipes private-pool and public-data" in capsys.readouterr().err
