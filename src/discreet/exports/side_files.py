@@ -116,11 +116,8 @@ def _privacy(form: dict[str, Any], certificate: dict[str, Any], spec: RecipeSpec
     ]
     if "features" in certificate:
         named = certificate["features"]
-        lines += [
-            "",
-            f"Features: `{named['name']}`, SHA-256 `{named['sha256']}`: a record's are computed of that record",
-        ]
-        lines[-1] += " alone, so they change no claim."
+        what = "those of a record are computed of that record alone, so they change no claim"
+        lines += ["", f"Features: `{named['name']}`, SHA-256 `{named['sha256']}`: {what}."]
     if "not_released" in certificate:
         hidden = certificate["not_released"]
         lines += [
