@@ -31,6 +31,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
+from discreet.features import FEATURES, FeatureMap, TableMap, build_feature_map
 from discreet.planning import PlanRequest
 from discreet.pools.schema import Schema
 from discreet.privacy.budget import Budget, Number
@@ -49,11 +50,12 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters: ``epsilon``, ``delta`` (the guarantee); ``classes``; ``model`` (a name of `discreet.models`, or
     ``module:callable``) with ``model_options``; ``inputs`` (the shape of one record, if not a row of numbers);
     ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``; ``center``
-    and ``scale`` (public), or ``schema`` (of the columns of a DataFrame); ``accountant``; ``unit`` with ``fit(X, y,
-    persons=...)``; ``ledger`` (a file that keeps the account; without one it lives as long as `fit`) and
-    ``checkpoints`` (a directory: a killed `fit` goes on); ``simulation_seed`` (a number makes it a *simulation*,
-    which protects nobody; it is not called random_state, because ensembles set that by themselves); ``watch(done,
-    steps)``.
+    and ``scale`` (public), or ``schema`` (of the columns of a DataFrame); ``features`` (a map of `discreet.features`,
+    or its name with ``feature_options``: the model learns from features of each record alone); ``accountant``;
+    ``unit`` with ``fit(X, y, persons=...)``; ``ledger`` (a file that keeps the account; without one it lives as long
+    as `fit`) and ``checkpoints`` (a directory: a killed `fit` goes on); ``simulation_seed`` (a number makes it a
+    *simulation*, which protects nobody; it is not called random_state, because ensembles set that by themselves);
+    ``watch(done, steps)``.
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         simulation_seed: int | None = None,
         watch: Any = None,
         schema: Any = None,
+        features: Any = None,
+        feature_options: dict[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -96,6 +100,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.simulation_seed = simulation_seed
         self.watch = watch
         self.schema = schema
+        self.features = features
+        self.feature_options = feature_options
 
     def fit(self, X: Any, y: Any, persons: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Plan, charge, train, certify. ``persons`` says whose record each row is, where the unit is the person."""
@@ -133,11 +139,13 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         See `discreet.privacy.certificate`. Audience: public.
         """
-        from discreet.privacy.certificate import bound, certify
+        from discreet.privacy.certificate import bound, certify, with_parts
         from discreet.privacy.ledger import Ledger, MemorySink
 
         check_is_fitted(self)
-        return bound(certify(Ledger.open(MemorySink(list(self.account_)))), self.predictor_.weights())
+        identity = None if self.feature_map_ is None else self.feature_map_.identity()
+        certificate = with_parts(certify(Ledger.open(MemorySink(list(self.account_)))), [], identity)
+        return bound(certificate, self.predictor_.weights())
 
     def __sklearn_tags__(self) -> Any:
         """NaN is taken (as a null), never refused."""
@@ -177,8 +185,36 @@ def private_data(estimator: DPClassifier, x: Any, y: Any, persons: Any) -> Priva
     """``x`` and ``y`` as the estimator trains on them."""
     rows, labels = _validated(estimator, x, y)
     classes = _classes(estimator, labels)
+    estimator.feature_map_ = _feature_map(estimator)
     records = records_of(estimator, rows, labels, classes, persons)
     return PrivateData(records=records, classes=classes, columns=estimator.n_features_in_)
+
+
+def _feature_map(estimator: DPClassifier) -> FeatureMap | None:
+    """The declared map, for records of the declared shape or schema. It sees no record."""
+    wanted, options = estimator.features, estimator.feature_options or {}
+    asked = "features of a classifier"
+    if wanted is None or isinstance(wanted, FeatureMap):
+        if options:
+            fact = "they are options of a map that is named, and none is"
+            raise BadInput("feature_options", fact, "Give features='scattering', or leave them out")
+        made = wanted
+    elif isinstance(wanted, str):
+        shape = estimator.inputs or (estimator.n_features_in_,)
+        schema = None if estimator.schema is None else Schema.of(estimator.schema)
+        made = build_feature_map(wanted, **{"shape": shape, "schema": schema} | options)
+    else:
+        fact = f"a {type(wanted).__name__} is neither a map nor a name"
+        raise BadInput(asked, fact, f"Give one of {', '.join(FEATURES.names())}")
+    if made is None:
+        return None
+    lowest = made.record_map
+    if lowest.reads == "texts":
+        fact = "they are of texts, and X holds numbers or a table"
+        raise BadInput(asked, fact, "Give their features as X: HashedText().transform(texts)")
+    if isinstance(lowest, TableMap) and (estimator.schema is None or lowest.schema != Schema.of(estimator.schema)):
+        raise BadInput(asked, "they are of a table with another schema, or none is given", "Give its schema, too")
+    return made
 
 
 def rows_in(estimator: DPClassifier, x: Any) -> Any:
@@ -315,11 +351,16 @@ def _shaped(estimator: DPClassifier, x: Any) -> Any:
             raise BadInput("center or scale", "they do not fit the columns of X", "Give one number a column") from None
     if moved.shape != x.shape:
         raise BadInput("center or scale", "they do not fit the columns of X", "Give one number a column")
-    if estimator.inputs is None:
+    if estimator.inputs is not None:
+        if int(np.prod(estimator.inputs)) != x.shape[1]:
+            fact = f"records have {x.shape[1]} numbers"
+            raise BadInput(f"inputs={estimator.inputs}", fact, "Give a shape of that size")
+        moved = moved.reshape(len(moved), *estimator.inputs)
+    if estimator.feature_map_ is None:
         return moved
-    if int(np.prod(estimator.inputs)) != x.shape[1]:
-        raise BadInput(f"inputs={estimator.inputs}", f"records have {x.shape[1]} numbers", "Give a shape of that size")
-    return moved.reshape(len(moved), *estimator.inputs)
+    features, readable = estimator.feature_map_.of_inputs(moved)
+    features[~readable] = np.nan  # a null, as of records without features
+    return features
 
 
 def trainer_for(estimator: DPClassifier, data: PrivateData) -> Any:

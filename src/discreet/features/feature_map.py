@@ -18,6 +18,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from math import prod
 from typing import Any, ClassVar, Literal, Self
 
@@ -44,6 +45,10 @@ class FeatureMap(ABC):
     name: ClassVar[str]
     version: ClassVar[int] = 1
     reads: ClassVar[Literal["arrays", "tables", "texts"]] = "arrays"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: what is derived from them is derived anew in a copy."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
 
     @property
     @abstractmethod
