@@ -65,8 +65,9 @@ def feature_map_from_json(form: Any) -> FeatureMap:
     if not isinstance(form.get("name"), str):
         raise BadInput(asked, "it has no name", "Give what to_json or identity returned")
     part = FEATURES.get(form["name"])
-    kind = part.makes[0]
-    assert issubclass(kind, FeatureMap), "a feature map's declaration says what it makes"
+    kind = next((kind for kind in part.makes if issubclass(kind, FeatureMap)), None)
+    if kind is None:
+        raise BadInput(asked, f"{part.origin} does not declare what {part.name} makes", "Ask its authors")
     if form.get("version") != kind.version:
         raise BadInput(
             f"a stored {part.name} feature map of version {shown(form.get('version'))}",
