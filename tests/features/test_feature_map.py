@@ -1,7 +1,7 @@
 """Stored feature maps, and a contract that finds each mistake."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from discreet.features import (
     read_feature_map,
     write_feature_map,
 )
+from discreet.parts import Part
 from discreet.pools.rows import PlacedRows
 from discreet.testing import check_feature_map
 
@@ -178,3 +179,12 @@ def test_a_file_that_is_not_one_is_refused(tmp_path, content, says):
 
 def test_a_stored_map_holds_no_record():
     assert set(json.loads(json.dumps(stored()))) == {"name", "version", "options", "sha256"}
+
+
+def test_a_map_of_another_package_reads_back(monkeypatch):
+    part = Part(kind="feature", name="squares", summary="squares", build=Squares, reads=(), makes=(Squares,))
+    monkeypatch.setattr("discreet.parts.third_party", lambda kind, name: part)
+    assert feature_map_from_json(Squares().identity()) == Squares()
+    monkeypatch.setattr("discreet.parts.third_party", lambda kind, name: replace(part, makes=()))
+    with pytest.raises(BadInput, match="does not declare what squares makes"):
+        feature_map_from_json(Squares().identity())

@@ -11,21 +11,24 @@ Floats = NDArray[np.float64]
 def public_edges(values: Floats, count: int) -> tuple[float, ...]:
     """At most ``count`` edges that cut public values into parts of about equal size; each lies between two values.
 
-    A value that several quantiles fall on is cut off on both sides, so that a frequent value is told from others. There
-    are at least two different values.
+    A value that several quantiles fall on is cut off on both sides, and the quantiles that are left over go to the
+    other values: of a column that is mostly 0, the rest is told apart. There are at least two different values.
     """
     distinct = np.unique(values)
     between = (distinct[:-1] + distinct[1:]) / 2
     if len(between) <= count:
         return tuple(map(float, between))
-    levels = np.quantile(values, np.arange(1, count + 1) / (count + 1), method="inverted_cdf")
-    places, times = np.unique(np.searchsorted(distinct, levels), return_counts=True)
-    edges = set()
-    for place, repeats in zip(places.tolist(), times.tolist(), strict=True):
-        if place > 0:
-            edges.add(float(between[place - 1]))
-        if place < len(between) and (repeats > 1 or place == 0):
-            edges.add(float(between[place]))
+    edges: set[float] = set()
+    rest = values
+    while len(edges) < count and len(rest):
+        missing = count - len(edges)
+        levels = np.quantile(rest, np.arange(1, missing + 1) / (missing + 1), method="inverted_cdf")
+        places, times = np.unique(np.searchsorted(distinct, levels), return_counts=True)
+        for place, repeats in zip(places.tolist(), times.tolist(), strict=True):
+            below = between[place - 1 : place] if place else between[:0]
+            above = between[place : place + 1] if repeats > 1 or not place else between[:0]
+            edges.update(map(float, (*below, *above)))
+        rest = rest[~np.isin(rest, distinct[places])]
     return tuple(sorted(edges))
 
 
