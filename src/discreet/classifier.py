@@ -356,9 +356,10 @@ def _shaped(estimator: DPClassifier, x: Any) -> Any:
             fact = f"records have {x.shape[1]} numbers"
             raise BadInput(f"inputs={estimator.inputs}", fact, "Give a shape of that size")
         moved = moved.reshape(len(moved), *estimator.inputs)
-    if estimator.feature_map_ is None:
+    feature_map = estimator.feature_map_ if hasattr(estimator, "feature_map_") else _feature_map(estimator)
+    if feature_map is None:
         return moved
-    features, readable = estimator.feature_map_.of_inputs(moved)
+    features, readable = feature_map.of_inputs(moved)
     features[~readable] = np.nan  # a null, as of records without features
     return features
 

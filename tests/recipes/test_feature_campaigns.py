@@ -1,5 +1,6 @@
 """Campaigns whose model learns from features: pictures, tables and texts, from the first question to an export."""
 
+import contextlib
 import csv
 import json
 import random
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from discreet.campaign.status import evaluations_of
 from discreet.cli.app import run
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InvalidConfig
@@ -297,3 +299,119 @@ def test_files_of_other_recipes_say_that_they_have_none(recipe, folder, capsys):
     asked = ["stream"] if recipe == "stream" else ["init"]
     assert run([*asked, str(folder / "other.toml")]) == 2
     assert "feature maps are of the recipes private-pool and public-data" in capsys.readouterr().err
+
+
+class Died(BaseException):
+    """The process dies here."""
+
+
+def test_a_training_that_died_goes_on_to_the_same_model(folder, tmp_path_factory):
+    """Features are computed again, and are the same bits."""
+    other = filled(tmp_path_factory.mktemp("whole"))
+    slowly = {"learning_rate = 8.0": "learning_rate = 8.0\ncheckpoint_every = 5"}
+    whole = create(config_of(other, "pictures", **slowly))
+    finish(whole)
+
+    def dies(what, done, total):
+        if what == "training" and done >= total - 3:
+            raise Died
+
+    seen = []
+    campaign = create(config_of(folder, "pictures", **slowly), watch=lambda what, done, total: seen.append(what))
+    campaign.tell({question.id: truth(question.record) for question in campaign.ask()})
+    with pytest.raises(Died):
+        load(CampaignConfig.read(folder / "c.toml"), watch=dies).train()
+    again = load(CampaignConfig.read(folder / "c.toml"), watch=lambda what, done, total: seen.append(what))
+    finish(again)
+    assert {"features", "training", "scoring"} <= set(seen)
+    assert again.predictor().weights() == whole.predictor().weights()
+
+
+def test_a_creation_that_died_keeps_what_was_fitted(folder, monkeypatch):
+    from discreet.recipes import opening
+
+    def dies(*_):
+        raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "enrol", dies)
+        with pytest.raises(Died):
+            create(config_of(folder, "tables"))
+    stored = open_storage(f"sqlite:///{folder}/featured.db").load("featured").config["features"]
+    (folder / "public.csv").write_text("id,age,job,day\np0,3,admin,2020-01-01\n")
+    assert create(config_of(folder, "tables")).recipe.config.features.fitted.identity() == stored
+
+
+def test_a_withdrawn_record_is_a_null_of_features(folder):
+    campaign = create(config_of(folder, "pictures"))
+    questions = campaign.ask()
+    campaign.tell({question.id: truth(question.record) for question in questions})
+    gone = questions[0].record
+    campaign.withdraw([gone])
+    again = load(CampaignConfig.read(folder / "c.toml"))
+    place = next(number for number in range(SIZE) if f"r{number}" == gone)
+    rows, fine = rows_of(again.recipe.config, again.pool).readable(np.array([place, (place + 1) % SIZE]))
+    assert fine.tolist() == [False, True]
+    assert [bool(row.any()) for row in rows] == [False, True]
+    finish(again)
+
+
+def test_paid_evaluation_reads_features(folder):
+    write_table(folder / "held.csv", 60, 3, "h")
+    (folder / "held_labels.csv").write_text(
+        "record,label\n" + "".join(f"h{number},{truth(f'h{number}')}\n" for number in range(60))
+    )
+    table = '[evaluation]\nkind = "paid"\npath = "held.csv"\nlabels = "held_labels.csv"\nepsilon = "2"\n[simulation]'
+    campaign = create(config_of(folder, "tables", **{"[simulation]": table}))
+    finish(campaign)
+    measured = evaluations_of(campaign.store.transitions())[1]
+    assert measured["accuracy"] > 0.7
+
+
+def test_an_onnx_file_takes_features(folder):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    campaign = create(config_of(folder, "tables"))
+    finish(campaign)
+    assert export_model(campaign, folder / "model").no_onnx is None
+    model, frame = load_model(folder / "model"), records_of(folder, "tables")[0]
+    rows, _ = model.features.of_inputs(model.scaled(frame))
+    session = runtime.InferenceSession(folder / "model" / "model.onnx")
+    assert np.allclose(session.run(None, {"records": rows})[0], model.predict_proba(frame), atol=1e-5)
+    card = (folder / "model" / "README.md").read_text()
+    assert "on `bins` features of records" in card
+    assert "takes features of records" in card
+    assert model.form["preprocessing"]["features"]["sha256"] in card
+
+
+def test_a_dry_run_learns_from_features(folder, capsys):
+    labels = "".join(f"p{number},{truth(f'p{number}')}\n" for number in range(400))
+    (folder / "labels.csv").write_text("record,label\n" + labels)
+    config_of(folder, "tables")
+    words = ["simulate", "c.toml", "--data", "public.csv", "--labels", "labels.csv", "--seeds", "2", "--epsilons", "20"]
+    further = ["--queries", "20", "--methods", "own", "--processes", "1", "--json"]
+    with contextlib.chdir(folder):
+        assert run([*words, *further]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert all(row["mean"]["value"] > 0.6 for row in said["outcomes"])
+
+
+def test_a_campaign_on_public_data_shows_pictures_not_features(folder):
+    from discreet.models import build_model
+    from discreet.recipes.learning import to_bytes
+    from discreet.report.gallery import gallery_of
+
+    inputs = build_feature_map("scattering", shape=(8, 8), angles=4).output_shape
+    (folder / "weights.safetensors").write_bytes(to_bytes(build_model("linear", inputs=inputs, classes=2)))
+    text = text_of("pictures").replace('"private-pool"', '"public-data"')
+    text = text.replace("initial = 40", "initial = 0").replace('accountant = "rdp"\nselection_epsilon = "2"\n', "")
+    text = text.replace('name = "threshold-response"\nthreshold_epsilon = "0.5"', 'name = "diverse-public"')
+    text += '[checkpoint]\npath = "weights.safetensors"\nepsilon = "1"\ndelta = "1e-6"\n'
+    (folder / "c.toml").write_text(text)
+    campaign = create(CampaignConfig.read(folder / "c.toml"))
+    finish(campaign)
+    shown = gallery_of(campaign).shown
+    assert all(record.picture and record.predicted in ("no", "yes") for record in shown)
+    scaled = records_of(folder, "pictures")[1]
+    rows = rows_of(campaign.recipe.config, campaign.pool)
+    assert np.array_equal(campaign.predictor().on_features.predict_proba(rows), campaign.predict_proba(scaled))

@@ -70,9 +70,10 @@ def _front(form: dict[str, Any]) -> str:
 def _summary(form: dict[str, Any]) -> str:
     several = form["task"] == "multilabel"
     records = f"records of shape {form['inputs']}" if form["inputs"] else "texts"
-    features = form["preprocessing"].get("features")
+    features, named = form["preprocessing"].get("features"), []
     if features is not None:
-        records = f"on `{features['name']}` features of {'texts' if records == 'texts' else 'records'}"
+        records = f"on `{features['name']}` features of records"
+        named = [f"| features | of each record alone, so they change no claim; SHA-256 `{features['sha256']}` |"]
     classes = ", ".join(f"`{name}`" for name in form["classes"])
     lines = [
         f"# {form['name']}",
@@ -83,6 +84,7 @@ def _summary(form: dict[str, Any]) -> str:
         "| | |",
         "|---|---|",
         f"| model | `{form['model']['name']}`, {records} |",
+        *named,
         f"| trained by | discreet {form['discreet']}: private active learning |",
         f"| state | after phase {form['phase']} of {form['phases'] - 1} |",
     ]
@@ -114,10 +116,6 @@ def _privacy(form: dict[str, Any], certificate: dict[str, Any], spec: RecipeSpec
         "",
         *(f"- {line}" for line in spec.card_assumptions or ASSUMPTIONS),
     ]
-    if "features" in certificate:
-        named = certificate["features"]
-        what = "those of a record are computed of that record alone, so they change no claim"
-        lines += ["", f"Features: `{named['name']}`, SHA-256 `{named['sha256']}`: {what}."]
     if "not_released" in certificate:
         hidden = certificate["not_released"]
         lines += [

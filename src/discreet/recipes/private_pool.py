@@ -285,7 +285,7 @@ def _about(campaign: Campaign) -> dict[str, str]:
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(recipe.classes)} classes",
         "pool": f"{config.pool.size:,} records, as declared",
-        "model": config.model.name,
+        "model": config.model.name + ("" if config.features is None else f" on {config.features.name} features"),
         "schedule": f"{plan.schedule}, accounted by {plan.accountant.upper()}",
         "questions": questions,
         "evaluation": {"none": "none", "public": "on public records", "paid": "on held-out records, paid for"}[

@@ -82,7 +82,9 @@ class Setting:
 
     def pool_table(self, sizes: Sizes) -> dict[str, Any]:
         """What a configuration says of the pool of a dry run."""
-        table = {"path": "in Python", "kind": "arrays", "size": sizes.records}
+        table: dict[str, Any] = {"path": "in Python", "kind": "arrays", "size": sizes.records}
+        if self.config.features is not None and self.config.pool.schema is not None:
+            table["schema"] = self.config.pool.schema.to_json()  # which features are computed by
         if self.config.budget.unit == "person":
             table |= {"person": "person", "persons": sizes.pool}
         return table
@@ -225,8 +227,8 @@ def _planned(setting: Setting, point: Point, sizes: Sizes, directory: Path) -> t
 
 def _named(config: CampaignConfig) -> list[Path]:
     """Files that a result depends on beside the data: public weights, an encoder, modules of the user's."""
-    model = config.model
-    places = [model.init, model.encoder, *(model.options.get(key) for key in ("path", "weights"))]
+    model, public = config.model, None if config.features is None else config.features.public
+    places = [model.init, model.encoder, public, *(model.options.get(key) for key in ("path", "weights"))]
     files = [config.resolve(path) for path in places if isinstance(path, str)]
     names = {config.scorer.name, model.name, config.trainer.loss or "", *(one.name for one in config.trainer.augment)}
     for name in sorted(one for one in names if ":" in one and not one.startswith("timm:")):
