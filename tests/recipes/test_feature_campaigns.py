@@ -415,3 +415,14 @@ def test_a_campaign_on_public_data_shows_pictures_not_features(folder):
     scaled = records_of(folder, "pictures")[1]
     rows = rows_of(campaign.recipe.config, campaign.pool)
     assert np.array_equal(campaign.predictor().on_features.predict_proba(rows), campaign.predict_proba(scaled))
+
+
+def test_progress_does_not_tell_how_many_a_hidden_selection_asked(folder):
+    hidden = {'selection_epsilon = "2"': 'selection = "hidden"', '"threshold-response"': '"hidden-threshold"'}
+    hidden |= {'threshold_epsilon = "0.5"': 'threshold_epsilon = "5"'}
+    seen = []
+    campaign = create(config_of(folder, "pictures", **hidden), watch=lambda *told: seen.append(told))
+    finish(campaign)
+    initial = len(campaign.store.questions(0))
+    assert {told for told in seen if told[0] == "features"} == {("features", initial, initial)}
+    assert len(campaign.store.questions(1)) not in (0, initial)

@@ -1,12 +1,16 @@
 """`DPClassifier(features=...)`: a map or its name, for numbers, pictures and tables with a schema."""
 
+import json
 import pickle
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
+import discreet
 from discreet.classifier import DPClassifier
 from discreet.errors import BadInput
 from discreet.features import HashedText, build_feature_map
@@ -92,6 +96,8 @@ def test_it_is_cloned_shown_and_stored(tmp_path):
     assert np.array_equal(again.predict_proba(frame), fitted.predict_proba(frame))
     certificate = fitted.certificate()
     assert certificate["features"]["sha256"] == made.identity()["sha256"]
+    schema = Path(__file__).parents[2] / "docs/reference/certificate.schema.json"
+    jsonschema.validate(certificate, json.loads(schema.read_text()))
     write_certificate(certificate, tmp_path / "certificate.json")
     assert verify(tmp_path / "certificate.json").ok
     assert "features" not in DPClassifier(schema=SCHEMA, **COMMON).fit(frame, y).certificate()
@@ -119,3 +125,12 @@ def test_a_table_map_needs_the_schema_of_the_table():
     made = build_feature_map("bins", schema=Schema.of(SCHEMA))
     with pytest.raises(BadInput, match="none is given"):
         DPClassifier(features=made, **COMMON).fit(np.zeros((60, 2)), ["no", "yes"] * 30)
+
+
+def test_a_search_learns_from_features():
+    frame, y = frame_of(200)
+    model = DPClassifier(schema=SCHEMA, features="bins", feature_options={"edges": 8}, **COMMON)
+    grid, public = {"epochs": [5, 15]}, (frame[100:], y[100:])
+    result = discreet.tune(model, grid, frame[:100], y[:100], public=public, runs=2)
+    assert result.classifier.predict_proba(frame).shape == (200, 2)
+    assert result.classifier.certificate()["features"]["name"] == "bins"

@@ -191,8 +191,9 @@ def _scores(context: PhaseContext, config: CampaignConfig, units: Units, left: P
 
 def _embedded(context: PhaseContext, config: CampaignConfig, places: Places) -> Any:
     assert context.model is not None
-    embeddings = np.array(on_features(context.model).embed(rows_at(config, context.pool, places)))
-    embeddings[context.pool.broken(places)] = np.nan
+    rows = rows_at(config, context.pool, places)
+    embeddings = np.array(on_features(context.model).embed(rows))
+    embeddings[np.isnan(null_scores(np.zeros(len(places)), rows, context.pool, places))] = np.nan
     return embeddings
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from discreet.campaign import Campaign
 from discreet.campaign.crash_recovery import secret_key
-from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained
+from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained, unwatched
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
@@ -142,8 +142,15 @@ class PrivatePool(FileRecipe):
 
         phase = TrainingPhase.of(self.plan, context.phase)
         trainer = learning.trainer_of(self.config, context, self.inputs)
+        hidden = dict(phase.slots)  # cohorts whose size no progress may tell
         cohorts = {
-            label: learning.cohort_of(self.config, context.pool, context.members.get(label, ()), labels, context.watch)
+            label: learning.cohort_of(
+                self.config,
+                context.pool,
+                context.members.get(label, ()),
+                labels,
+                unwatched if label in hidden else context.watch,
+            )
             for label in phase.labels
         }
         measured = held_out(self.config, context, last=context.phase == self.phases - 1)
