@@ -39,9 +39,9 @@ from discreet.privacy.budget import Budget, Number, exact_decimal, exact_minus, 
 from discreet.privacy.events import Pure
 from discreet.privacy.ledger import ChargeReason, Ledger, Line, Receipt, Terms, committed
 from discreet.privacy.ledger.charges import request
-from discreet.stream.baselines import BaselineModel, signed_rows
 from discreet.stream.linear_model import Floats
 from discreet.stream.parts import set_fields
+from discreet_research.bench.stream_baselines import BaselineModel, signed_rows
 
 
 @dataclass(frozen=True, kw_only=True)
