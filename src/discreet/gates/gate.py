@@ -25,9 +25,7 @@ import numpy as np
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.gates.query_log import OwnersFigures, Progress, QueryLog, unwatched
 from discreet.gates.values import Normaliser
-from discreet.noise.coins import numerator
-from discreet.noise.keys import SecretKey, release_key
-from discreet.noise.seeds import same_inputs
+from discreet.noise import SecretKey, numerator, release_key, same_inputs
 from discreet.noise.sources import paid_events
 from discreet.noise.unit_words import require_aes
 from discreet.privacy.events import PLAIN, ReleaseGate

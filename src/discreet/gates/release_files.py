@@ -35,9 +35,8 @@ from discreet.errors import BadInput, LedgerUnavailable
 from discreet.gates.gate import CrowdGate, Engine, Released
 from discreet.gates.log_files import UNFINISHED
 from discreet.gates.query_log import Progress, QueryLog, unwatched
+from discreet.noise import SealedPhase, Source, charge_once
 from discreet.noise.keys import destroy
-from discreet.noise.replay_key import SealedPhase, charge_once
-from discreet.noise.sources import Source
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import Check
 from discreet.privacy.files import sync_directory

@@ -17,8 +17,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import JSONResponse, Response
 
-from discreet.campaign import Campaign
-from discreet.campaign.state import CampaignState
+from discreet.campaign import Campaign, CampaignState
 from discreet.errors import NotNow
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.report.exposure_table import exposure_csv, exposure_form

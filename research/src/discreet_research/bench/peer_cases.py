@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.models.checks import require
 from discreet.noise import Seeded
-from discreet.scorers import SCORERS, build_scorer
-from discreet.scorers.score import pool_scores
+from discreet.scorers import SCORERS, build_scorer, pool_scores
 from discreet.selectors import ExactTopK, RandomSelector
 from discreet_research.bench.campaigns import Campaign, accuracy_and_recall, run_case
 from discreet_research.bench.cases import Case, GridCase

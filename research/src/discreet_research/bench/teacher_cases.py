@@ -27,8 +27,7 @@ from discreet.planning.pate import VotePrice, price_answers
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.records import Votes
-from discreet.trainers.students import disagreement_student, margin_student, passive_student, voting_student
-from discreet.trainers.students.student import Student
+from discreet.trainers.students import Student, disagreement_student, margin_student, passive_student, voting_student
 from discreet_research.bench.cases import GridCase
 from discreet_research.bench.problems import GridSettings
 from discreet_research.bench.teacher_sets import TeacherData, TeacherSet, teacher_set

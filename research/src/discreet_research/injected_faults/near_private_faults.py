@@ -39,8 +39,8 @@ def _noise(share: float) -> Iterator[None]:
 
 @contextmanager
 def _unclipped() -> Iterator[None]:
+    from discreet.components import leading
     from discreet.components import principal_components as private
-    from discreet.components.principal_components import leading
     from discreet.selectors import near_private
 
     moment = vars(private)["_moment"]
