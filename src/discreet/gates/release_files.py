@@ -40,8 +40,7 @@ from discreet.noise.keys import destroy
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import Check
 from discreet.privacy.files import sync_directory
-from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Receipt, committed
-from discreet.privacy.ledger.charges import request
+from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Receipt, committed, request
 from discreet.privacy.ledger.sinks import read_lines
 
 WHO, WHY = "queries", "release"

@@ -207,8 +207,7 @@ class _Search:
     def _charged(self, ledger: Any, price: TuningPrice, sealed: ExitStack) -> Any:
         """One entry for all runs, then their number and settings."""
         from discreet.noise import SealedPhase, charge_once, same_inputs, tuned_runs
-        from discreet.privacy.ledger import ChargeReason
-        from discreet.privacy.ledger.charges import request
+        from discreet.privacy.ledger import ChargeReason, request
 
         where = ledger
         if self.estimator.ledger is not None and not ledger.simulation:
