@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput, MissingExtra
+from discreet.errors import BadInput, require
 from discreet.pools.checks import check_size, existing_folder, ids_of, names_of, reading
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.pool import Pool
@@ -121,10 +121,7 @@ def _shape(asked: str, declared: PoolDeclaration) -> tuple[int, ...]:
 
 def require_pillow() -> None:
     """Refuse early and clearly where it is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("PIL") is None:
-        raise MissingExtra("a folder of pictures", "Pillow is not installed", "pip install 'discreet[images]'")
+    require("PIL", extra="images", asked="a folder of pictures", name="Pillow")
 
 
 # Records that are pictures: which are, and their PNG files. Needs the extra ``images``.
@@ -139,10 +136,9 @@ def is_picture(shape: tuple[int, ...]) -> bool:
 
 def png(shades: NDArray[np.uint8], *, least: int = 0) -> bytes:
     """One picture. Enlarged by a whole factor, if its longer side has fewer than ``least`` pixels."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtra("pictures of records", "Pillow is not installed", "pip install discreet[images]") from None
+    require("PIL", extra="images", asked="pictures of records", name="Pillow")
+    from PIL import Image
+
     flat = shades[0] if shades.ndim == 3 and shades.shape[0] == 1 else shades
     picture = Image.fromarray(flat if flat.ndim == 2 else np.moveaxis(flat, 0, -1))
     factor = -(-least // max(picture.size))

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.errors import BadInput, ReceiptRefused
-from discreet.models.checks import require
+from discreet.errors import BadInput, ReceiptRefused, require
 from discreet.privacy.training_phase import TrainingPhase, TrainingStage
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput
-from discreet.models.checks import require
+from discreet.errors import BadInput, require
 from discreet.noise import Seeded
 from discreet.scorers import SCORERS, build_scorer, pool_scores
 from discreet.selectors import ExactTopK, RandomSelector
