@@ -97,7 +97,7 @@ class NearPrivateTarget:
         def cost(noise: float) -> float:
             return self.claim(noise)
 
-        noise = least_noise(cost, float(self.epsilon), start=10.0, tolerance=1e-3, least=0.05, most=1e5)
+        noise = least_noise(cost, float(self.epsilon), start=10.0, tolerance=1e-3, smallest=0.05, largest=1e5)
         assert noise is not None
         return noise
 

@@ -266,6 +266,6 @@ def _progress(worker: Worker, caller: Visitor) -> WorkProgress:
         ended=work.ended,
         what=work.what,
         done=work.done,
-        whole=work.whole,
+        whole=work.total,
         error=error,
     )

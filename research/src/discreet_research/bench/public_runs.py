@@ -205,7 +205,7 @@ def step_of(run: PrivateRun, private: int) -> tuple[PoissonSampledGaussian, int]
         step = PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=noise)
         return max(pld_epsilons(Repeated(event=step, count=epoch * run.epochs), run.delta, interval=INTERVAL))
 
-    noise = least_noise(cost, run.epsilon, start=1.5, tolerance=1e-3, least=0.3, most=1e3)
+    noise = least_noise(cost, run.epsilon, start=1.5, tolerance=1e-3, smallest=0.3, largest=1e3)
     if noise is None:
         raise BadInput(f"a run for epsilon={run.epsilon}", "no sensible noise is that large", "Give more")
     return PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=noise), epoch
