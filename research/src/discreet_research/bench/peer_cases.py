@@ -99,7 +99,7 @@ def our_query(strategy: str, problem: Problem, pool: Pool, seed: int) -> Query:
 
 def activeml_query(strategy: str, problem: Problem, pool: Pool, seed: int) -> Query:
     """scikit-activeml's strategy, which fits its own classifier around the same estimator."""
-    require("skactiveml", extra="peers", asked="scikit-activeml's loop")
+    require("skactiveml", extra="peers", of="discreet-research", asked="scikit-activeml's loop")
     from skactiveml.classifier import SklearnClassifier
     from skactiveml.pool import Badge, CoreSet, RandomSampling, UncertaintySampling
 
