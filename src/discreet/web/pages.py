@@ -163,8 +163,8 @@ def _begun(request: Request, secret: str, role: str) -> Response:
 # -- labelling
 
 
-SKIP, UNDO = "s", "u"
 _KEYS = "1234567890qwertyiopadfghjklzxcvbnm"
+"""Of classes. The page itself takes s to skip and u to undo."""
 
 
 @router.get("/label")
