@@ -27,7 +27,7 @@ from discreet.campaign.status import MODEL as STORED
 from discreet.config import CampaignFile
 from discreet.errors import InvalidCertificate, InvalidCheckpoint, InvalidLedger
 from discreet.privacy.certificate import Check, Verdict
-from discreet.privacy.certificate.signatures import signature_checks
+from discreet.privacy.certificate.signatures import read_public, signature_checks
 from discreet.privacy.certificate.statement import digest_of, read_certificate
 from discreet.privacy.certificate.verification import MOST_SECONDS, verify_certificate
 from discreet.privacy.ledger import Ledger, MemorySink
@@ -157,8 +157,6 @@ def verify_export(
     """Check the export in ``directory``; its certificate also against the lines of a ledger and a public key."""
     form, known = read_form(directory), None
     if public_key is not None:
-        from discreet.privacy.certificate.signatures import read_public
-
         known = read_public(public_key)
     try:
         data = (directory / CERTIFICATE).read_bytes()

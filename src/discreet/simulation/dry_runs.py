@@ -226,8 +226,8 @@ def _named(config: CampaignConfig) -> list[Path]:
     model = config.model
     places = [model.init, model.encoder, *(model.options.get(key) for key in ("path", "weights"))]
     files = [config.resolve(path) for path in places if isinstance(path, str)]
-    names = {config.scorer.name, model.name, config.trainer.loss or "", *(one.name for one in config.trainer.augment)}
-    for name in sorted(one for one in names if ":" in one and not one.startswith("timm:")):
+    names = {config.scorer.name, model.name, config.trainer.loss or "", *(part.name for part in config.trainer.augment)}
+    for name in sorted(name for name in names if ":" in name and not name.startswith("timm:")):
         file = getattr(sys.modules.get(getattr(named_object(name), "__module__", "")), "__file__", None)
         files += [Path(file)] if file else []
     return [file for file in files if file.exists()]

@@ -57,7 +57,6 @@ class Board:
     phases: tuple[PhaseReport, ...]
     forecast: Forecast | None
     open_now: int
-    planned_now: int
     days: DayFigure
     agreement: Agreement
     people: tuple[Person, ...]
@@ -106,7 +105,6 @@ def board_of(campaign: Campaign, *, changed: Sequence[str] = ()) -> Board:
         phases=phases_of(campaign, owner_state(store, campaign.recipe.phases)),
         forecast=forecast_of(campaign, claims),
         open_now=open_in(campaign, now),
-        planned_now=campaign.recipe.labels_planned(now.phase),
         days=day_figure(answer.at for answer in people if answer.at is not None),
         agreement=agreement_of(people),
         people=_people(campaign, people, store.exposures()),

@@ -18,8 +18,7 @@ from discreet.privacy.ledger import ChargeReason, Receipt
 from discreet.privacy.training_phase import TrainingPhase
 from discreet.records import Selection
 from discreet.scorers.score import pool_scores
-from discreet.selectors import RandomSelector, charge_selection, into_cohorts, without_asked
-from discreet.selectors.quality import selection_quality
+from discreet.selectors import RandomSelector, charge_selection, into_cohorts, selection_quality, without_asked
 from discreet_research.bench.cases import Case
 from discreet_research.bench.plans import Priced, campaign_of, gradients_of, priced, projected
 from discreet_research.bench.problems import Pool, drawing, model_of, pool_of, settings_of

@@ -37,9 +37,7 @@ from discreet.privacy.ledger.plan_terms import POOL, pool_of
 from discreet.privacy.plan import Plan, read_plan, write_plan
 from discreet.records import Selection
 from discreet.roles import Selector
-from discreet.scorers import build_scorer
-from discreet.scorers.acquisition_functions import RandomScore
-from discreet.scorers.score import Score
+from discreet.scorers import RandomScore, Score, build_scorer
 from discreet.selectors import (
     ExactTopK,
     ExponentialSelector,

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.models import build_model
 from discreet.noise import Seeded
 from discreet.planning.calibration import least_noise
 from discreet.privacy.accounting.pld import pld_epsilons
@@ -205,7 +206,7 @@ def step_of(run: PrivateRun, private: int) -> tuple[PoissonSampledGaussian, int]
         step = PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=noise)
         return max(pld_epsilons(Repeated(event=step, count=epoch * run.epochs), run.delta, interval=INTERVAL))
 
-    noise = least_noise(cost, run.epsilon, start=1.5, tolerance=1e-3, least=0.3, most=1e3)
+    noise = least_noise(cost, run.epsilon, start=1.5, tolerance=1e-3, smallest=0.3, largest=1e3)
     if noise is None:
         raise BadInput(f"a run for epsilon={run.epsilon}", "no sensible noise is that large", "Give more")
     return PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=noise), epoch
@@ -244,7 +245,6 @@ def checkpoints_of(problem: PublicProblem, scene: Scene, seed: int, shelf: Path 
 
 def trained(run: PrivateRun, scene: Scene, seed: int) -> Checkpoints:
     """DP-SGD, a phase between two checkpoints, each charged."""
-    from discreet.models import build_model
     from discreet.recipes.learning import to_bytes
     from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
 
@@ -359,7 +359,6 @@ def rows_of(
     seed: int,
 ) -> list[dict[str, Any]]:
     """A row for the checkpoint that a method starts from, and one a number of labels."""
-    from discreet.models import build_model
     from discreet.recipes.learning import from_bytes
     from discreet.trainers.torch_predictor import TorchPredictor
 

@@ -59,8 +59,8 @@ def _begun(store: Store, asked: str) -> int:
     """How many seeds there are results of; refuses none."""
     seeds = store.seeds()
     if not seeds:
-        run = f"Run discreet bench run {store.name} --results {store.place}"
-        raise BadInput(asked, f"{store.place} has no results of it", run)
+        run = f"Run discreet bench run {store.name} --results {store.directory}"
+        raise BadInput(asked, f"{store.directory} has no results of it", run)
     return seeds
 
 

@@ -1,7 +1,7 @@
 """DP-SGD by cohorts: Poisson sampling, clipping of single units, noise on the sum, a public normaliser."""
 
 # ruff: noqa: E402 - what is missing is said before an import fails on it
-from discreet.models.checks import require
+from discreet.errors import require
 
 require("torch", extra="torch", asked="training by DP-SGD")
 require("safetensors", extra="torch", asked="training by DP-SGD")
