@@ -44,8 +44,7 @@ from discreet.campaign.recipe import (
     Watch,
     replannings,
 )
-from discreet.campaign.state import ANSWERED, PUBLISHED, TRAINED, TRAINING, ledger_of, standing
-from discreet.campaign.status import MODEL
+from discreet.campaign.state import ANSWERED, MODEL, PUBLISHED, TRAINED, TRAINING, ledger_of, standing
 from discreet.campaign.withdrawal import LABELS, manifest_key
 from discreet.errors import NotNow, PoolChanged
 from discreet.noise import OperatingSystem, SealedPhase, Seeded, Source

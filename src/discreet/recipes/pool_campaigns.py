@@ -17,8 +17,7 @@ from typing import Any
 from discreet.campaign.answers import Assignment, answering, team_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import replannings
-from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, today
-from discreet.campaign.status import evaluations_of
+from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, today
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.pools import Pool, extended
