@@ -17,7 +17,7 @@ from discreet.models.build import check_model_name
 from discreet.noise import Source
 from discreet.pools import Pool
 from discreet.privacy.ledger import Receipt
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reader_of, reading_of, scaling_of, training_rows
 from discreet.recipes.specification import ModelParts
 from discreet.records import Value

@@ -30,8 +30,8 @@ from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, Line, Terms, terms_of
 from discreet.privacy.ledger.plan_terms import lines_of
 from discreet.privacy.ledger.terms import plan_digest
-from discreet.privacy.plan import Plan, plan_from_json
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import Plan, TrainingPhase, TrainingStage
+from discreet.privacy.plan_files import plan_from_json
 from discreet.recipes import learning, pool_campaigns, pool_queries
 from discreet.recipes.labelled_records import check as check_labelled
 from discreet.recipes.labelled_records import evaluated, held_out, known_labels, known_units, price_of

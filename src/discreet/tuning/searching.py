@@ -42,7 +42,7 @@ from discreet.classifier import (
 )
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
 from discreet.privacy.budget import Budget, Number
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 from discreet.privacy.tuned import runs_of
 from discreet.trainers.accuracy import METRICS, Evaluation
 from discreet.trainers.metric_words import LOWER_IS_BETTER

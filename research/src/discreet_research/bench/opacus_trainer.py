@@ -23,7 +23,7 @@ import numpy as np
 
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.models.checks import require
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
