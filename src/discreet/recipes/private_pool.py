@@ -37,7 +37,7 @@ from discreet.recipes.labelled_records import check as check_labelled
 from discreet.recipes.labelled_records import evaluated, held_out, known_labels, known_units, price_of
 from discreet.recipes.pool_records import Units, inputs_of, made_up_rows, records_each, rows_among
 from discreet.recipes.pool_replan import replanned
-from discreet.recipes.specification import FileRecipe, Inputs, ModelParts, RecipeSpec, newest_plan
+from discreet.recipes.specification import FileRecipe, Inputs, RecipeSpec, newest_plan
 from discreet.records import Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores
@@ -281,11 +281,6 @@ def _about(campaign: Campaign) -> dict[str, str]:
     }
 
 
-def _exported(campaign: Campaign) -> ModelParts:
-    recipe: Any = campaign.recipe
-    return learning.exported(recipe.config, recipe.inputs)
-
-
 SPEC = RecipeSpec(
     name="private-pool",
     may_change=pool_campaigns.MAY_CHANGE,
@@ -301,6 +296,6 @@ SPEC = RecipeSpec(
     planned_lines=_planned_lines,
     exact_counts=_exact_counts,
     about=_about,
-    exported=_exported,
+    exported=pool_campaigns.exported,
     simulates=True,
 )
