@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.components.principal_components import into_ball
+from discreet.components import into_ball
 from discreet.errors import BadInput
 from discreet.privacy.ledger import Ledger, Receipt
 from discreet.stream.ask_rules import AskEverything

@@ -24,7 +24,7 @@ from discreet_research.injected_faults.training_faults import quieter
 
 @contextmanager
 def _noise(share: float) -> Iterator[None]:
-    from discreet.components import principal_components as private
+    import discreet.components as private
     from discreet.selectors import near_private
 
     less, counted = quieter(vars(private)["gaussian"], share), vars(near_private)["discrete_laplace"]
@@ -39,8 +39,8 @@ def _noise(share: float) -> Iterator[None]:
 
 @contextmanager
 def _unclipped() -> Iterator[None]:
-    from discreet.components import principal_components as private
-    from discreet.components.principal_components import leading
+    import discreet.components as private
+    from discreet.components import leading
     from discreet.selectors import near_private
 
     moment = vars(private)["_moment"]
