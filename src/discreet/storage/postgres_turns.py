@@ -53,11 +53,11 @@ def _parts(number: int) -> dict[str, str]:
 
 @contextmanager
 def turn(
-    place: tuple[str, ...], key: str, *, engine: Callable[[], Engine], until: float, asked: str, doing: str
+    server: tuple[str, ...], key: str, *, engine: Callable[[], Engine], until: float, asked: str, doing: str
 ) -> Iterator[None]:
-    """Have the lock of ``key`` on the server at ``place`` while the block runs; raise when it is ``until``."""
-    here = os.getpid(), place
-    within = session_at(place)
+    """Have the lock of ``key`` on the server with this address while the block runs; raise when it is ``until``."""
+    here = os.getpid(), server
+    within = session_at(server)
     session = TurnSession(engine(), asked) if within is None else within
     try:
         session.take(_number(key), until=until, asked=asked, doing=doing)
@@ -77,9 +77,9 @@ def held(connection: Connection, key: str) -> bool:
     return bool(connection.execute(text(_ANYBODYS), _parts(_number(key))).scalar())
 
 
-def session_at(place: tuple[str, ...]) -> TurnSession | None:
-    """The connection that has the turns of the running block on the server at ``place``, in this process."""
-    return _sessions.get().get((os.getpid(), place))
+def session_at(server: tuple[str, ...]) -> TurnSession | None:
+    """The connection that has the turns of the running block on the server with this address, in this process."""
+    return _sessions.get().get((os.getpid(), server))
 
 
 class TurnSession:
