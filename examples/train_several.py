@@ -16,7 +16,7 @@ from discreet import DiscreetError, create_ledger, open_ledger, plan
 from discreet.models import build_model
 from discreet.noise import SealedPhase
 from discreet.privacy.certificate import certify, write_certificate
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training, join_processes
 
 TRAINED = 1400

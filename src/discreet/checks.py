@@ -110,6 +110,19 @@ def choice(*names: str) -> Check:
     return check
 
 
+def named(*names: str) -> Check:
+    """One of these, or somebody's own ``module:callable``."""
+    return lambda value: place(value) if isinstance(value, str) and ":" in value else choice(*names)(value)
+
+
+WORD = text(what="a word", most=200)
+
+
+def part_name(*names: str) -> Check:
+    """A word. Whether a part of that name is installed is a rule, so that a stored name is read without it."""
+    return lambda value: WORD(value) if isinstance(value, str) else choice(*names)(value)
+
+
 def day(value: Any) -> str:
     """A day of the calendar, as text or as TOML writes a date; as text."""
     try:

@@ -100,7 +100,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, persons: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Plan, charge, train, certify. ``persons`` says whose record each row is, where the unit is the person."""
         from discreet.privacy.ledger import terms_of
-        from discreet.privacy.training_phase import TrainingPhase
+        from discreet.privacy.plan import TrainingPhase
 
         check_parameters(self, persons)
         data = private_data(self, X, y, persons)

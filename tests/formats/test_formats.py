@@ -24,7 +24,7 @@ NAMED = re.compile(r"discreet\.([a-z][a-z-]+)/(\d+)")
 
 
 def plan(path):
-    from discreet.privacy.plan import read_plan
+    from discreet.privacy.plan_files import read_plan
 
     return read_plan(path, certify=False).batch == 100
 

@@ -12,7 +12,7 @@ from discreet.noise import Seeded
 from discreet.privacy.certificate import certify
 from discreet.privacy.events import Laplace, ThresholdResponse
 from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.testing import check_neighbours
 from discreet.trainers.dp_sgd import MISSING, CohortRecords, charge_training
 from discreet.trainers.evaluation import evaluate_paid, evaluate_public, evaluation_event

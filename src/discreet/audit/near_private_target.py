@@ -169,7 +169,7 @@ def _noted(draws: Draws) -> Iterator[None]:
     """Note what a simulation draws: the noisy moment, and the counts that noise is added to."""
     from unittest import mock
 
-    from discreet.components import principal_components as private
+    from discreet import components as private
 
     released, drawn = vars(private)["released"], vars(near_private)["discrete_laplace"]
 

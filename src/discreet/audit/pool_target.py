@@ -31,7 +31,7 @@ from discreet.audit.checks import batch_variance, noise_variance
 from discreet.audit.findings import GUESSED, Array, Attack, Finding, findings_of
 from discreet.audit.results import NO_FAULT, Fault, ShownModels, TargetResult
 from discreet.parts import Part
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.selectors import SELECTORS
 
 if TYPE_CHECKING:

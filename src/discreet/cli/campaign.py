@@ -14,7 +14,7 @@ from discreet.errors import BadInput, NotNow
 
 if TYPE_CHECKING:
     from discreet.campaign import Campaign
-    from discreet.campaign.status import Status
+    from discreet.campaign.state import Status
 
 
 def ask_command(
@@ -198,7 +198,7 @@ def train_command(
 
     Example: discreet train scans.toml
     """
-    from discreet.campaign.status import evaluations_of
+    from discreet.campaign.state import evaluations_of
 
     with logged(log_json, "train") as log, opened(config, log) as campaign:
         trained = _trained(campaign)
@@ -249,7 +249,7 @@ def run_command(
     Example: discreet run scans.toml
     """
     from discreet.campaign.loop import run
-    from discreet.campaign.status import evaluations_of
+    from discreet.campaign.state import evaluations_of
     from discreet.config import read_campaign
 
     read = read_campaign(config)
@@ -301,7 +301,7 @@ def _lines(status: Status) -> list[str]:
         f"labels    {status.asked} asked of {status.planned} planned",
         f"budget    epsilon {status.epsilon} at delta {status.delta}; the path that spent most: {status.spent:.4g}",
     ]
-    from discreet.campaign.status import replanned_words
+    from discreet.campaign.state import replanned_words
 
     if status.releases is not None:
         dates = ", ".join(f"phase {phase} on {day.isoformat()}" for phase, day in enumerate(status.releases.dates))

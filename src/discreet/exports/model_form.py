@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet._version import __version__
-from discreet.campaign.status import MODEL as STORED
+from discreet.campaign.state import MODEL as STORED
 from discreet.config import CampaignFile
 from discreet.errors import InvalidCertificate, InvalidCheckpoint, InvalidLedger
 from discreet.privacy.certificate import Check, Verdict

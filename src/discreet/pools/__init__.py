@@ -3,11 +3,10 @@
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.derived import JoinedPool, with_withdrawn
 from discreet.pools.frames import open_frame
-from discreet.pools.manifest import Differences, ManifestKey, compare, macs, macs_at
+from discreet.pools.manifest import Differences, ManifestKey, VerifiedPool, compare, macs
 from discreet.pools.opening import extended, open_pool
 from discreet.pools.pool import ArrayPool, Pool
 from discreet.pools.schema import CellCounts, Schema
-from discreet.pools.verified import VerifiedPool
 
 __all__ = [
     "ArrayPool",
@@ -22,7 +21,6 @@ __all__ = [
     "compare",
     "extended",
     "macs",
-    "macs_at",
     "open_frame",
     "open_pool",
     "with_withdrawn",

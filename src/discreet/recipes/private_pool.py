@@ -30,8 +30,8 @@ from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, Line, Terms, terms_of
 from discreet.privacy.ledger.plan_terms import lines_of
 from discreet.privacy.ledger.terms import plan_digest
-from discreet.privacy.plan import Plan, plan_from_json
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import Plan, TrainingPhase, TrainingStage
+from discreet.privacy.plan_files import plan_from_json
 from discreet.recipes import learning, pool_campaigns, pool_queries
 from discreet.recipes.labelled_records import check as check_labelled
 from discreet.recipes.labelled_records import (
@@ -44,7 +44,7 @@ from discreet.recipes.labelled_records import (
 )
 from discreet.recipes.pool_records import Units, inputs_of, made_up_rows, records_each, rows_among
 from discreet.recipes.pool_replan import replanned
-from discreet.recipes.specification import FileRecipe, Inputs, ModelParts, RecipeSpec, newest_plan
+from discreet.recipes.specification import FileRecipe, Inputs, RecipeSpec, newest_plan
 from discreet.records import Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores
@@ -290,11 +290,6 @@ def _about(campaign: Campaign) -> dict[str, str]:
     }
 
 
-def _exported(campaign: Campaign) -> ModelParts:
-    recipe: Any = campaign.recipe
-    return learning.exported(recipe.config, recipe.inputs)
-
-
 SPEC = RecipeSpec(
     name="private-pool",
     may_change=pool_campaigns.MAY_CHANGE,
@@ -310,6 +305,6 @@ SPEC = RecipeSpec(
     planned_lines=_planned_lines,
     exact_counts=_exact_counts,
     about=_about,
-    exported=_exported,
+    exported=pool_campaigns.exported,
     simulates=True,
 )

@@ -24,7 +24,7 @@ from discreet.config import CampaignConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.oracles import SimulatedOracle
 from discreet.privacy.budget import LooseDelta
-from discreet.privacy.plan import read_plan, write_plan
+from discreet.privacy.plan_files import read_plan, write_plan
 from discreet.recipes.labelled_records import layout_of
 from discreet.recipes.learning import cohort_of, named_object
 from discreet.recipes.opening import create

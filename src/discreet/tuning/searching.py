@@ -44,7 +44,7 @@ from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
 from discreet.privacy.budget import Budget, Number
 from discreet.privacy.ledger import ChargeReason, PathSegment, adaptive, request
 from discreet.privacy.ledger import Path as RecordPath
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 from discreet.privacy.tuned import runs_of
 from discreet.trainers.accuracy import METRICS, Evaluation
 from discreet.trainers.layouts import Layout

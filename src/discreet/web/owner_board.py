@@ -16,8 +16,7 @@ from typing import Any
 from discreet.campaign import Campaign
 from discreet.campaign.answers import IMPORTED
 from discreet.campaign.crash_recovery import step_begun
-from discreet.campaign.state import CampaignState, ledger_of, owner_state
-from discreet.campaign.status import Status
+from discreet.campaign.state import CampaignState, Status, ledger_of, owner_state
 from discreet.oracles.answers import Agreement, agreement_of
 from discreet.privacy.ledger.terms import Terms
 from discreet.records import PERSON, Answer, Exposure

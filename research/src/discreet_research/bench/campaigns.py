@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.noise import Seeded
 from discreet.privacy.ledger import ChargeReason, Receipt
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.records import Selection
 from discreet.scorers.score import pool_scores
 from discreet.selectors import RandomSelector, charge_selection, into_cohorts, selection_quality, without_asked

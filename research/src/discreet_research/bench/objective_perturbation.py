@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.components.principal_components import checked_radius
+from discreet.components import checked_radius
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import gamma_direction
 from discreet.noise.additive_noise import FINENESS

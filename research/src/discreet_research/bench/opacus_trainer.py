@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.errors import BadInput, ReceiptRefused, require
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -33,7 +33,7 @@ from discreet.privacy.accounting.pld import pld_epsilons
 from discreet.privacy.events import Composed, DiscreteLaplace, Event, Gaussian, PoissonSampledGaussian, Repeated
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 from discreet.scorers import EmbeddedRows, build_scorer, pool_scores
 from discreet.selectors import (
     DiversePublic,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.components.principal_components import into_ball
+from discreet.components import into_ball
 from discreet.errors import BadInput
 from discreet.stream.linear_model import Floats, float_array
 

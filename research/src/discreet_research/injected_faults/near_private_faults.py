@@ -18,9 +18,9 @@ from unittest import mock
 
 import numpy as np
 
+from discreet import components as private
 from discreet.audit import Fault
 from discreet.components import leading
-from discreet.components import principal_components as private
 from discreet.selectors import NearPrivate, near_private
 from discreet_research.injected_faults.training_faults import quieter
 
