@@ -1,5 +1,6 @@
 """Readers of people's data: files and folders as pools, under the user's own ids."""
 
+from discreet.pools.cell_counts import cell_counts
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.derived import JoinedPool, with_withdrawn
 from discreet.pools.frames import open_frame
@@ -19,6 +20,7 @@ __all__ = [
     "PoolDeclaration",
     "Schema",
     "VerifiedPool",
+    "cell_counts",
     "compare",
     "extended",
     "macs",
