@@ -145,3 +145,9 @@ def test_a_further_frame_joins():
     first = open_frame(pd.DataFrame(ROWS), id="id", schema=SCHEMA)
     more = open_frame(pl.DataFrame(ROWS | {"id": [f"n{row}" for row in range(30)]}), id="id", schema=SCHEMA)
     assert len(JoinedPool([first, more])) == 60
+
+
+def test_a_stream_of_a_data_set_is_refused_as_no_table():
+    datasets = pytest.importorskip("datasets")
+    stream = datasets.Dataset.from_dict({"id": ["a"], "age": [1]}).to_iterable_dataset()
+    refused("it is not one table in memory", lambda: open_frame(stream, id="id", columns=["age"]))
