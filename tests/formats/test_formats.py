@@ -173,8 +173,17 @@ PRINTED = {
     *("extended", "gallery", "keys", "labelstudio-pull", "labelstudio-push", "labelstudio-remove"),
     *("labelstudio-status", "labelstudio-sync", "ledger-summary", "ledger-view", "log", "plan-comparison"),
     *("pool-check", "predictions", "price", "question", "questions", "release", "release-table", "replan", "report"),
-    *("run", "selection", "selection-quality", "serving", "simulated", "status", "storage", "storage-abandon"),
-    *("storage-copy", "storage-upgrade", "stream-baseline", "stream-summary", "told", "trained", "tuning-price"),
+    *("run", "schema", "selection", "selection-quality", "serving", "simulated", "status", "storage"),
+    *(
+        "storage-abandon",
+        "storage-copy",
+        "storage-upgrade",
+        "stream-baseline",
+        "stream-summary",
+        "told",
+        "trained",
+        "tuning-price",
+    ),
     *("tuning-prices", "user", "users", "verdict", "verification", "withdrawal", "work"),
 }
 """Told to whoever asked, by `--json`, a page or a report: nothing here reads them back. All are at version 1."""

@@ -1,6 +1,5 @@
 """Readers of people's data: files and folders as pools, under the user's own ids."""
 
-from discreet.pools.cell_counts import cell_counts
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.derived import JoinedPool, with_withdrawn
 from discreet.pools.frames import open_frame
@@ -8,6 +7,7 @@ from discreet.pools.manifest import Differences, ManifestKey, compare, macs, mac
 from discreet.pools.opening import extended, open_pool
 from discreet.pools.pool import ArrayPool, Pool
 from discreet.pools.schema import CellCounts, Schema
+from discreet.pools.unread_cells import cell_counts
 from discreet.pools.verified import VerifiedPool
 
 __all__ = [

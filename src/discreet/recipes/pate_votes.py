@@ -32,8 +32,8 @@ from discreet.noise import SecretKey
 from discreet.noise.keys import destroy
 from discreet.oracles.answer_files import PrivateLabels, read_private_labels
 from discreet.pools import CellCounts, Pool, cell_counts
-from discreet.pools.cell_counts import readable
 from discreet.pools.rows import SEVERAL, Mask, readable_rows
+from discreet.pools.unread_cells import readable
 from discreet.recipes.labelled_records import answer_words
 from discreet.recipes.pate_student import evaluation_records, is_flat, public_rows, records_like, student_of, teacher_of
 from discreet.recipes.specification import Confirm, is_recorded
