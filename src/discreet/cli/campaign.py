@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,7 +57,8 @@ def ask_command(
             _check_out(out, new=campaign.standing.step == "ask" and not overwrite)
         columns = None
         if shown is not None:
-            names = list(dict.fromkeys(name.strip() for name in shown.split(",") if name.strip()))
+            cells = next(csv.reader([shown.replace("\n", " ")], skipinitialspace=True), [])
+            names = list(dict.fromkeys(name.strip() for name in cells if name.strip()))
             if out is None or not names:
                 fact = "columns of records are written into a file of questions"
                 raise BadInput(f"asking with {shown}", fact, "Write --out questions.csv --with note,amount")

@@ -7,6 +7,7 @@ from discreet.pools.manifest import Differences, ManifestKey, VerifiedPool, comp
 from discreet.pools.opening import extended, open_pool
 from discreet.pools.pool import ArrayPool, Pool
 from discreet.pools.schema import CellCounts, Schema
+from discreet.pools.unread_cells import cell_counts
 
 __all__ = [
     "ArrayPool",
@@ -18,6 +19,7 @@ __all__ = [
     "PoolDeclaration",
     "Schema",
     "VerifiedPool",
+    "cell_counts",
     "compare",
     "extended",
     "macs",

@@ -25,7 +25,7 @@ from discreet.config import CampaignConfig
 from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
 from discreet.planning import make_plan, plan_request
-from discreet.pools import Pool
+from discreet.pools import Pool, cell_counts
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, Line, Terms, terms_of
 from discreet.privacy.ledger.plan_terms import lines_of
@@ -175,6 +175,14 @@ def _preflight(config: CampaignConfig, pool: Pool) -> None:
     check_labelled(config, pool)
 
 
+def _unread(config: CampaignConfig) -> str:
+    """What of the private records cannot be read, once everything that can be refused was refused. Audience: owner."""
+    learning.check_named(config, pool_queries.check_priced, pool_file=True)
+    pool = pool_campaigns.base_pool(config, None)
+    _preflight(config, pool)
+    return f"Private records, for the owner alone: {cell_counts(pool).text()}"
+
+
 def _try_choosing(config: CampaignConfig, predictor: Predictor, inputs: tuple[int, ...]) -> None:
     """What a query computes of records, on made-up ones that are read as a pool's are."""
     rows = rows_among(made_up_rows(config, inputs, _ROWS), np.arange(_ROWS))
@@ -301,6 +309,7 @@ SPEC = RecipeSpec(
     bind=_bind,
     as_created=pool_campaigns.as_created,
     checks=_checks,
+    confirmation=_unread,
     plan=lambda recipe: recipe.plan,
     planned_lines=_planned_lines,
     exact_counts=_exact_counts,
