@@ -170,7 +170,7 @@ class EvaluationConfig:
     table: str | None = key(choice(*TABLES), None)
     group: str | None = key(_WORD, None)
     groups: tuple[str, ...] | None = key(listed(_WORD, least=1, distinct=True, such_as="['a', 'b']"), None)
-    edges: tuple[float, ...] | None = key(listed(number(0, 1), least=1, most=200, such_as="[0.1, 0.5, 0.9]"), None)
+    edges: tuple[float, ...] | None = key(listed(number(0, 1), least=2, most=200, such_as="[0.1, 0.5, 0.9]"), None)
 
 
 def groups_of(evaluation: EvaluationConfig, pool: PoolConfig) -> tuple[str, ...]:

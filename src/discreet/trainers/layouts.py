@@ -53,6 +53,9 @@ class Layout:
             raise BadInput(
                 "the edges of score bins", "they do not increase within 0 and 1", "Give e.g. (0.1, 0.5, 0.9)"
             )
+        if self.edges is not None and len(self.edges) < 2:
+            fact = "scores are clipped to the outermost, and there is only one"
+            raise BadInput("the edges of score bins", fact, 'Give two or more, or table="confusion"')
         if self.threshold is not None and (self.multilabel or self.classes != 2 or not 0 < self.threshold < 1):
             fact = "it is for two classes, and between 0 and 1"
             raise BadInput("a decision threshold", fact, "Give e.g. threshold = 0.3, or remove it")
@@ -100,7 +103,7 @@ class Layout:
         return first + several + (first if self.groups else 0)
 
     def count(self, predicted: Floats, truth: NDArray[Any], groups: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """All cells, in a row. ``predicted``: probabilities without NaN. ``groups``: number of each record's, or -1."""
+        """All cells, in a row. ``predicted``: finite probabilities. ``groups``: number of each record's, or -1."""
         records = len(predicted)
         parts: list[tuple[NDArray[Any], ...]]
         if self.multilabel:
@@ -266,7 +269,7 @@ def measure(
     """
     layout = replace(layout, table="scores")
     predicted = np.asarray(predicted, dtype=np.float64)
-    usable = ~np.isnan(predicted).any(axis=1)
+    usable = np.isfinite(predicted).all(axis=1)
     predicted, truth, groups = predicted[usable], truth[usable], groups if groups is None else groups[usable]
     members = [] if groups is None else [groups == number for number in range(len(layout.groups))]
     return layout.evaluation(
