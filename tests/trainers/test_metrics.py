@@ -278,7 +278,7 @@ def test_nonsense_in_a_layout_is_refused():
 
 
 def test_a_threshold_is_chosen_on_one_table_and_measured_on_another():
-    probabilities, y = two_classes(4000, 0.05)
+    probabilities, y = two_classes(4000, 0.05, digits=9)
     first = measure(probabilities[:2000], y[:2000], Layout(classes=2))
     chosen = choose_threshold(first)
     edges = first.table["edges"]
@@ -288,6 +288,9 @@ def test_a_threshold_is_chosen_on_one_table_and_measured_on_another():
     later = measure(probabilities[2000:], y[2000:], Layout(classes=2, threshold=chosen))
     same(later.metrics, {"f1": sk.f1_score(y[2000:], probabilities[2000:, 1] >= chosen)})
     assert later.metric("f1").value < by_hand[chosen]  # the best of several is too good to be true
+    for layout in (Layout(classes=2, threshold=chosen), Layout(classes=2, threshold=chosen, groups=("a",))):
+        with pytest.raises(BadInput, match="chosen on this table"):
+            measure(probabilities[:2000], y[:2000], layout, np.zeros(2000, dtype=int))
     several, labels = several_classes()
     for evaluation, metric in ((first, "auc"), (measure(several, labels, Layout(classes=4)), "f1")):
         with pytest.raises(BadInput):

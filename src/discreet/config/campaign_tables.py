@@ -333,8 +333,8 @@ class AugmentConfig:
 class TrainerConfig:
     """How the model is trained: choices of `discreet.trainers.dp_sgd.Settings`, under the same names.
 
-    ``class_weights``: declared numbers, one a class, that a record's loss is multiplied by. Counting labels to find
-    them would have to be paid for.
+    ``class_weights``: declared numbers, one a class, that a record's loss is multiplied by, divided by the largest.
+    Counting labels to find them would have to be paid for.
     """
 
     optimizer: str = key(_WORD, "sgd")

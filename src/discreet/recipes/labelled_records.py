@@ -9,6 +9,7 @@ Evaluation is on public records, or on private ones kept apart from the pool, fo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -49,13 +50,20 @@ def answer_words(config: CampaignFile) -> AnswerWords:
 def labels_in(config: CampaignConfig, path: str, key: str) -> dict[str, Value]:
     """Labels by record of a file that ``key`` names, all of declared classes."""
     labels = file_labels(config, path, key)
-    known = set(config.task.classes)
-    strange = sum(not set(value if isinstance(value, tuple) else (value,)) <= known for value in labels.values())
-    if strange:
+    outside = len(_outside(config, labels))
+    if outside:
         raise config.error(
-            key, f"{strange} of its {len(labels)} labels are outside the classes", "Declare the class, or correct them"
+            key, f"{outside} of its {len(labels)} labels are outside the classes", "Declare the class, or correct them"
         )
     return labels
+
+
+def _outside(config: CampaignConfig, labels: Mapping[str, Value]) -> set[str]:
+    """Records whose label is no declared class."""
+    known = set(config.task.classes)
+    return {
+        record for record, value in labels.items() if not set(value if isinstance(value, tuple) else (value,)) <= known
+    }
 
 
 def file_labels(config: CampaignFile, path: str, key: str) -> dict[str, Value]:
@@ -205,9 +213,14 @@ def evaluated(config: CampaignConfig, model: Any, context: PhaseContext, measure
 def _measured(config: CampaignConfig) -> HeldOut:
     table, pool = config.evaluation, _held_out(config)
     assert table.labels is not None  # checked with the file
-    labels = labels_in(config, table.labels, "evaluation.labels")
+    if table.kind == "public":
+        labels = labels_in(config, table.labels, "evaluation.labels")
+    else:
+        labels = file_labels(config, table.labels, "evaluation.labels")
     if not set(pool.ids) & set(labels):
         raise config.error("evaluation.labels", "none of them is of a record in evaluation.path", "Check the ids")
+    outside = _outside(config, labels)  # of private records: they count nowhere, and an error would tell of them
+    labels = {record: value for record, value in labels.items() if record not in outside}
     return HeldOut(records=cohort_of(config, pool, pool.ids, labels), groups=_group_numbers(config, pool))
 
 

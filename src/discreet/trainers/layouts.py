@@ -191,6 +191,11 @@ class Layout:
         exact_groups: Sequence[Measured] | None = None,
     ) -> Evaluation:
         """What the counts of `count`, with or without noise, tell. ``exact``: where more than the table is known."""
+        if isinstance(self.threshold, ChosenThreshold) and self.threshold.is_of(cells.tolist()):
+            fact = "it was chosen on this table, so its metrics are too good to be true"
+            raise BadInput(
+                "measuring at a chosen threshold", fact, "Measure on other records, or on another paid table"
+            )
         blocks, start = [], 0
         for shape in self.shapes:
             size = math.prod(shape)
@@ -234,11 +239,27 @@ def answers_of(probabilities: NDArray[Any], threshold: float | None = None) -> N
     return np.asarray(probabilities[:, 1] >= threshold, dtype=np.int64)
 
 
-def choose_threshold(evaluation: Evaluation, metric: str = "f1") -> float:
+class ChosenThreshold(float):
+    """A threshold that remembers the table that it was chosen on, so that it is not measured there."""
+
+    def __new__(cls, value: float, cells: Sequence[int]) -> ChosenThreshold:
+        """``cells``: of that table."""
+        chosen = super().__new__(cls, value)
+        chosen._cells = tuple(cells)
+        return chosen
+
+    _cells: tuple[int, ...]
+
+    def is_of(self, cells: Sequence[int]) -> bool:
+        """Whether these are the counts of that table."""
+        return tuple(cells)[: len(self._cells)] == self._cells
+
+
+def choose_threshold(evaluation: Evaluation, metric: str = "f1") -> ChosenThreshold:
     """The edge of a table of two classes at which ``metric`` (f1, balanced-accuracy or accuracy) is best.
 
     Free, for the table is public or paid for. The best of several values is too good to be true: measure at the
-    threshold on another table, of other records or with other noise.
+    threshold on another table, of other records or with other noise. A `Layout` of it refuses this table.
     """
     table = evaluation.table
     if table.get("name") != "scores" or table["classes"] != 2 or table["multilabel"]:
@@ -252,7 +273,8 @@ def choose_threshold(evaluation: Evaluation, metric: str = "f1") -> float:
         metrics, _ = Measured(curves=(curve,), threshold=edge, uncertainty=Uncertainty()).told()
         return next(each.value or 0.0 for each in metrics if each.name == metric)
 
-    return float(max(edges, key=lambda edge: (reached(edge), -abs(edge - 0.5))))
+    best = max(edges, key=lambda edge: (reached(edge), -abs(edge - 0.5)))
+    return ChosenThreshold(best, table["cells"][: 2 * (len(edges) + 1)])
 
 
 def measure(
