@@ -84,7 +84,9 @@ def with_gaps(table: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
 def voided(table: pd.DataFrame, columns: dict[str, Any]) -> int:
     """How many records the table's owner is told of that no model can read."""
     numbered = table.assign(id=np.arange(len(table)).astype(str))
-    return int(open_frame(numbered, id="id", schema=columns).x.counts().nulls)
+    rows = open_frame(numbered, id="id", schema=columns).x
+    assert rows is not None
+    return int(rows.counts().nulls)
 
 
 def trained(table: pd.DataFrame, labels: Any, test: pd.DataFrame, truth: Any, columns: dict[str, Any]) -> list[float]:

@@ -143,7 +143,8 @@ def macro(estimates: Sequence[Estimate], uncertainty: Uncertainty, *, apart: boo
     if apart:
         below = [max(value - each.low, uncertainty.z * each.noise) for value, each in known]  # ends are cut at 0 and 1
         above = [max(each.high - value, uncertainty.z * each.noise) for value, each in known]
-        low, high = value - math.hypot(*below) / count, value + math.hypot(*above) / count
+        low = max(value - math.hypot(*below) / count, math.fsum(each.low for each in estimates) / count)
+        high = min(value + math.hypot(*above) / count, math.fsum(each.high for each in estimates) / count)
         sampling = math.hypot(*(each.sampling for each in estimates)) / count
         return Estimate(value=value, low=max(low, 0.0), high=min(high, most), sampling=sampling, noise=noise)
     return _within(
