@@ -54,7 +54,8 @@ def main() -> None:
             write_certificate(certify(ledger), place / "certificate.json")
         right = (model.predict(x[TRAINED:]) == y[TRAINED:]).mean()
         print(f"{phase.steps} steps by {processes.count} processes, claim epsilon {made.claim:.3f} of 8")
-        print(f"accuracy on digits it has not seen: {right:.1%}")
+        majority = np.bincount(y[TRAINED:]).max() / len(y[TRAINED:])
+        print(f"accuracy on digits it has not seen: {right:.1%} (majority {majority:.1%})")
         print(f"promise: discreet verify {place / 'certificate.json'}")
 
 

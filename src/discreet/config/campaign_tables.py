@@ -165,7 +165,7 @@ class EvaluationConfig:
     table: str | None = key(choice(*TABLES), None)
     group: str | None = key(WORD, None)
     groups: tuple[str, ...] | None = key(listed(WORD, least=1, distinct=True, such_as="['a', 'b']"), None)
-    edges: tuple[float, ...] | None = key(listed(number(0, 1), least=1, most=200, such_as="[0.1, 0.5, 0.9]"), None)
+    edges: tuple[float, ...] | None = key(listed(number(0, 1), least=2, most=200, such_as="[0.1, 0.5, 0.9]"), None)
 
 
 def groups_of(evaluation: EvaluationConfig, pool: PoolConfig) -> tuple[str, ...]:
@@ -323,8 +323,8 @@ class AugmentConfig:
 class TrainerConfig:
     """How the model is trained: choices of `discreet.trainers.dp_sgd.Settings`, under the same names.
 
-    ``class_weights``: declared numbers, one a class, that a record's loss is multiplied by. Counting labels to find
-    them would have to be paid for.
+    ``class_weights``: declared numbers, one a class, that a record's loss is multiplied by, divided by the largest.
+    Counting labels to find them would have to be paid for.
     """
 
     optimizer: str = key(WORD, "sgd")

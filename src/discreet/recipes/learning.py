@@ -198,6 +198,8 @@ def _view(table: AugmentConfig) -> Any:
 def _loss(config: CampaignConfig) -> Any:
     table = config.trainer
     if table.class_weights is not None:
+        from discreet.trainers.dp_sgd import WeightedCrossEntropy
+
         return WeightedCrossEntropy(table.class_weights)
     if table.loss is not None and ":" in table.loss:
         with config.pointing("trainer.loss"):
@@ -208,21 +210,6 @@ def _loss(config: CampaignConfig) -> Any:
 def usual_loss(config: CampaignConfig) -> str:
     """Of the task."""
     return "multilabel-bce" if config.task.kind == "multilabel" else "cross-entropy"
-
-
-class WeightedCrossEntropy:
-    """A record's loss times the declared number of its class. Clipping bounds what a record can do all the same."""
-
-    def __init__(self, weights: Sequence[float]) -> None:
-        self.weights = tuple(float(weight) for weight in weights)
-
-    def __call__(self, outputs: Any, target: Any) -> Any:
-        """The loss of one record's views."""
-        import torch
-        from torch.nn import functional
-
-        weight = torch.tensor(self.weights, dtype=outputs.dtype, device=outputs.device)[target]
-        return weight * functional.cross_entropy(outputs, target.expand(outputs.shape[0]))
 
 
 def named_object(path: str) -> Any:

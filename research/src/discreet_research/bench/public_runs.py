@@ -45,6 +45,7 @@ from discreet.selectors import (
     k_means_public,
 )
 from discreet.testing.neighbours import AMPLE
+from discreet_research.bench.majority import largest_class
 from discreet_research.bench.public_cases import PrivateRun, PublicMethod, PublicProblem, Tuning
 from discreet_research.bench.sets import digest_of as files_digest
 from discreet_research.bench.sets import paths_of, read_set
@@ -375,6 +376,7 @@ def rows_of(
         "epsilon": total(points, epochs, looks, run.delta),
         "support_epsilon": float(counts[0]) if counts else None,
         "made_of": scene.made_of,
+        "majority": largest_class(scene.test_y),
     }
     rows: list[dict[str, Any]] = [{"labels": 0, "accuracy": before, "polluted": None} | common]
     seen = Seen(scene, model, method.choice)

@@ -29,6 +29,7 @@ from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.records import Votes
 from discreet.trainers.students import Student, disagreement_student, margin_student, passive_student, voting_student
 from discreet_research.bench.cases import GridCase
+from discreet_research.bench.majority import largest_class
 from discreet_research.bench.problems import GridSettings
 from discreet_research.bench.teacher_sets import TeacherData, TeacherSet, teacher_set
 from discreet_research.bench.vote_margins import approximate_margin
@@ -160,6 +161,7 @@ def asked_of(
     return {
         "student": student,
         "accuracy": float((student_model.predict(data_set.test_x) == data_set.test_y).mean()),
+        "majority": largest_class(data_set.test_y),
         "asked": len(places),
         "answered": int(heard.sum()),
         "as_majority": float((codes == majority[places[heard]]).mean()) if heard.any() else None,

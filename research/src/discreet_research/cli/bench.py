@@ -155,7 +155,7 @@ def table_command(
 
     chosen = experiment_named(name)
     rows, missing = _rows(chosen, results)
-    tables = chosen.tables(rows)
+    tables = chosen.all_tables(rows)
     if markdown is not None:
         markdown.write_text(_page(chosen, tables_text=[table.markdown() for table in tables], missing=missing))
     drawn = _draw(chosen, rows, charts) if charts is not None else []

@@ -11,7 +11,7 @@ from discreet.trainers.dp_sgd.augmentation import RandomFlip, RandomShift
 from discreet.trainers.dp_sgd.checks import check_layers
 from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords, PoissonCohortSampler, padded
 from discreet.trainers.dp_sgd.distributed import Processes, join_processes
-from discreet.trainers.dp_sgd.optimization import chexpert_targets, cross_entropy, multilabel_bce
+from discreet.trainers.dp_sgd.optimization import WeightedCrossEntropy, chexpert_targets, cross_entropy, multilabel_bce
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.trainer import DPSGD
 
@@ -24,6 +24,7 @@ __all__ = [
     "RandomFlip",
     "RandomShift",
     "Settings",
+    "WeightedCrossEntropy",
     "charge_training",
     "check_layers",
     "chexpert_targets",
