@@ -60,6 +60,7 @@ bench: $(STAMP)  ## speed, as ratios; writes benchmarks/results/
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/dp_sgd.py
 	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/scattering.py
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/campaign.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/teachers.py

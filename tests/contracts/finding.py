@@ -13,10 +13,11 @@ import discreet
 from discreet import noise
 
 ROOT = Path(discreet.__file__).parent
-ROOMS = ("scorers", "selectors", "gates", "oracles", "trainers", "stream", "components", "tuning")
+ROOMS = ("scorers", "features", "selectors", "gates", "oracles", "trainers", "stream", "components", "tuning")
 ROLES = {
     "scorer": ("score", "range", "needs"),
     "selector": ("select", "price"),
+    "feature map": ("transform", "norm_bound", "identity"),
     "gate": ("release", "price"),
     "oracle": ("ask", "collect"),
     "aggregator": ("answer", "left"),

@@ -130,6 +130,24 @@ def other_selectors():
 
 OTHERS, OTHER_SCENES = other_selectors()
 
+# -- feature maps
+
+FROM_ONE = Free("a public function of one record: nothing is fitted to records, and nothing is drawn")
+
+
+def feature(*tests):
+    return Entry(Cited(*tests, "check_feature_map"), FROM_ONE)
+
+
+TABLES_TEST = "features/test_tables.py::test_it_keeps_the_contract"
+FEATURES = {
+    "features.scattering.Scattering": feature("features/test_scattering.py::test_it_keeps_the_contract"),
+    "features.random_fourier.RandomFourier": feature("features/test_random_fourier.py::test_it_keeps_the_contract"),
+    "features.text.HashedText": feature("features/test_text.py::test_it_keeps_the_contract"),
+    **{f"features.bins.{kind}": feature(TABLES_TEST) for kind in ("Bins", "Spline", "Standardise", "OneHot")},
+}
+
+
 # -- the gate: Spark is held to the local engine's output, text by text
 
 
@@ -348,6 +366,7 @@ TABLE = {
     **SCORERS,
     **SELECTORS,
     **OTHERS,
+    **FEATURES,
     "gates.gate.CrowdGate": Entry(gate, ["gate"]),
     **ORACLES,
     **TRAINERS,

@@ -8,6 +8,7 @@ from entries import Cited, Free
 from finding import drawing_modules, is_part, name_of, parts_in
 from table import ALL_SCENES, TABLE
 
+from discreet.features import FEATURES
 from discreet.oracles.registry import ORACLES
 from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
@@ -30,7 +31,7 @@ def test_every_built_in_part_has_its_line():
 
 
 def test_registries_hold_nothing_that_is_not_counted():
-    for registry in (SCORERS, SELECTORS, ORACLES):
+    for registry in (SCORERS, SELECTORS, ORACLES, FEATURES):
         for kind in [kind for part in registry for kind in part.makes]:
             assert name_of(kind) in TABLE
 

@@ -17,6 +17,7 @@ STORIES = [
     ROOT / "docs/howto/improve-with-public-data.md",
     ROOT / "docs/howto/run-a-campaign-of-teachers.md",
     ROOT / "docs/extend.md",
+    ROOT / "docs/reference/features.md",
 ]
 BLOCK = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 RUN = ("python", "console")

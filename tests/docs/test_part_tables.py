@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from discreet.features import FEATURES
 from discreet.models.build import MODELS, TIMM
 from discreet.oracles import ORACLES
 from discreet.pools.columns import OPTIONS
@@ -64,6 +65,15 @@ def models():
         yield f"| `{part.name}` | {part.summary} | {options} |"
 
 
+def features():
+    """A row for each feature map."""
+    yield "| map | what it is | options |"
+    yield "|---|---|---|"
+    for part in FEATURES:
+        options = "; ".join(f"`{option.name}` ({option.default}): {option.meaning}" for option in part.options)
+        yield f"| `{part.name}` | {part.summary} | {options} |"
+
+
 TABLES = {
     "selector options": options_of(SELECTORS),
     "selector private-pool": parts_of(SELECTORS, "private-pool"),
@@ -74,12 +84,13 @@ TABLES = {
     "oracle private-pool": parts_of(ORACLES, "private-pool"),
     "schema columns": schema_columns(),
     "models": models(),
+    "features": features(),
 }
 TABLES = {name: "\n".join(rows) for name, rows in TABLES.items()}
 
 
 def page(name):
-    return REFERENCE / ("models.md" if name == "models" else "campaign-file.md")
+    return REFERENCE / (f"{name}.md" if name in ("models", "features") else "campaign-file.md")
 
 
 def block(name):

@@ -9,6 +9,7 @@ import pytest
 from discreet.checks import number
 from discreet.config import CampaignConfig, campaign_from_json, example
 from discreet.errors import BadInput, InvalidConfig
+from discreet.features import FEATURES
 from discreet.noise import Seeded
 from discreet.oracles import ORACLES
 from discreet.parts import Option, Origin, Part, Registry, third_party_parts
@@ -74,7 +75,9 @@ def test_a_name_that_is_not_there_lists_the_alternatives(installed):
         selector_for("laplce", epsilon=1)
 
 
-@pytest.mark.parametrize("registry", [SELECTORS, SCORERS, ORACLES], ids=["selectors", "scorers", "oracles"])
+@pytest.mark.parametrize(
+    "registry", [SELECTORS, SCORERS, ORACLES, FEATURES], ids=["selectors", "scorers", "oracles", "features"]
+)
 def test_declarations_are_complete(registry):
     for part in registry:
         assert part.kind == registry.kind

@@ -54,6 +54,7 @@ def test_a_number_is_scaled_clipped_or_missing() -> None:
 def test_what_is_declared_of_a_number_is_kept() -> None:
     column = {"type": "number", "low": 0, "high": 100}
     assert one(column | {"fill": 50, "outside": "missing"}, 100, 101, None)[0] == [[1], [0], [0]]
+    assert one(column | {"fill": 50}, 101, -7, 100, None)[0] == [[1], [-1], [1], [0]]
     assert one(column | {"missing": "null", "outside": "null"}, 100, 101, None) == (
         [[1], [0], [0]],
         [True, False, False],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,16 @@ OPTIONS: Mapping[str, Mapping[str, Option]] = {
 """The keys of a column, by its type. Files, Python and the documentation read them."""
 
 
+class ResolvedCells(NamedTuple):
+    """Cells of a column by its declaration. ``known`` have a code; others are ``other``, ``missing``, or of nulls."""
+
+    codes: Codes
+    known: Mask
+    other: Mask
+    missing: Mask
+    nulls: Mask
+
+
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """One declared column. Made by `Schema`, which checks it.
@@ -113,25 +123,31 @@ class Column:
         blank: Mask = (states == MISSING) | (states == UNREADABLE)
         return blank | (states == OUTSIDE) if self.outside == "missing" else blank
 
+    def resolve(self, codes: Codes, states: States) -> ResolvedCells:
+        """What the declaration makes of cells: which are known, with codes within the bounds, and what others are."""
+        outside, blank = states == OUTSIDE, self._blank(states)
+        known = ~blank & ~(outside & (self.outside != "clip"))
+        if self.fill is not None:
+            codes, known = np.where(blank, self.code(self.fill), codes), known | blank
+        if self.type in ("number", "date"):
+            codes = np.clip(codes, self.code(self.low), self.code(self.high))
+        missing = blank & (self.missing in ("indicator", "category"))
+        other = outside & (self.outside == "other")
+        return ResolvedCells(codes, known, other=other, missing=missing, nulls=self.nulls(states))
+
     def expand(self, into: NDArray[np.float32], codes: Codes, states: States) -> None:
         """Write the inputs of cells."""
-        outside, blank = states == OUTSIDE, self._blank(states)
-        if self.fill is not None:
-            codes, known = np.where(blank, self.code(self.fill), codes), blank | ~outside
-        else:
-            known = ~blank & ~(outside & (self.outside != "clip"))
+        cells = self.resolve(codes, states)
         if self.type == "category":
-            rows = np.flatnonzero(known)
-            into[rows, codes[rows].astype(np.int64)] = 1
+            rows = np.flatnonzero(cells.known)
+            into[rows, cells.codes[rows].astype(np.int64)] = 1
             if self.outside == "other":
-                into[outside, len(self.values)] = 1
+                into[cells.other, len(self.values)] = 1
         elif self.type != "text":
             low, high = self.code(self.low), self.code(self.high)
-            clipped = np.clip(codes[known | outside], low, high)
-            into[known | outside, 0] = (clipped - (low + high) / 2) / ((high - low) / 2)
-            into[~known, 0] = 0
+            into[cells.known, 0] = (cells.codes[cells.known] - (low + high) / 2) / ((high - low) / 2)
         if self.missing in ("indicator", "category"):
-            into[blank, -1] = 1
+            into[cells.missing, -1] = 1
 
     def shown(self, inputs: NDArray[Any]) -> str:
         """The value that a record's inputs stand for, for people."""

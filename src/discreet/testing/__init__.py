@@ -1,5 +1,6 @@
 """Contract suites and the record/replay kit, for your own parts and mechanisms as for ours."""
 
+from discreet.testing.features import check_feature_map
 from discreet.testing.gates import check_gate
 from discreet.testing.neighbours import NeighbourFinding, NeighbourReport, NotPrivate, check_neighbours
 from discreet.testing.noise import check_source
@@ -15,6 +16,7 @@ __all__ = [
     "NeighbourFinding",
     "NeighbourReport",
     "NotPrivate",
+    "check_feature_map",
     "check_gate",
     "check_ledger_in",
     "check_neighbours",
