@@ -53,8 +53,8 @@ def build_feature_map(
         base=base,
         options=part.checked({word: value for word, value in options.items() if value is not None}),
     )
-    made: FeatureMap = part.build(request)
-    return made
+    feature_map: FeatureMap = part.build(request)
+    return feature_map
 
 
 def feature_map_from_json(form: Any) -> FeatureMap:
@@ -72,27 +72,27 @@ def feature_map_from_json(form: Any) -> FeatureMap:
         raise BadInput(
             f"a stored {part.name} feature map of version {shown(form.get('version'))}",
             f"this program computes version {kind.version}, whose numbers differ",
-            "Use the program that made it, or make the map and what was learnt on it anew",
+            "Use the program that feature_map it, or make the map and what was learnt on it anew",
         )
     try:
         options = dict(form["options"])
         if isinstance(options.get("base"), Mapping):
             options["base"] = feature_map_from_json(options["base"])
-        made = kind.from_options(options)
+        feature_map = kind.from_options(options)
     except DiscreetError:
         raise
     except (Wrong, TypeError, ValueError, KeyError, AttributeError):
         raise BadInput(
             asked, f"its options are none of {part.name}", "Give what to_json or identity returned"
         ) from None
-    if "sha256" in form and made.identity()["sha256"] != form["sha256"]:
+    if "sha256" in form and feature_map.identity()["sha256"] != form["sha256"]:
         raise BadInput(asked, "its hash is not that of its options", "Give what identity returned, unchanged")
-    return made
+    return feature_map
 
 
-def write_feature_map(path: Path | str, made: FeatureMap) -> None:
+def write_feature_map(path: Path | str, feature_map: FeatureMap) -> None:
     """Store a map as JSON."""
-    Path(path).write_text(json.dumps(made.identity(), indent=1) + "\n", encoding="utf-8")
+    Path(path).write_text(json.dumps(feature_map.identity(), indent=1) + "\n", encoding="utf-8")
 
 
 def read_feature_map(path: Path | str) -> FeatureMap:
