@@ -73,7 +73,8 @@ def play(place, method, seed, watch):
     phases = range(campaign.recipe.phases)
     guesses = [campaign.predictor(phase).predict_proba(test).argmax(axis=1) for phase in phases]
     rare = sum(int(label) % 2 for label in campaign.labels().values())
-    return {"accuracy": [float((guess == test_y).mean()) for guess in guesses], "rare": rare}, campaign
+    accuracies = [float((guess == test_y).mean()) for guess in guesses]
+    return {"accuracy": accuracies, "majority": float(np.bincount(test_y).max() / TESTED), "rare": rare}, campaign
 
 
 def certified(campaign, path):
@@ -105,6 +106,7 @@ def demo(place, seeds, show):
         "methods": {
             method: {
                 "accuracy": np.mean([one["accuracy"] for one in runs], axis=0).round(4).tolist(),
+                "majority": round(float(np.mean([one["majority"] for one in runs])), 4),
                 "rare_digits_asked": round(float(np.mean([one["rare"] for one in runs])), 1),
             }
             for method, runs in found.items()
@@ -119,10 +121,11 @@ def tell(form, place):
     """The end, for people."""
     count = f"{form['seeds']} seeds" if form["seeds"] > 1 else "1 seed"
     table = Table(title=f"Accuracy on {TESTED} test digits (mean of {count})", title_justify="left")
-    for heading in ("questions", "150 labels", "210", "270", "330", "rare digits asked"):
+    for heading in ("questions", "150 labels", "210", "270", "330", "majority", "rare digits asked"):
         table.add_column(heading, justify="left" if heading == "questions" else "right")
     for method, figures in form["methods"].items():
-        table.add_row(method, *(f"{one:.1%}" for one in figures["accuracy"]), f"{figures['rare_digits_asked']:.0f}")
+        shares = [*figures["accuracy"], figures["majority"]]
+        table.add_row(method, *(f"{share:.1%}" for share in shares), f"{figures['rare_digits_asked']:.0f}")
     console, claim = Console(), form["certificate"]["claim"]
     console.print(table)
     gain, interval = form["gain"]["mean"], form["gain"]["interval"]

@@ -20,7 +20,7 @@ from discreet import DiscreetError, create_ledger, plan
 from discreet.models import replace_batch_norm
 from discreet.noise import SealedPhase
 from discreet.privacy.certificate import certify, write_certificate
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, RandomFlip, Settings, charge_training
 from discreet.trainers.evaluation import evaluate_public
 

@@ -19,7 +19,7 @@ from discreet.models import build_model
 from discreet.noise import SealedPhase
 from discreet.pools.array_files import read_idx
 from discreet.privacy.certificate import certify, write_certificate
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
 from discreet.trainers.evaluation import evaluate_public
 from discreet.trainers.torch_predictor import TorchPredictor

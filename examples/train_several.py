@@ -16,7 +16,7 @@ from discreet import DiscreetError, create_ledger, open_ledger, plan
 from discreet.models import build_model
 from discreet.noise import SealedPhase
 from discreet.privacy.certificate import certify, write_certificate
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training, join_processes
 
 TRAINED = 1400
@@ -54,7 +54,8 @@ def main() -> None:
             write_certificate(certify(ledger), place / "certificate.json")
         right = (model.predict(x[TRAINED:]) == y[TRAINED:]).mean()
         print(f"{phase.steps} steps by {processes.count} processes, claim epsilon {made.claim:.3f} of 8")
-        print(f"accuracy on digits it has not seen: {right:.1%}")
+        majority = np.bincount(y[TRAINED:]).max() / len(y[TRAINED:])
+        print(f"accuracy on digits it has not seen: {right:.1%} (majority {majority:.1%})")
         print(f"promise: discreet verify {place / 'certificate.json'}")
 
 

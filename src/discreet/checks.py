@@ -18,7 +18,7 @@ from discreet.privacy.budget import exact_decimal
 from discreet.privacy.selection_terms import release_date
 
 Check = Callable[[Any], Any]
-MOST_TEXT, MOST_LIST, MOST_DEPTH = 1000, 100_000, 8
+MOST_TEXT, MOST_LIST, MOST_DEPTH, MOST_PROBLEMS = 1000, 100_000, 8, 5
 MOST_COUNT = 10**12
 _PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -110,6 +110,19 @@ def choice(*names: str) -> Check:
     return check
 
 
+def named(*names: str) -> Check:
+    """One of these, or somebody's own ``module:callable``."""
+    return lambda value: place(value) if isinstance(value, str) and ":" in value else choice(*names)(value)
+
+
+WORD = text(what="a word", most=200)
+
+
+def part_name(*names: str) -> Check:
+    """A word. Whether a part of that name is installed is a rule, so that a stored name is read without it."""
+    return lambda value: WORD(value) if isinstance(value, str) else choice(*names)(value)
+
+
 def day(value: Any) -> str:
     """A day of the calendar, as text or as TOML writes a date; as text."""
     try:
@@ -189,11 +202,19 @@ def listed(
             raise Wrong(f"{shown(values)} is not a list", f"Write it like {such_as}")
         if not least <= len(values) <= most:
             raise Wrong(f"it has {len(values)} entries, and {least} to {most} are allowed", f"Write it like {such_as}")
-        checked = tuple(_within(check, value, position) for position, value in enumerate(values))
-        if distinct and len(set(checked)) < len(checked):
-            twice = next(position for position, value in enumerate(checked) if value in checked[:position])
-            raise Wrong(f"{shown(checked[twice])} stands in it twice", "Name each once", (twice,))
-        return checked
+        checked, problems, seen = list[Any](), list[Wrong](), set[Any]()
+        for position, value in enumerate(values):
+            try:
+                checked.append(_within(check, value, position))
+                if distinct and checked[-1] in seen:
+                    problems.append(Wrong(f"{shown(checked[-1])} stands in it twice", "Name each once", (position,)))
+                seen |= {checked[-1]} if distinct else set()
+            except Wrong as wrong:
+                problems.append(wrong)
+        if problems:
+            first, *others = problems[:MOST_PROBLEMS]
+            raise Wrong(first.fact, first.remedy, first.at, others=tuple(others))
+        return tuple(checked)
 
     return check_all
 

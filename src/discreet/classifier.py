@@ -19,8 +19,8 @@ What differs from other estimators, because data must not decide it:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -51,11 +51,12 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ``module:callable``) with ``model_options``; ``inputs`` (the shape of one record, if not a row of numbers);
     ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``; ``center``
     and ``scale`` (public), or ``schema`` (of the columns of a DataFrame); ``features`` (a map of `discreet.features`,
-    or its name with ``feature_options``: the model learns from features of each record alone); ``accountant``;
-    ``unit`` with ``fit(X, y, persons=...)``; ``ledger`` (a file that keeps the account; without one it lives as long
-    as `fit`) and ``checkpoints`` (a directory: a killed `fit` goes on); ``simulation_seed`` (a number makes it a
-    *simulation*, which protects nobody; it is not called random_state, because ensembles set that by themselves);
-    ``watch(done, steps)``.
+    or its name with ``feature_options``: the model learns from features of each record alone); ``class_weight`` (a
+    dict of declared weights of classes, 1 where it names none; only their ratios matter); ``accountant``; ``unit`` with
+    ``fit(X, y, persons=...)``; ``ledger`` (a file that keeps the account; without one it lives as long as `fit`) and
+    ``checkpoints`` (a directory: a killed `fit` goes on); ``simulation_seed`` (a number makes it a *simulation*,
+    which protects nobody; it is not called random_state, because ensembles set that by themselves); ``watch(done,
+    steps)``.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         schema: Any = None,
         features: Any = None,
         feature_options: dict[str, Any] | None = None,
+        class_weight: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -102,11 +104,12 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.schema = schema
         self.features = features
         self.feature_options = feature_options
+        self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, persons: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Plan, charge, train, certify. ``persons`` says whose record each row is, where the unit is the person."""
         from discreet.privacy.ledger import terms_of
-        from discreet.privacy.training_phase import TrainingPhase
+        from discreet.privacy.plan import TrainingPhase
 
         check_parameters(self, persons)
         data = private_data(self, X, y, persons)
@@ -367,16 +370,32 @@ def _shaped(estimator: DPClassifier, x: Any) -> Any:
 def trainer_for(estimator: DPClassifier, data: PrivateData) -> Any:
     """A new model for these records, in its trainer."""
     from discreet.models import build_model
-    from discreet.trainers.dp_sgd import DPSGD
+    from discreet.trainers.dp_sgd import DPSGD, Settings, WeightedCrossEntropy
 
-    inputs, count = tuple(data.records.x.shape[1:]), len(data.classes)
+    inputs, count, settings = tuple(data.records.x.shape[1:]), len(data.classes), estimator.settings
+    if estimator.class_weight is not None:
+        settings = replace(settings or Settings(), loss=WeightedCrossEntropy(_class_weights(estimator, data.classes)))
     return DPSGD(
         build_model(estimator.model, inputs=inputs, classes=count, **(estimator.model_options or {})),
         classes=count,
-        settings=estimator.settings,
+        settings=settings,
         checkpoints=estimator.checkpoints,
         watch=estimator.watch,
     )
+
+
+def _class_weights(estimator: DPClassifier, classes: Any) -> list[float]:
+    """In the order of the classes."""
+    weights, known = estimator.class_weight, classes.tolist()
+    if isinstance(weights, str):
+        raise BadInput(f"class_weight={weights!r}", "it would count private labels", "Declare a number for each class")
+    if not isinstance(weights, Mapping) or not set(weights) <= set(known):
+        raise BadInput("class_weight", "it is not a dict of declared classes", 'Give e.g. {"no": 1, "yes": 8}')
+    if any(isinstance(weight, bool) or not isinstance(weight, (int, float, np.number)) for weight in weights.values()):
+        raise BadInput("class_weight", "a weight is not a number", 'Give e.g. {"no": 1, "yes": 8}')
+    if estimator.settings is not None and estimator.settings.loss != "cross-entropy":
+        raise BadInput("class_weight", "weights are for the usual loss", "Leave loss out of settings")
+    return [float(weights.get(name, 1)) for name in known]
 
 
 def open_ledger(estimator: DPClassifier, terms: Terms) -> tuple[Sink, Ledger]:

@@ -195,3 +195,14 @@ class UnsupportedEvent(DiscreetError, TypeError):
 
 class MissingExtra(DiscreetError, ImportError):
     """An optional part of discreet is needed and not installed."""
+
+
+def require(library: str, *, extra: str, asked: str, name: str = "", of: str = "discreet") -> None:
+    """Refuse, before any work, where a library is not installed. ``name``: what it is called, if not as its module;
+    ``of``: the package that has the extra.
+    """
+    from importlib.util import find_spec
+
+    if find_spec(library) is None:
+        fact = f"{name or library} is not installed"
+        raise MissingExtra(asked, fact, f"Install it: pip install '{of}[{extra}]'")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.privacy.events import Event
 from discreet.privacy.ledger.receipts import Receipt
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.records import Answer, Question, Selection
 
 Floats = NDArray[np.floating[Any]]

@@ -13,7 +13,6 @@ from discreet.audit import (
     Guesses,
     chance_of_so_many,
     guess,
-    guesses_needed,
     highest_provable,
     proved_epsilon,
 )
@@ -21,8 +20,7 @@ from discreet.errors import BadInput
 
 
 @pytest.mark.parametrize(("epsilon", "needed"), [(1, 23), (4, 381), (8, 20_596)])
-def test_guesses_needed_known_answers(epsilon, needed):
-    assert guesses_needed(epsilon, level=LEVEL) == needed
+def test_how_many_right_guesses_prove_an_epsilon(epsilon, needed):
     assert highest_provable(guesses=needed, canaries=needed, level=LEVEL) >= epsilon
     assert highest_provable(guesses=needed - 1, canaries=needed, level=LEVEL) < epsilon
 

@@ -31,7 +31,7 @@ from discreet.noise import Seeded
 from discreet.privacy.certificate import certify
 from discreet.privacy.events import Gaussian, Laplace
 from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, adaptive
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.testing.neighbours import AMPLE
 from discreet.trainers.accuracy import Evaluation
 from discreet.trainers.charging import charge_training

@@ -7,9 +7,9 @@ from discreet.campaign.answers import (
     as_answers,
     labels_from_bytes,
     labels_of,
-    open_questions,
     to_bytes,
 )
+from discreet.campaign.questions import open_questions
 from discreet.errors import BadInput, InvalidStore
 from discreet.noise import SecretKey
 from discreet.records import Answer, Question

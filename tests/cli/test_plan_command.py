@@ -5,7 +5,7 @@ import json
 import pytest
 
 from discreet.cli.app import run
-from discreet.privacy.plan import read_plan
+from discreet.privacy.plan_files import read_plan
 
 SIZES = ["--initial", "10000", "--queries", "3750,3750,3750,3750", "--batch", "4096", "--epochs", "30"]
 EXAMPLE = ["plan", "--epsilon", "8", "--delta", "4e-5", *SIZES]

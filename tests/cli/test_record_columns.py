@@ -20,10 +20,10 @@ def place(tmp_path, monkeypatch):
     x = np.random.default_rng(0).normal(size=(120, 2))
     with (tmp_path / "pool.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
-        rows.writerow(["id", "c0", "c1", "note", "Amount", "label"])
+        rows.writerow(["id", "c0", "c1", "note", "Amount", "label", "=a, b"])
         for row, (first, second) in enumerate(x.tolist()):
             amount = [row, "twelve", "", "2026-01-02"][row % 4]
-            rows.writerow([f"r{row}", first, second, NOTES[row % 8], amount, "a"])
+            rows.writerow([f"r{row}", first, second, NOTES[row % 8], amount, "a", "x"])
     old = FILE[FILE.index("path = ") : FILE.index("size = ")]
     text = FILE.replace(old, TABLE).replace('"ORACLE"', '"files"')
     (tmp_path / "c.toml").write_text(text)
@@ -66,6 +66,14 @@ def test_questions_carry_the_record_and_answers_in_the_same_file_are_told(place,
     assert all(form["note"] == note_of(form["record"]) for form in forms)
 
 
+def test_a_name_with_a_comma_stands_in_quotes_and_a_formula_in_a_name_is_quoted(place, capsys):
+    said(capsys, "ask", "c.toml", "--out", "q.csv", "--with", 'note, "=a, b"')
+    rows = filled(place / "q.csv")
+    assert rows[0][3:5] == ["note", "'=a, b"]
+    assert {row[4] for row in rows[1:]} == {"x"}
+    assert "30 new answers" in said(capsys, "tell", "c.toml", "q.csv").out
+
+
 def test_what_is_wrong_is_refused_before_a_query_is_charged(place, capsys):
     before = charged(place)
     assert "no column 'nothing'" in refused(capsys, "ask", "c.toml", "--out", "q.csv", "--with", "note,nothing")
@@ -86,7 +94,7 @@ def test_files_of_the_files_oracle_carry_the_record(place, capsys):
 
 def test_records_that_joined_later_and_cells_that_are_too_long(place, capsys):
     header = (place / "pool.csv").read_text().splitlines()[0]
-    lines = [f"m{row},{row % 3},1,{'long' * 50_000},x,a" for row in range(200)]
+    lines = [f"m{row},{row % 3},1,{'long' * 50_000},x,a,x" for row in range(200)]
     (place / "more.csv").write_text("\n".join([header, *lines]) + "\n")
     said(capsys, "pool", "extend", "c.toml", "more.csv")
     said(capsys, "ask", "c.toml", "--out", "q.csv", "--with", "note")

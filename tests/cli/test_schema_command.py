@@ -74,6 +74,43 @@ def test_it_proposes_types_bounds_and_values(public, tmp_path, capsys):
     assert "it is there already" in capsys.readouterr().err
 
 
+ODD = {
+    "mostly": ["1"] * 95 + ["unknown"] * 5,
+    "mostly_days": ["2001-02-03", "2002-02-03"] * 48 + ["soon"] * 4,
+    "customer": [str(1000 + number) for number in range(100)],
+    "same": ["7"] * 100,
+    "skewed": ["1", "2"] * 49 + ["3", "1000000"],
+    "other_days": [f"{number % 28 + 1:02d}.{number % 12 + 1:02d}.2020" for number in range(100)],
+    "percent": [f"{number % 30}%" for number in range(100)],
+    "many": [f"v{number}" for number in range(96)] + ["v1"] * 4,
+}
+SAID = {
+    "mostly": '5.0% of the cells are no number, and missing: ["unknown"]',
+    "mostly_days": "4.0% of the cells are no date, and missing",
+    "customer": "remove it, if they are ids",
+    "same": "all cells are the same",
+    "skewed": "99% are at most",
+    "other_days": "days, not written as 2001-12-24: convert",
+    "percent": "numbers, not written as 1234.5: convert",
+    "many": "left out: its 5 most frequent values are 9.0%",
+}
+
+
+def test_what_a_person_would_stumble_over_is_said_beside_the_column(tmp_path):
+    path = tmp_path / "odd.csv"
+    pyarrow.csv.write_csv(pyarrow.table(ODD), path)
+    text = proposed_schema(path, max_categories=5)
+    tables = {part.split("]")[0]: part for part in text.split("\n[")[1:] + text.split("\n# [")[1:]}
+    for name, said in SAID.items():
+        assert said in tables[name], name
+    columns = {column.name: column for column in Schema.from_toml(text, "it").columns}
+    assert {name: columns[name].type for name in ("mostly", "mostly_days")} == {
+        "mostly": "number",
+        "mostly_days": "date",
+    }
+    assert "many" not in columns
+
+
 def test_without_a_file_it_prints_and_json_has_the_schema(public, capsys):
     assert run(["schema", str(public), "--id", "id", "--leave-out", "outcome", "--max-categories", "70"]) == 0
     assert len(Schema.from_toml(capsys.readouterr().out, "it").columns) == 6
@@ -87,12 +124,14 @@ def test_nonsense_is_one_line_and_exit_code_2(tmp_path, capsys):
     (tmp_path / "public.csv").write_text("id,age\n")
     (tmp_path / "two.csv").write_text("age,age\n1,2\n")
     (tmp_path / "names.csv").write_text("id\na\nb\n")
+    (tmp_path / "other.csv").write_text("id;age\na;1\n")
     told = {
         ("public.csv",): "no record",
         ("public.csv", "--id", "nome"): "no column 'nome'",
         ("two.csv",): "2 column 'age'",
         ("names.csv", "--id", "id"): "no column is left",
         ("none.csv",): "not there",
+        ("other.csv",): "no comma, but semicolons",
         ("names.csv", "--kind", "npz"): "has no columns",
     }
     for (name, *options), fact in told.items():

@@ -8,9 +8,9 @@ from discreet.components import (
     charge_components,
     private_components,
     public_components,
+    reach,
     second_moment_event,
 )
-from discreet.components.principal_components import reach
 from discreet.errors import BadInput, BudgetExceeded, ReceiptRefused
 from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.accounting.pld import pld_epsilons
@@ -74,9 +74,7 @@ def test_neighbours_by_replay_and_a_forgotten_clip_that_is_seen():
 
     def unclipped(rows, ledger):
         with pytest.MonkeyPatch().context() as patch:
-            patch.setattr(
-                "discreet.components.principal_components.into_ball", lambda piece, bound: np.nan_to_num(piece)
-            )
+            patch.setattr("discreet.components.into_ball", lambda piece, bound: np.nan_to_num(piece))
             return released(rows, ledger)
 
     assert check_neighbours(released, far, null=np.zeros(5)).releases == 1

@@ -36,7 +36,8 @@ PLAYED_ELSEWHERE = ("testing", "bench", "audit")
 @cache
 def modules(room):
     package = importlib.import_module(f"discreet.{room}")
-    names = [found.name for found in pkgutil.walk_packages(package.__path__, f"discreet.{room}.")]
+    folders = getattr(package, "__path__", [])  # none of a room that is one module
+    names = [found.name for found in pkgutil.walk_packages(folders, f"discreet.{room}.")]
     return [package, *(importlib.import_module(name) for name in names)]
 
 

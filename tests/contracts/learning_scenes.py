@@ -97,7 +97,7 @@ def cohort(place=None):
 
 def trained(records, ledger):
     from discreet.privacy.events import PoissonSampledGaussian
-    from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+    from discreet.privacy.plan import TrainingPhase, TrainingStage
     from discreet.trainers.charging import charge_training
 
     step = PoissonSampledGaussian(sampling_rate=0.8, noise_multiplier=1.0)

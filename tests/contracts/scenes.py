@@ -89,7 +89,7 @@ NEAR = Scene(
     mechanism=near_private,
     data=private_rows(),
     null=np.zeros(4),
-    modules=("selectors.near_private", "components.principal_components"),
+    modules=("selectors.near_private", "components"),
 )
 
 # -- components, evaluation
@@ -215,7 +215,7 @@ SCENES = {
         mechanism=components,
         data=3 * np.random.default_rng(0).normal(size=(9, 4)),
         null=np.zeros(4),
-        modules=("components.principal_components",),
+        modules=("components",),
     ),
     "paid evaluation": Scene(
         mechanism=evaluated,

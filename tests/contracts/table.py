@@ -286,8 +286,6 @@ def student(name):
 
 LEARNT_ALONE = Free("a student sees public records and paid answers: post-processing")
 TAUGHT = Cited("trainers/test_teachers.py::test_a_unit_is_with_one_teacher_whatever_else_is_there")
-DENSITY = Cited("stream/test_objective_perturbation.py::test_no_output_tells_more_than_epsilon_in_either_direction")
-"""Its linear term hides by the density of the minimum, not by a distance: it is attacked there, both ways."""
 ROTATED = Cited("trainers/test_fine_tune.py::test_a_trunk_learns_by_rotations_and_keeps_its_head")
 TORCH = Cited("trainers/test_torch_predictor.py::test_probabilities_in_pieces_are_those_of_the_whole")
 
@@ -310,7 +308,6 @@ TRAINERS = {
     "trainers.teachers.training.train_teachers": Entry(
         Cited("oracles/test_teacher_oracle.py::test_one_record_changes_one_teacher"), ["teachers"]
     ),
-    "stream.objective_perturbation.ObjectivePerturbation": Entry(DENSITY, DENSITY),
 }
 
 # -- streams: each part in a stream of its own

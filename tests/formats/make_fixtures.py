@@ -16,7 +16,7 @@ def plan(path):
     made = discreet.plan(
         epsilon=4, delta="1e-5", initial=1000, queries=[200], batch=100, epochs=3, selection_epsilon=1, accountant="rdp"
     )
-    from discreet.privacy.plan import write_plan
+    from discreet.privacy.plan_files import write_plan
 
     write_plan(made, path)
 

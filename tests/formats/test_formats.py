@@ -24,7 +24,7 @@ NAMED = re.compile(r"discreet\.([a-z][a-z-]+)/(\d+)")
 
 
 def plan(path):
-    from discreet.privacy.plan import read_plan
+    from discreet.privacy.plan_files import read_plan
 
     return read_plan(path, certify=False).batch == 100
 
@@ -173,18 +173,8 @@ PRINTED = {
     *("extended", "gallery", "keys", "labelstudio-pull", "labelstudio-push", "labelstudio-remove"),
     *("labelstudio-status", "labelstudio-sync", "ledger-summary", "ledger-view", "log", "plan-comparison"),
     *("pool-check", "predictions", "price", "question", "questions", "release", "release-table", "replan", "report"),
-    *(
-        "run",
-        "schema",
-        "selection",
-        "selection-quality",
-        "serving",
-        "simulated",
-        "status",
-        "storage",
-        "storage-abandon",
-    ),
-    *("storage-copy", "storage-upgrade", "stream-baseline", "stream-summary", "told", "trained", "tuning-price"),
+    *("run", "selection", "selection-quality", "serving", "simulated", "status", "storage", "storage-abandon"),
+    *("schema", "storage-copy", "storage-upgrade", "stream-summary", "told", "trained", "tuning-price"),
     *("tuning-prices", "user", "users", "verdict", "verification", "withdrawal", "work"),
 }
 """Told to whoever asked, by `--json`, a page or a report: nothing here reads them back. All are at version 1."""

@@ -87,7 +87,7 @@ def test_one_record_that_is_not_finite_poisons_opacus_and_adds_nothing_to_ours()
 
 def phase(steps=1, sigma=3.0, rate=0.5, batch=50):
     from discreet.privacy.events import PoissonSampledGaussian
-    from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+    from discreet.privacy.plan import TrainingPhase, TrainingStage
 
     event = PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=sigma)
     stage = TrainingStage(steps=steps, cohorts=(("a", event),))

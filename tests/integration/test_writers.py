@@ -10,7 +10,7 @@ from discreet.planning import PlanRequest, make_plan
 from discreet.pools.array_files import read_idx
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive, terms_of
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.testing import check_neighbours
 from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, Settings, charge_training
 from discreet.trainers.evaluation import evaluate_public

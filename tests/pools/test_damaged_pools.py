@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from pool_files import FILES
+from pool_files import COUNT, FILES
 
 from discreet.errors import BadInput
 from discreet.pools import open_pool
@@ -26,7 +26,7 @@ def test_damaged_files_are_read_or_refused(name, tmp_path):
         path.unlink(missing_ok=True)  # never changed below the feet of the pool before
         path.write_bytes(damaged(whole, luck))
         try:
-            pool = open_pool(path, **options)
+            pool = open_pool(path, **options, size=COUNT)
             ends.add(len(pool.x[:]) + len(pool.rows([0])))
         except BadInput as refused:
             assert refused.remedy

@@ -188,3 +188,9 @@ def test_the_type_of_a_column_depends_on_private_cells_and_changes_nothing(cells
         (before, texts, public), (after, others, told) = opened(cells, **options), opened(spoilt, **options)
         assert (before[1:], public) == (after[1:], told)
         assert texts is None or texts[1:] == others[1:]
+
+
+def test_a_stream_of_a_data_set_is_refused_as_no_table():
+    datasets = pytest.importorskip("datasets")
+    stream = datasets.Dataset.from_dict({"id": ["a"], "age": [1]}).to_iterable_dataset()
+    refused("it is not one table in memory", lambda: open_frame(stream, id="id", columns=["age"]))

@@ -217,7 +217,13 @@ DECLARATIONS = {
     "declares no column": {},
     "is not a column": {"age": 5},
     "there is no 'numbr'": {"age": {"type": "numbr"}},
-    "is not a word": {"age": {}},
+    "[age] type: it is missing": {"age": {}},
+    "is not a word": {"age": {"type": 3}},
+    "low = 0.0 is not below high = 5e-324": {"age": {"type": "number", "low": 0, "high": 5e-324}},
+    "values: '?' is one of missing_values": {
+        "missing_values": ["?"],
+        "job": {"type": "category", "values": ["?", "a"]},
+    },
     "[age] high: it is missing": {"age": {"type": "number", "low": 0}},
     "low = 5.0 is not below high = 5.0": {"age": {"type": "number", "low": 5, "high": 5}},
     "is not a number from": {"age": {"type": "number", "low": "a", "high": 5}},
@@ -255,6 +261,14 @@ def test_every_mistake_of_a_file_is_told_at_its_line(tmp_path: Path) -> None:
         Schema.of(file)
     lines = str(refused.value).split("\n")
     assert [line.split(":")[0] for line in lines] == [f"schema.toml, line {number}" for number in (1, 4, 7)]
+
+
+def test_every_wrong_value_of_a_list_is_told_at_once() -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        Schema.of({"job": {"type": "category", "values": ["a", "", 1, float("nan"), "a", 1.0]}})
+    assert [line.split(":")[1] for line in str(refused.value).split("\n")] == [
+        f" [job] values {place}" for place in (1, 3, 4, 5)
+    ]
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"[age", b"x = " + b"[" * 5000])

@@ -14,7 +14,7 @@ from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import BlockEvent, Composed, Gaussian, Repeated
 from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
 from discreet.privacy.ledger.terms import Terms
-from discreet.privacy.plan import plan_from_json
+from discreet.privacy.plan_files import plan_from_json
 from discreet.privacy.trajectories import Branch, Trajectory, block_epsilon
 
 EPSILON, DELTA, SELECTION = 8, "1e-5", "2"

@@ -13,8 +13,8 @@ from discreet.privacy.certificate.statement import digest_of, dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate, verify_ledger
 from discreet.privacy.events import DiscreteLaplace, PoissonSampledGaussian
 from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
-from discreet.privacy.plan import plan_from_json
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
+from discreet.privacy.plan_files import plan_from_json
 
 BASE = {"epsilon": 4, "delta": "1e-5", "initial": 1000, "queries": [200, 300], "batch": 200, "epochs": 3}
 HIDDEN = plan(**BASE, selection="hidden", threshold_epsilon="0.05", accountant="rdp")

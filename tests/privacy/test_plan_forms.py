@@ -6,7 +6,7 @@ import pytest
 
 from discreet import plan
 from discreet.errors import BadInput, InvalidPlan
-from discreet.privacy.plan import plan_from_json, plan_to_json, read_plan, write_plan
+from discreet.privacy.plan_files import plan_from_json, read_plan, write_plan
 
 BASE = {"epsilon": 8, "delta": "1e-6", "initial": 1000, "queries": [300, 200], "batch": 200, "epochs": 5}
 PLANS = {
@@ -28,7 +28,7 @@ def test_a_stored_plan_reads_back_equal(name, suffix, tmp_path):
 
 
 def test_the_form_has_what_programs_rely_on():
-    form = plan_to_json(PLANS["amplified"])
+    form = PLANS["amplified"].to_json()
     assert form["format"] == "discreet.plan/1"
     assert form["simulation"] is False
     assert form["mode"] == "committed"
@@ -38,7 +38,7 @@ def test_the_form_has_what_programs_rely_on():
     assert [path["name"] for path in form["trajectories"]] == ["initial", "phase-1", "phase-2", "never-asked"]
     assert {"forward", "backward", "epsilon_pld", "epsilon_rdp"} <= set(form["trajectories"][0])
     assert form["trajectories"][0]["epsilon_pld"] is None  # by RDP
-    labelled = plan_to_json(PLANS["individual"])["phases"][1]["rates"]
+    labelled = PLANS["individual"].to_json()["phases"][1]["rates"]
     assert [(r["cohort"], r["part"]) for r in labelled] == [("initial", "all"), ("phase-1", "high"), ("phase-1", "low")]
 
 
@@ -65,7 +65,7 @@ def changed(form, path, value):
 @pytest.mark.parametrize("name", ["amplified", "individual", "certified"])
 def test_any_single_edit_of_a_number_is_noticed(name):
     """A plan says most things twice, and its claims are computed anew: an edit leaves something at odds."""
-    form = plan_to_json(PLANS[name])
+    form = PLANS[name].to_json()
     own = {("batch",), ("epochs",)}  # facts of their own, no promise rests on them
     noticed = 0
     for path in leaves(form):
@@ -102,18 +102,18 @@ def test_any_single_edit_of_a_number_is_noticed(name):
 def test_other_promises_are_refused(path, value):
     name = "certified" if value == "rdp" else "amplified"
     with pytest.raises(BadInput):
-        plan_from_json(changed(plan_to_json(PLANS[name]), path, value))
+        plan_from_json(changed(PLANS[name].to_json(), path, value))
 
 
 def test_a_changed_pld_claim_is_noticed_only_when_certified():
-    form = changed(plan_to_json(PLANS["certified"]), ("trajectories", 0, "epsilon_pld"), 2.0)
+    form = changed(PLANS["certified"].to_json(), ("trajectories", 0, "epsilon_pld"), 2.0)
     assert plan_from_json(form, certify=False).trajectories[0].epsilon_pld == 2.0
     with pytest.raises(InvalidPlan):
         plan_from_json(form)
 
 
 def test_what_the_command_prints_reads_back():
-    form = plan_to_json(PLANS["amplified"]) | {"warnings": ["delta ..."]}
+    form = PLANS["amplified"].to_json() | {"warnings": ["delta ..."]}
     assert plan_from_json(form) == PLANS["amplified"]
 
 
@@ -156,7 +156,7 @@ def test_damaged_files_are_refused_without_a_traceback(tmp_path):
                     read = read_plan(path, certify=name != "certified")
                 except BadInput:
                     continue
-                assert plan_from_json(json.loads(json.dumps(plan_to_json(read))), certify=False) == read
+                assert plan_from_json(json.loads(json.dumps(read.to_json())), certify=False) == read
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"format": "discreet.plan/2"}, {"format": "discreet.plan/1"}])

@@ -101,7 +101,7 @@ def test_a_campaign_repeats_itself_under_its_seed(tmp_path):
         ({"selector": "gaussian", "plan": {"selection": "paper"}, **PAID}, "does not price gaussian"),
         ({"selector": "laplace", **PAID}, "does not price laplace"),
         ({"selector": "threshold-response", "plan": {"selection": "separate-budget"}, **PAID}, "thresholds"),
-        ({"selector": "nobody", **PAID}, "none called nobody"),
+        ({"selector": "nobody", **PAID}, "there is no 'nobody'"),
         ({"selector": "exact", "simulation": None}, "not private"),
         ({"plan": {"selection": "hidden"}}, "is free"),
         ({**WAYS["k-centre"], "selector_options": {"delta": "1e-6"}}, "delta 0"),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.campaign.status import evaluations_of
+from discreet.campaign.state import evaluations_of
 from discreet.cli.app import run
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InvalidConfig

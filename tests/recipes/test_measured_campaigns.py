@@ -123,11 +123,26 @@ def test_the_threshold_is_that_of_predictions_and_exports(ended, tmp_path):
         ('group = "sex"\n', "", "groups"),
         ('kind = "paid"', 'kind = "paid"\ntable = "roc"', "table"),
         ('kind = "paid"', 'kind = "paid"\nedges = [0.5, 0.2]', "edges"),
+        ('kind = "paid"', 'kind = "paid"\nedges = [0.5]', "edges"),
     ],
 )
 def test_what_is_declared_wrongly_is_refused_with_its_key(old, new, key, tmp_path):
     with pytest.raises(InvalidConfig, match=key):
         CampaignConfig.from_text(TOML.replace(old, new), directory=tmp_path)
+
+
+@pytest.mark.thorough
+def test_a_campaign_with_class_weights_trains_and_exports_them(tmp_path):
+    file = write(tmp_path, TOML.replace("[trainer]", "[trainer]\nclass_weights = [1, 6]"))
+    assert run(["init", str(file)]) == run(["run", str(file)]) == 0
+    weighted = load(CampaignConfig.read(file)).status().evaluations[1]
+    assert weighted["metrics"]["balanced-accuracy"]["value"] > 0.6
+
+
+def test_class_weights_are_not_for_several_labels(tmp_path):
+    text = TOML.replace("[trainer]", "[trainer]\nclass_weights = [1, 6]").replace("threshold = 0.3\n", "")
+    with pytest.raises(InvalidConfig, match="class_weights"):
+        CampaignConfig.from_text(text.replace('"binary"', '"multilabel"'), directory=tmp_path)
 
 
 def test_a_group_that_is_no_column_is_refused_before_anything_is_charged(tmp_path):

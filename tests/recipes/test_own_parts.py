@@ -143,7 +143,7 @@ def test_a_file_of_other_weights_is_refused(wrong, tmp_path):
         save_file({}, path)
     recipe = tables(queries=[])
     recipe["model"]["init"] = str(path)
-    words = {"missing": "no such file", "no safetensors": "not a safetensors", "another head": "1 of its 2 tensors"}
+    words = {"missing": "it is not there", "no safetensors": "not a safetensors", "another head": "1 of its 2 tensors"}
     with pytest.raises(InvalidConfig, match=words.get(wrong, "tensors")) as refused:
         create_campaign("cold", storage=tmp_path / "c.db", pool=pool, budget=BUDGET, recipe=recipe)
     assert "[model] init" in str(refused.value)

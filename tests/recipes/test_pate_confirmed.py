@@ -96,7 +96,7 @@ def test_the_owner_sees_tallies_and_says_yes_and_they_are_nowhere_else(tmp_path,
     log = tmp_path / "log.jsonl"
     assert command(["init", str(file), "--log-json", str(log)]) == 0
     told = capsys.readouterr()
-    assert "column x[2]: 123 cells are no numbers" in told.err
+    assert "column x[2], cells: 123 cannot be read; 123 records are nulls by them" in told.err
     assert "777 of 900 can be learnt from" in told.err
     stored = files_of(tmp_path / "wage.db.files") + log.read_bytes() + told.out.encode()
     assert not re.search(rb"(?<![\w.])777(?!\w)", stored)  # as a number, not within a hash or a time
@@ -156,7 +156,7 @@ def test_private_records_none_of_which_can_be_read_are_told_to_the_owner_alone(t
     with np.load(tmp_path / "private.npz") as stored:
         np.savez(tmp_path / "private.npz", id=stored["id"], x=np.full_like(stored["x"], np.nan))
     tallies = private_tallies(read_campaign(file))
-    assert (tallies.usable, tallies.unreadable) == (0, PRIVATE)
+    assert (tallies.usable, tallies.cells.nulls) == (0, PRIVATE)
     assert opening.create(read_campaign(file), confirm=True).standing.step == "ask"
 
 
@@ -172,8 +172,8 @@ def test_missing_cells_of_a_table_are_counted_by_column(tmp_path):
     (tmp_path / "labels.csv").write_text("record,label\n" + "".join(f"r{place},a\n" for place in range(8)))
     pool = open_pool(tmp_path / "private.parquet", id="id", columns=["age", "pay"])
     found = tallies_of(pool, read_private_labels(tmp_path / "labels.csv"), ("a", "b"))
-    assert found.cells == {"age": 3, "pay": 3}
-    assert (found.unreadable, found.unlabelled, found.usable) == (6, 1, 2)
+    assert {name: counts["unreadable"] for name, counts in found.cells.columns.items()} == {"age": 3, "pay": 3}
+    assert (found.cells.nulls, found.unlabelled, found.usable) == (6, 1, 2)
     assert found.classes == {"a": 8, "b": 0}
 
 

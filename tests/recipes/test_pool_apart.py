@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_campaigns import CLASSES, finish, ids_of, made, pool_and_truth, records
 
-from discreet.campaign.status import evaluations_of
+from discreet.campaign.state import evaluations_of
 from discreet.cli.app import run
 from discreet.errors import InvalidConfig
 

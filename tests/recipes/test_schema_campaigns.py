@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from discreet.campaign.status import evaluations_of
+from discreet.campaign.state import evaluations_of
 from discreet.cli.app import run
 from discreet.config import CampaignConfig
 from discreet.errors import InvalidConfig

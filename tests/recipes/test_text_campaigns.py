@@ -153,7 +153,7 @@ def test_a_row_is_the_vector_of_its_own_text(folder, tmp_path):
     [
         (('encoder = "tiny"\nmax_length = 12', ""), "nothing turns texts into numbers"),
         (('encoder = "tiny"\n', ""), "no encoder whose tokens"),
-        (('encoder = "tiny"', 'encoder = "absent"'), "absent: it is not there"),
+        (('encoder = "tiny"', 'encoder = "absent"'), "it is not there"),
         (("max_length = 12", "max_length = 64"), "at most 32 tokens"),
         (('text = "words"', 'columns = ["words"]'), "reads texts"),
     ],

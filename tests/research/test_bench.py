@@ -263,3 +263,15 @@ def test_a_campaign_of_a_simulation_end_to_end():
     assert rows[1]["claimed_epsilon"] <= 8
     assert sum(rows[1]["asked_counts"]) == rows[1]["asked"]
     assert rows[1]["test_accuracy"] > 0.2
+
+
+def test_every_table_of_accuracies_has_the_majority_beside_it():
+    from discreet_research.bench.majority import largest_class, majority_tables
+
+    assert largest_class(np.array([0, 1, 1, 1])) == 0.75
+    row = {"problem": "mine", "method": "random", "test_accuracy": 0.9, "mean_recall": 0.6, "majority": 0.8}
+    told = [row | {"phase": phase} for phase in (0, 1)]
+    first, second = majority_tables([*told, {"problem": "mnist, 2", "method": "a", "phase": 0, "test_accuracy": 0.5}])
+    assert first.rows == (("mine", "80.0"), ("mnist, 2", "11.3"))
+    assert second.rows == (("random", "90.0", "60.0"),)
+    assert majority_tables([{"problem": "mnist", "method": "a", "phase": 1, "accuracy": 0.5, "iou": 0.3}]) == []

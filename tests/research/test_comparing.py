@@ -177,7 +177,7 @@ def place(tmp_path):
         gain = 0.1 if case.method.mechanism == "exact" else 0.0
         accuracy = 0.6 + gain + 0.004 * case.seed + float(chance.normal(0, 0.01))
         store.keep(case, [{"phase": 0, "test_accuracy": 0.5}, {"phase": 1, "test_accuracy": accuracy, "size": 1800.0}])
-    return store.place
+    return store.directory
 
 
 def test_the_command_says_what_is_shown(place, tmp_path, capsys):

@@ -158,7 +158,7 @@ def test_counts_near_private_records(source, simulation, plant, wanted):
 
 
 def test_nothing_stays_planted():
-    from discreet.components import principal_components as private
+    import discreet.components as private
     from discreet.gates import gate
     from discreet.selectors import near_private
 

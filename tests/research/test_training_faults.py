@@ -10,7 +10,7 @@ from discreet.noise import OperatingSystem, Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training, cohorts, trainer
 from discreet_research.injected_faults.training_faults import FAULTS, REDRAWS
 

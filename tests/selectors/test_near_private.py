@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from discreet.components.principal_components import ROWS
+from discreet.components import ROWS
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.events import DiscreteLaplace, Gaussian

@@ -8,7 +8,8 @@ from discreet.noise import Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
 from discreet.selectors import ThresholdSelector, charge_selection
-from discreet.selectors.threshold_selector import tails_of, threshold_at
+from discreet.selectors.selection_inputs import tails_of
+from discreet.selectors.threshold_selector import threshold_at
 
 POOL = 8000
 SCORES = np.random.default_rng(5).beta(1, 4, POOL)

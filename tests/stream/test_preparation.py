@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from discreet.components.principal_components import into_ball, sum_error
+from discreet.components import into_ball, sum_error
 from discreet.errors import BadInput
 from discreet.stream.columns import ChoiceColumn, NumberColumn, RecordSchema
 from discreet.stream.preparation import Preparation, components_of, constants_of

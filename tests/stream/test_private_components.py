@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from discreet.components import second_moment_event
-from discreet.components.principal_components import reach
-from discreet.components.principal_components import released as moment_of
+from discreet.components import reach, second_moment_event
+from discreet.components import released as moment_of
 from discreet.errors import BadInput, BudgetExceeded, ReceiptRefused
 from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.budget import Budget
@@ -52,7 +51,7 @@ def test_the_replay_sees_a_sensitivity_that_is_too_small():
 
     def wrong(rows, ledger):
         with pytest.MonkeyPatch().context() as patch:
-            patch.setattr("discreet.components.principal_components.reach", lambda norm, records: norm)
+            patch.setattr("discreet.components.reach", lambda norm, records: norm)
             return released(rows, ledger)
 
     with pytest.raises(NotPrivate, match="sensitivity"):

@@ -1,6 +1,6 @@
 """How often intervals of metrics hold the true value: drawn records of a known population, real noise, many runs.
 
-python tests/trainers/metric_coverage.py [runs]
+python tests/trainers/metric_coverage.py [runs]    # prints the table of docs/proofs/evaluation.md
 """
 
 import sys
@@ -10,10 +10,12 @@ from functools import cache
 
 import numpy as np
 
+from discreet.trainers.accuracy import METRICS
 from discreet.trainers.layouts import Layout, measure
 from discreet.trainers.metrics import Uncertainty
 
 HUGE = 1_000_000
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +94,7 @@ class Case:
                 uncertainty = known if self.noise_known else Uncertainty(each=each)
                 evaluation = layout.evaluation("paid", cells, uncertainty=uncertainty)
             for metric in evaluation.metrics:
-                held[metric.name] += metric.low <= truth[metric.name] <= metric.high
+                held[metric.name] += metric.low - ROUNDING <= truth[metric.name] <= metric.high + ROUNDING
                 widths[metric.name] += min(metric.high, 5) - metric.low
                 told[metric.name] += metric.value is not None
         return {
@@ -117,10 +119,12 @@ def true_values(population, clipped):
 EVEN = Population(layout=Layout(classes=2))
 RARE = Population(layout=Layout(classes=2), share=0.05)
 GOOD = Population(layout=Layout(classes=2), skill=3.5)
+BETTER = Population(layout=Layout(classes=2), skill=6)
 FOUR = Population(layout=Layout(classes=4), share=0.25)
 FOUR_SCORES = Population(layout=Layout(classes=4, table="scores"), share=0.25)
 UNEVEN_SCORES = Population(layout=Layout(classes=4, table="scores"), share=0.7)
 LABELS = Population(layout=Layout(classes=3, multilabel=True), share=0.3)
+PAID = {"two classes": EVEN, "5% positives": RARE, "good model": GOOD, "better model": BETTER, "four classes": FOUR}
 RARE_CONFUSION = Population(layout=Layout(classes=2, table="confusion"), share=0.05)
 CASES = {
     "two classes, public, 200": Case(population=EVEN, records=200),
@@ -130,16 +134,18 @@ CASES = {
     "four classes, public, 1,000": Case(population=FOUR, records=1000),
     "three labels, public, 1,000": Case(population=LABELS, records=1000),
     "persons with 4 records, 1,000, public": Case(population=EVEN, records=1000, each=4),
-    "two classes, 500, epsilon 1": Case(population=EVEN, records=500, epsilon=1),
+    **{
+        f"{name}, {records:,}, epsilon {epsilon}": Case(population=population, records=records, epsilon=epsilon)
+        for name, population in PAID.items()
+        for records in (500, 2_000, 20_000)
+        for epsilon in (0.1, 0.5, 1)
+    },
     "two classes, 5,000, epsilon 1": Case(population=EVEN, records=5000, epsilon=1),
     "two classes, 5,000, epsilon 0.1": Case(population=EVEN, records=5000, epsilon=0.1),
-    "two classes, 500, epsilon 0.1": Case(population=EVEN, records=500, epsilon=0.1),
-    "good model, 5,000, epsilon 0.1": Case(population=GOOD, records=5000, epsilon=0.1),
     "5% positives, 5,000, epsilon 1": Case(population=RARE, records=5000, epsilon=1),
     "5% positives, 5,000, epsilon 0.1": Case(population=RARE, records=5000, epsilon=0.1),
     "5% positives, 50,000, epsilon 0.1": Case(population=RARE, records=50_000, epsilon=0.1),
     "5% positives, confusion, 5,000, epsilon 0.1": Case(population=RARE_CONFUSION, records=5000, epsilon=0.1),
-    "four classes, 5,000, epsilon 0.1": Case(population=FOUR, records=5000, epsilon=0.1),
     "four classes, scores, 5,000, epsilon 1": Case(population=FOUR_SCORES, records=5000, epsilon=1),
     "four classes, scores, 5,000, epsilon 0.1": Case(population=FOUR_SCORES, records=5000, epsilon=0.1),
     "uneven classes, scores, 5,000, epsilon 1": Case(population=UNEVEN_SCORES, records=5000, epsilon=1),
@@ -151,6 +157,9 @@ CASES = {
 
 if __name__ == "__main__":
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    print("| records |", " | ".join(name.replace("-", " ") for name in METRICS), "|")
+    print("|---" * (len(METRICS) + 1) + "|")
     for title, case in CASES.items():
-        results = case.coverage(runs).items()
-        print(f"{title}:", "; ".join(f"{name} {one.held:.1%} +-{one.half:.3f}" for name, one in results), flush=True)
+        results = case.coverage(runs)
+        cells = (f"{100 * results[name].held:.1f}" if name in results else "" for name in METRICS)
+        print(f"| {title} |", " | ".join(cells), "|", flush=True)

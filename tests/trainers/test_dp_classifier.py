@@ -123,6 +123,23 @@ def test_nonsense_is_refused_and_nothing_of_the_data_is_said(digits):
         assert "1257" not in str(caught.value)
 
 
+def test_declared_class_weights_teach_the_rare_class():
+    luck = np.random.default_rng(0)
+    y = np.where(luck.random(2000) < 0.07, "yes", "no")
+    x = luck.normal(size=(2000, 5)) * 0.5 + (y == "yes")[:, None] * np.eye(5)[0]
+    options = FREE | {"epsilon": 3, "delta": "1e-6", "batch": 200, "epochs": 20, "classes": ["no", "yes"]}
+    recall = {}
+    for weight in (None, {"yes": 8}):
+        model = clone(DPClassifier(class_weight=weight, **options)).fit(x, y)
+        recall[weight is None] = (model.predict(x) == y)[y == "yes"].mean()
+    assert recall[False] > recall[True] + 0.25
+    for wrong in ("balanced", {"maybe": 2}, {"yes": 0}, {"yes": "many"}, [1, 8]):
+        with pytest.raises(BadInput, match="class.weight"):
+            DPClassifier(class_weight=wrong, **options).fit(x, y)
+    with pytest.raises(BadInput, match="usual loss"):
+        DPClassifier(class_weight={"yes": 8}, settings=Settings(loss="multilabel-bce"), **options).fit(x, y)
+
+
 def test_a_refit_that_fails_leaves_the_model_as_it_was(digits):
     x, y = digits[0][:100], digits[1][:100]
     model = DPClassifier(classes=range(10), **(FREE | {"epochs": 1})).fit(x, y)

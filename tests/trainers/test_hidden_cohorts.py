@@ -9,7 +9,7 @@ from discreet import plan
 from discreet.errors import BadInput
 from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, MISSING, CohortRecords, Settings, charge_training, padded
 
 PLAN = plan(

@@ -6,7 +6,13 @@ import torch
 from training_runs import phase_of, trained
 
 from discreet.errors import BadInput
-from discreet.trainers.dp_sgd import CohortRecords, chexpert_targets, cross_entropy, multilabel_bce
+from discreet.trainers.dp_sgd import (
+    CohortRecords,
+    WeightedCrossEntropy,
+    chexpert_targets,
+    cross_entropy,
+    multilabel_bce,
+)
 
 NAMES = ["Atelectasis", "Cardiomegaly", "Edema"]
 
@@ -39,6 +45,41 @@ def test_chexpert_uncertain_becomes_positive_or_negative_by_column_and_smoothed(
             chexpert_targets(raw, NAMES, **({"positive": ["Edema"]} | wrong))
     with pytest.raises(BadInput):
         chexpert_targets(raw[:, :2], NAMES)
+
+
+@pytest.mark.parametrize("engine", ["auto", "reference"])
+def test_class_weights_teach_the_rare_class_although_gradients_are_clipped(engine):
+    """Only their ratios matter. A weight above 1 by itself would be clipped away."""
+    luck = np.random.default_rng(0)
+    y = (luck.random(2000) < 0.07).astype(np.int64)
+    x = (luck.normal(size=(2000, 5)) * 0.5 + y[:, None] * np.eye(5)[0]).astype(np.float32)
+
+    model = torch.nn.Linear(5, 2)
+
+    def recalls(loss):
+        run = trained(
+            model,
+            {"a": CohortRecords(x=x, y=y)},
+            phase_of({"a": 0.1}, steps=100, sigma=0.5, batch=200),
+            classes=2,
+            loss=loss,
+            learning_rate=1.0,
+            engine=engine,
+        )
+        answers = run.predictor.predict_proba(x).argmax(axis=1)
+        return [(answers == number)[y == number].mean() for number in (0, 1)]
+
+    plain, weighted = recalls("cross-entropy"), recalls(WeightedCrossEntropy([1, 8]))
+    assert weighted[1] > plain[1] + 0.25
+    assert weighted[0] > 0.8
+    assert recalls(WeightedCrossEntropy([100, 800])) == weighted
+    assert recalls(WeightedCrossEntropy([3, 3])) == pytest.approx(plain, abs=0.01)
+
+
+def test_weights_that_are_none_are_refused():
+    for wrong in ([], [1, 0], [1, -2], [1, np.nan], [1, np.inf]):
+        with pytest.raises(BadInput, match="above 0"):
+            WeightedCrossEntropy(wrong)
 
 
 def test_several_labels_are_learnt():

@@ -175,12 +175,98 @@ def test_bins_enclose_the_exact_metrics():
             assert estimate.value - estimate.below - 1e-3 <= value <= estimate.value + estimate.above + 1e-3, name
 
 
+def test_records_in_the_outermost_bins_are_tied():
+    """Of a good model most scores are beyond the outermost edges: there, too, the order within a bin is not known."""
+    luck = np.random.default_rng(0)
+    y = luck.integers(0, 2, 4000)
+    logits = 12 * (y - 0.5) + 3 * luck.normal(size=4000)
+    probabilities = np.stack([1 / (1 + np.exp(logits)), 1 / (1 + np.exp(-logits))], axis=1)
+    layout = Layout(classes=2, edges=(0.4, 0.6))
+    exact = measure(probabilities, y, layout)
+    curve = Curve.of_bins(layout.count(probabilities, y).reshape(2, 4), layout.bins)
+    auc, calibration = curve.auc(Uncertainty()), curve.calibration_error(layout.bins, Uncertainty())
+    assert auc.below == auc.above > 0.001
+    assert abs(auc.value - exact.metric("auc").value) <= auc.above
+    assert calibration.low <= exact.metric("calibration-error").value <= calibration.high
+
+
+def test_with_few_edges_answers_are_as_they_were():
+    probabilities, y = two_classes(1000, 0.4)
+    for layout in (Layout(classes=2, edges=(0.3, 0.4)), Layout(classes=2, edges=(0.5, 0.9))):
+        binned = layout.evaluation("paid", layout.count(probabilities, y), uncertainty=Uncertainty())
+        assert binned.confusion == measure(probabilities, y, layout).confusion
+
+
+def expected_of_one_class(y, scores):
+    """By scikit-learn; None where it warns that a class has no records or answers, and leaves it out or says 0."""
+    classes, answers = scores.shape[1], scores.argmax(axis=1)
+    truth, named = np.eye(classes, dtype=int)[y], np.eye(classes, dtype=int)[answers]
+    everywhere, told = truth.any(axis=0).all(), truth.any(axis=0) | named.any(axis=0)
+    second = classes == 2
+    f1 = sk.f1_score(y, answers, average="binary" if second else "macro", zero_division=0)
+    aucs = [sk.roc_auc_score(truth[:, one], scores[:, one]) for one in range(classes)] if everywhere else []
+    precisions = [sk.average_precision_score(truth[:, one], scores[:, one]) for one in range(classes)]
+    return {
+        "accuracy": sk.accuracy_score(y, answers),
+        "balanced-accuracy": sk.balanced_accuracy_score(y, answers) if everywhere else None,
+        "auc": np.mean(aucs) if everywhere else None,
+        "average-precision": (precisions[1] if second else np.mean(precisions)) if everywhere else None,
+        "f1": f1 if (told[1] if second else told.all()) else None,
+        "log-loss": sk.log_loss(y, scores / scores.sum(axis=1, keepdims=True), labels=range(classes)),
+    }
+
+
+def expected_of_labels(y, scores):
+    """By scikit-learn, as above."""
+    named, labels = (scores > 0.5).astype(int), range(y.shape[1])
+    both, told = y.any(axis=0).all() and not y.all(axis=0).any(), (y.any(axis=0) | named.any(axis=0)).all()
+    losses = [sk.log_loss(y[:, one], scores[:, one], labels=[0, 1]) for one in labels]
+    recalls = [sk.balanced_accuracy_score(y[:, one], named[:, one]) for one in labels]
+    return {
+        "accuracy": (y == named).mean(),
+        "balanced-accuracy": np.mean(recalls) if both else None,
+        "auc": sk.roc_auc_score(y, scores) if both else None,
+        "average-precision": sk.average_precision_score(y, scores) if y.any(axis=0).all() else None,
+        "f1": sk.f1_score(y, named, average="macro", zero_division=0) if told else None,
+        "log-loss": np.mean(losses),
+    }
+
+
+SHAPES = {"two classes": (2, False), "five classes": (5, False), "three labels": (3, True)}
+
+
+@pytest.mark.parametrize(("classes", "multilabel"), SHAPES.values(), ids=SHAPES)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # scikit-learn's, about classes without records
+def test_random_tables_are_those_of_scikit_learn(classes, multilabel):
+    """Ties, classes without records, one class alone, few records, records that the model fails on."""
+    for seed in range(60):
+        luck = np.random.default_rng(seed)
+        records = int(luck.integers(2, 60))
+        if multilabel:
+            y = (luck.random((records, classes)) < luck.choice([0.1, 0.5])).astype(int)
+            scores = np.round(luck.random((records, classes)), int(luck.integers(1, 4)))
+        else:
+            y = luck.choice(np.arange(classes)[: luck.integers(1, classes + 1)], records)
+            scores = luck.integers(1, luck.choice([4, 100]), (records, classes))
+            scores = scores / scores.sum(axis=1, keepdims=True)
+        lost = (luck.random(records) < 0.1) & (np.arange(records) > 0)
+        broken = np.where(lost[:, None], luck.choice([np.nan, np.inf, -np.inf]), scores)
+        found = measure(broken, y, Layout(classes=classes, multilabel=multilabel)).metrics
+        expected = (expected_of_labels if multilabel else expected_of_one_class)(y[~lost], scores[~lost])
+        for name, value in expected.items():
+            if value is None:
+                assert values_of(found)[name] is None, (seed, name)
+            else:
+                np.testing.assert_allclose(values_of(found)[name], value, err_msg=f"{seed} {name}", **EXACT)
+
+
 def test_nonsense_in_a_layout_is_refused():
     for wrong in (
         {"classes": 1},
         {"classes": 2, "table": "roc"},
         {"classes": 2, "multilabel": True, "table": "confusion"},
         {"classes": 2, "edges": (0.5, 0.2)},
+        {"classes": 2, "edges": (0.5,)},
         {"classes": 2, "edges": (0.0, 0.2)},
         {"classes": 3, "threshold": 0.3},
         {"classes": 2, "threshold": 1.0},
@@ -192,7 +278,7 @@ def test_nonsense_in_a_layout_is_refused():
 
 
 def test_a_threshold_is_chosen_on_one_table_and_measured_on_another():
-    probabilities, y = two_classes(4000, 0.05)
+    probabilities, y = two_classes(4000, 0.05, digits=9)
     first = measure(probabilities[:2000], y[:2000], Layout(classes=2))
     chosen = choose_threshold(first)
     edges = first.table["edges"]
@@ -202,6 +288,9 @@ def test_a_threshold_is_chosen_on_one_table_and_measured_on_another():
     later = measure(probabilities[2000:], y[2000:], Layout(classes=2, threshold=chosen))
     same(later.metrics, {"f1": sk.f1_score(y[2000:], probabilities[2000:, 1] >= chosen)})
     assert later.metric("f1").value < by_hand[chosen]  # the best of several is too good to be true
+    for layout in (Layout(classes=2, threshold=chosen), Layout(classes=2, threshold=chosen, groups=("a",))):
+        with pytest.raises(BadInput, match="chosen on this table"):
+            measure(probabilities[:2000], y[:2000], layout, np.zeros(2000, dtype=int))
     several, labels = several_classes()
     for evaluation, metric in ((first, "auc"), (measure(several, labels, Layout(classes=4)), "f1")):
         with pytest.raises(BadInput):
@@ -211,7 +300,7 @@ def test_a_threshold_is_chosen_on_one_table_and_measured_on_another():
 def test_a_record_that_the_model_fails_on_counts_nowhere():
     probabilities, y = two_classes(300, 0.4)
     broken = probabilities.copy()
-    broken[:100] = np.nan
+    broken[:50], broken[50:80], broken[80:100] = np.nan, np.inf, -np.inf
     groups = np.zeros(300, dtype=int)
     layout = Layout(classes=2, groups=("a",))
     expected = measure(probabilities[100:], y[100:], layout, groups[100:]).to_json()

@@ -12,7 +12,7 @@ from discreet.noise import Seeded
 from discreet.privacy.certificate import certify
 from discreet.privacy.events import Laplace, ThresholdResponse
 from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.testing import check_neighbours
 from discreet.trainers.dp_sgd import MISSING, CohortRecords, charge_training
 from discreet.trainers.evaluation import evaluate_paid, evaluate_public, evaluation_event
@@ -199,12 +199,14 @@ def test_several_labels_cost_several_cells():
 
 
 class Soft:
-    """Probabilities of ``classes`` from as many numbers; NaN for a record with a huge number."""
+    """Probabilities of ``classes`` from as many numbers; NaN for a record with a huge number, or infinity."""
 
     def predict_proba(self, x):
         powers = np.exp(x - x.max(axis=1, keepdims=True))
         powers[np.abs(x).max(axis=1) > 90] = np.nan
-        return powers / powers.sum(axis=1, keepdims=True)
+        predicted = powers / powers.sum(axis=1, keepdims=True)
+        predicted[np.abs(x).max(axis=1) > 95, -1] = np.inf
+        return predicted
 
 
 LAYOUTS = {
@@ -230,7 +232,7 @@ def test_the_kit_finds_nothing(layout, persons):
     names = None if persons is None else np.array([f"p{i // persons}" for i in range(40)])
     x, groups = luck.normal(size=(40, layout.classes)), luck.integers(-1, 2, 40)
     y = (x > 0).astype(np.float32) if layout.multilabel else luck.integers(0, layout.classes, 40)
-    x[3] = 99.0
+    x[3], x[7] = 92.0, 99.0
     records = CohortRecords(x=x, y=y, persons=names)
 
     def run(data, ledger):

@@ -11,7 +11,7 @@ from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.certificate import certify, verify, write_certificate
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, terms_of
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.trainers.dp_sgd import DPSGD, Settings, charge_training
 from discreet.trainers.evaluation import evaluate_paid, evaluation_event
 

@@ -11,7 +11,7 @@ from discreet.noise import RecordingSource, Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
 
 AMPLE = adaptive(Budget(epsilon=10**9, delta="1e-9"))

@@ -9,7 +9,7 @@ from web_parts import LABELS, NUMBERS, SCRIPTS, House, crowd_of_scripts, fields,
 
 from discreet.campaign.phase_steps import PhaseSteps
 from discreet.errors import PoolChanged, StoreUnavailable
-from discreet.storage import exposures
+from discreet.storage import queues
 from discreet.web.pages import keys_of
 
 HTMX = {"HX-Request": "true"}
@@ -59,7 +59,7 @@ def test_what_cannot_be_recorded_is_not_shown(house, monkeypatch):
         raise StoreUnavailable("storing who is shown what", "the disk is full", "Make room")
 
     browser = house.browser("ada")
-    monkeypatch.setattr(exposures, "insert", full)  # in the transaction, before the row is in it
+    monkeypatch.setattr(queues, "insert", full)  # in the transaction, before the row is in it
     page = browser.get("/label")
     assert page.status_code == 503
     assert "picture" not in page.text

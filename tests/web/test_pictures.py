@@ -8,17 +8,21 @@ import pytest
 from PIL import Image
 
 from discreet.pools import ArrayPool, open_pool
-from discreet.web.queue import picture_of, png, view_of
+from discreet.pools.images import png
+from discreet.web.queue import picture_of, view_of
 
 
 def read(content):
     return np.asarray(Image.open(io.BytesIO(content), formats=["PNG"]))
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (3, 7, 3), (64, 48, 3)])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (1, 4, 6), (3, 3, 7), (3, 64, 48)])
 def test_png_is_read_back_as_it_was(shape):
     pixels = np.random.default_rng(0).integers(0, 256, size=shape).astype(np.uint8)
-    assert (read(png(pixels)) == pixels).all()
+    expected = np.moveaxis(pixels, 0, -1) if shape[0] == 3 else pixels.reshape(shape[-2:])
+    assert (read(png(pixels)) == expected).all()
+    doubled = read(png(pixels, least=2 * max(shape[-2:])))
+    assert (doubled == expected.repeat(2, axis=0).repeat(2, axis=1)).all()
 
 
 def test_bytes_are_shown_as_they_are_and_other_numbers_stretched():

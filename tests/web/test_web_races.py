@@ -9,7 +9,7 @@ from discreet.campaign.phase_steps import PhaseSteps
 from discreet.config import read_campaign
 from discreet.recipes.opening import load
 from discreet.records import Answer
-from discreet.storage import exposures
+from discreet.storage import queues
 from discreet.storage.users import Users
 
 HTMX = {"HX-Request": "true"}
@@ -49,7 +49,7 @@ def test_labels_of_a_record_that_is_withdrawn_meanwhile_are_not_fixed(house, mon
 
 
 def test_two_windows_of_one_person_show_one_question(house, monkeypatch):
-    first, met = exposures._first_shown, []
+    first, met = queues._first_shown, []
 
     def overtaken(*args):
         found = first(*args)
@@ -58,7 +58,7 @@ def test_two_windows_of_one_person_show_one_question(house, monkeypatch):
             met.append(house.campaign.next_for("ada"))
         return found
 
-    monkeypatch.setattr(exposures, "_first_shown", overtaken)
+    monkeypatch.setattr(queues, "_first_shown", overtaken)
     assert house.campaign.next_for("ada") == met[1]
     assert [one.audience for one in house.campaign.exposures()] == ["ada"]
 

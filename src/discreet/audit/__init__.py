@@ -1,7 +1,7 @@
 """Attacks on a privacy claim: canaries by fair coins, one run, guesses, and a lower bound on epsilon that can fail."""
 
 from discreet.audit.auditing import RECIPES, audit, injected_faults, targets_of
-from discreet.audit.bound import chance_of_so_many, guesses_needed, highest_provable, proved_epsilon
+from discreet.audit.bound import chance_of_so_many, highest_provable, proved_epsilon
 from discreet.audit.findings import LEVEL, Finding, Guesses, guess
 from discreet.audit.results import Audit, Audits, AuditTarget, Fault, TargetResult
 
@@ -18,7 +18,6 @@ __all__ = [
     "audit",
     "chance_of_so_many",
     "guess",
-    "guesses_needed",
     "highest_provable",
     "injected_faults",
     "proved_epsilon",

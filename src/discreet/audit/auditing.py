@@ -116,14 +116,14 @@ def private_pool_targets(subject: Any) -> tuple[str, Targets]:
     """Training: all canaries are trained on, from the first step. Selection: most of the budget is spent on choosing.
     Campaign: both, as a campaign spends them.
     """
-    from discreet.audit.pool_target import PoolTarget, pays_by_query
+    from discreet.audit.pool_target import HIDDEN, PoolTarget, pays_by_query
 
     campaign = PoolTarget()
     if subject is not None:
         priced = subject.plan.selection if pays_by_query(subject.selector.name) else None
         campaign = replace(campaign, selector=subject.selector.name, schedule=subject.plan.schedule, selection=priced)
     targets = {"training": replace(campaign, epsilon="0.5", initial=1.0, asked=0.0, batch=0.5, epochs=5)}
-    if campaign.selector not in ("random", "hidden-threshold"):
+    if campaign.declared.reads and campaign.declared.prices != HIDDEN:
         targets["selection"] = replace(campaign, selection_epsilon="0.9", epochs=1)
     return campaign.selector, {**targets, "campaign": campaign}
 

@@ -71,11 +71,6 @@ def highest_provable(*, guesses: int, canaries: int, delta: float = 0.0, level: 
     return proved_epsilon(right=guesses, guesses=guesses, canaries=canaries, delta=delta, level=level)
 
 
-def guesses_needed(epsilon: float, *, level: float) -> int:
-    """How many guesses, all of them right, refute a pure claim of ``epsilon``: about ln(1/level) (1 + e^epsilon)."""
-    return math.ceil(math.log(1 / level) / math.log1p(math.exp(-epsilon)))
-
-
 def _check(right: int, guesses: int, canaries: int) -> None:
     if not 0 <= right <= guesses <= canaries:
         raise BadInput(

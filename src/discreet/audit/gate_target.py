@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 
 from discreet.audit.findings import GUESSED, Array, Attack, findings_of, shown_only
 from discreet.audit.results import NO_FAULT, Fault, TargetResult
-from discreet.gates import CrowdGate
+from discreet.gates import CrowdGate, QueryLog, table_log
 from discreet.gates.calibration import outputs
-from discreet.gates.query_log import QueryLog, table_log
 from discreet.noise import Seeded
 from discreet.planning.pate.vote_noise import claimed
 from discreet.privacy.budget import Budget

@@ -33,7 +33,7 @@ from discreet.planning.pate.vote_noise import claimed
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import DiscreteLaplace, Gaussian
 from discreet.privacy.ledger import Ledger, Line, MemorySink, committed
-from discreet.selectors import NearPrivate
+from discreet.selectors import NearPrivate, near_private
 
 LONG, NORM = 10.0, 1.0
 TAKEN_OUT = 4
@@ -97,7 +97,7 @@ class NearPrivateTarget:
         def cost(noise: float) -> float:
             return self.claim(noise)
 
-        noise = least_noise(cost, float(self.epsilon), start=10.0, tolerance=1e-3, least=0.05, most=1e5)
+        noise = least_noise(cost, float(self.epsilon), start=10.0, tolerance=1e-3, smallest=0.05, largest=1e5)
         assert noise is not None
         return noise
 
@@ -169,8 +169,7 @@ def _noted(draws: Draws) -> Iterator[None]:
     """Note what a simulation draws: the noisy moment, and the counts that noise is added to."""
     from unittest import mock
 
-    from discreet.components import principal_components as private
-    from discreet.selectors import near_private
+    from discreet import components as private
 
     released, drawn = vars(private)["released"], vars(near_private)["discrete_laplace"]
 

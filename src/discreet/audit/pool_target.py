@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from discreet.audit.checks import batch_variance, noise_variance
 from discreet.audit.findings import GUESSED, Array, Attack, Finding, findings_of
 from discreet.audit.results import NO_FAULT, Fault, ShownModels, TargetResult
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.parts import Part
+from discreet.privacy.plan import TrainingPhase
 from discreet.selectors import SELECTORS
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ THRESHOLD = "0.05"
 LENGTH = 20.0
 """Long enough that its gradient is clipped, and that the share of it that goes to the bias is lost (1 in 800)."""
 CLASSES = ("no", "yes")
+HIDDEN = ("hidden",)
+"""The prices of a selector that never says whom it asks: its asked sets cannot be attacked."""
 
 
 def pays_by_query(selector: str) -> bool:
     """Whether being chosen has a price: not at random, exactly, or under hidden selection."""
-    return SELECTORS.get(selector).prices not in ((), ("hidden",))
+    return SELECTORS.get(selector).prices not in ((), HIDDEN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,18 +132,22 @@ class PoolTarget:
         )
 
     @property
+    def declared(self) -> Part:
+        """What its selector declares."""
+        return SELECTORS.get(self.selector)
+
+    @property
     def selection_cost(self) -> float:
         """The epsilon of one query in the attack's scores; selection that is exact or free has none of its own."""
-        return 1.0 if self.selector == "exact" else float(self.selection_epsilon)
+        return float(self.selection_epsilon) if self.declared.private else 1.0
 
     def tables(self, seed: int) -> dict[str, dict[str, Any]]:
         """The tables of its campaign's file."""
         from discreet.recipes import private_pool
 
         paid = self.asked > 0 and pays_by_query(self.selector)
-        hidden = self.asked > 0 and self.selector == "hidden-threshold"
-        declared = SELECTORS.get(self.selector)
-        price = self.selection or (*declared.prices, "one-sided")[0]
+        hidden = self.asked > 0 and self.declared.prices == HIDDEN
+        price = self.selection or (*self.declared.prices, "one-sided")[0]
         return private_pool(
             classes=CLASSES,
             task="binary",
@@ -150,7 +157,7 @@ class PoolTarget:
             epochs=self.epochs,
             selection_epsilon=self.selection_epsilon if paid else 0,
             selector=self.selector if self.asked else "random",
-            scorer="entropy" if self.asked and "scores" in declared.reads else "random",
+            scorer="entropy" if self.asked and "scores" in self.declared.reads else "random",
             threshold_epsilon=THRESHOLD if hidden else None,
             model="linear",
             trainer={"learning_rate": self.learning_rate, "micro_batch": 512, "device": "cpu"},

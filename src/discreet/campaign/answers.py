@@ -15,7 +15,6 @@ owner.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,15 +69,6 @@ def labels_of(questions: Iterable[Question], answers: Iterable[Answer], key: Sec
     decided = majority(counted, key=key, coins={one.id: one.record for one in asked})
     labels = ((question.record, decided.get(question.id)) for question in asked)
     return {record: value for record, value in labels if value is not None}
-
-
-def open_questions(questions: Iterable[Question], voices: Mapping[str, Set[str]], per_question: int) -> list[Question]:
-    """Those that fewer people than wanted have answered; a skip is an answer, and an imported label is enough.
-
-    ``voices``: who answered, by question.
-    """
-    people = ((question, voices.get(question.id, set())) for question in questions)
-    return [question for question, names in people if IMPORTED not in names and len(names) < per_question]
 
 
 def to_bytes(values: Mapping[str, Value] | Mapping[str, float]) -> bytes:
@@ -207,14 +197,3 @@ def answering(questions: Iterable[Question], voices: Mapping[str, Set[str]]) -> 
 def question_of(answer: Any) -> Any:
     """Of an answer; what is no answer is refused elsewhere."""
     return getattr(answer, "question_id", None)
-
-
-def named_questions(phase: int, records: Iterable[str], ids: Iterable[str]) -> list[Question]:
-    """Their ids say nothing of a record, and are no record's own: a label must not reach another one."""
-    lines, prefix = "\n".join(ids), ""  # an id of several lines may lengthen the prefix for nothing
-    while re.search(rf"^{prefix}[0-9]+\.[0-9]+$", lines, re.MULTILINE):
-        prefix += "q"
-    return [
-        Question(id=f"{prefix}{phase}.{position}", record=record, phase=phase, place=position)
-        for position, record in enumerate(records)
-    ]

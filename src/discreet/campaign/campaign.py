@@ -30,14 +30,19 @@ from discreet.campaign.questions import Questions
 from discreet.campaign.recipe import Answering, Proposal, Recipe, Watch, replan_request, replannings, unwatched
 from discreet.campaign.state import (
     ANSWERED,
+    MODEL,
     TRAINED,
+    Audience,
+    BudgetUsage,
     CampaignState,
     Releases,
+    Status,
+    budget_usage_of,
     ledger_of,
     public_certificate,
     releases_of,
+    status_of,
 )
-from discreet.campaign.status import MODEL, Audience, BudgetUsage, Status, budget_usage_of, status_of
 from discreet.campaign.withdrawal import (
     Withdrawal,
     check_can_withdraw,

@@ -15,7 +15,6 @@ from discreet.campaign.answers import (
     INTERNAL,
     Assignment,
     labels_from_bytes,
-    named_questions,
     to_bytes,
     trust_from_bytes,
 )
@@ -32,6 +31,7 @@ from discreet.campaign.crash_recovery import (
     record_release,
 )
 from discreet.campaign.journal import Asked, Journal, Trained, TrainingBegun
+from discreet.campaign.questions import named_questions
 from discreet.campaign.recipe import (
     REPLANNED,
     Answering,
@@ -44,12 +44,11 @@ from discreet.campaign.recipe import (
     Watch,
     replannings,
 )
-from discreet.campaign.state import ANSWERED, PUBLISHED, TRAINED, TRAINING, ledger_of, standing
-from discreet.campaign.status import MODEL
+from discreet.campaign.state import ANSWERED, MODEL, PUBLISHED, TRAINED, TRAINING, ledger_of, standing
 from discreet.campaign.withdrawal import LABELS, manifest_key
 from discreet.errors import NotNow, PoolChanged
 from discreet.noise import OperatingSystem, SealedPhase, Seeded, Source
-from discreet.pools import Pool, VerifiedPool, macs_at
+from discreet.pools import Pool, VerifiedPool, macs
 from discreet.privacy.ledger import Ledger
 from discreet.records import PROGRAM, Answer, Question, Shown
 from discreet.storage import CampaignStore
@@ -168,7 +167,7 @@ class PhaseSteps:
         """Refuse records that are not what they were when they were enrolled."""
         wanted = [name for name in ids if name not in self.pool.withdrawn]
         stored = self.store.macs_of(wanted)
-        now = macs_at(self.pool, manifest_key(self.store), self.pool.places(wanted))
+        now = macs(self.pool, manifest_key(self.store), places=self.pool.places(wanted))
         if any(stored.get(name) != code for name, code in now):
             raise PoolChanged(  # how many are used, or changed, is the owner's
                 f"using records of {self.store.name}",

@@ -6,13 +6,14 @@ told of their own progress. A refusal leaves the campaign as it was.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 
-from discreet.campaign.answers import IMPORTED, INTERNAL, Assignment, Rankings, answering, open_questions, question_of
+from discreet.campaign.answers import IMPORTED, INTERNAL, Assignment, Rankings, answering, question_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import Labels, Recipe
 from discreet.campaign.state import CampaignState, standing
@@ -307,3 +308,23 @@ def _undeclared(asked: str, end: str) -> NotNow:
         "declared: so who answers which would depend on what else is asked",
         f"Declare all of them (discreet user add NAME --role annotator) and ask for each by name. {end}",
     )
+
+
+def open_questions(questions: Iterable[Question], voices: Mapping[str, Set[str]], per_question: int) -> list[Question]:
+    """Those that fewer people than wanted have answered; a skip is an answer, and an imported label is enough.
+
+    ``voices``: who answered, by question.
+    """
+    people = ((question, voices.get(question.id, set())) for question in questions)
+    return [question for question, names in people if IMPORTED not in names and len(names) < per_question]
+
+
+def named_questions(phase: int, records: Iterable[str], ids: Iterable[str]) -> list[Question]:
+    """Their ids say nothing of a record, and are no record's own: a label must not reach another one."""
+    lines, prefix = "\n".join(ids), ""  # an id of several lines may lengthen the prefix for nothing
+    while re.search(rf"^{prefix}[0-9]+\.[0-9]+$", lines, re.MULTILINE):
+        prefix += "q"
+    return [
+        Question(id=f"{prefix}{phase}.{position}", record=record, phase=phase, place=position)
+        for position, record in enumerate(records)
+    ]

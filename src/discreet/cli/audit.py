@@ -13,6 +13,7 @@ import typer
 from discreet.cli.campaign_files import JsonOption, is_campaign, is_stream
 from discreet.cli.plan import check_plot
 from discreet.cli.progress import watching
+from discreet.cli.storage import scratch
 from discreet.errors import BadInput
 from discreet.parts import RECIPES
 
@@ -91,8 +92,7 @@ def _stored(url: str, campaign: str | None) -> Subject:
     from discreet.recipes.opening import stored_config
     from discreet.storage import open_storage
 
-    shared = url.startswith(("postgresql://", "postgres://"))
-    with open_storage(url, directory=Path.cwd() if shared else None, must_exist=True) as storage:
+    with open_storage(url, directory=scratch(url), must_exist=True) as storage:
         names = storage.campaigns()
         if campaign is None and len(names) != 1:
             raise BadInput(

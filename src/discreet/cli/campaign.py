@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from discreet.errors import BadInput, NotNow
 
 if TYPE_CHECKING:
     from discreet.campaign import Campaign
-    from discreet.campaign.status import Status
+    from discreet.campaign.state import Status
 
 
 def ask_command(
@@ -56,7 +57,8 @@ def ask_command(
             _check_out(out, new=campaign.standing.step == "ask" and not overwrite)
         columns = None
         if shown is not None:
-            names = list(dict.fromkeys(name.strip() for name in shown.split(",") if name.strip()))
+            cells = next(csv.reader([shown.replace("\n", " ")], skipinitialspace=True), [])
+            names = list(dict.fromkeys(name.strip() for name in cells if name.strip()))
             if out is None or not names:
                 fact = "columns of records are written into a file of questions"
                 raise BadInput(f"asking with {shown}", fact, "Write --out questions.csv --with note,amount")
@@ -198,7 +200,7 @@ def train_command(
 
     Example: discreet train scans.toml
     """
-    from discreet.campaign.status import evaluations_of
+    from discreet.campaign.state import evaluations_of
 
     with logged(log_json, "train") as log, opened(config, log) as campaign:
         trained = _trained(campaign)
@@ -249,7 +251,7 @@ def run_command(
     Example: discreet run scans.toml
     """
     from discreet.campaign.loop import run
-    from discreet.campaign.status import evaluations_of
+    from discreet.campaign.state import evaluations_of
     from discreet.config import read_campaign
 
     read = read_campaign(config)
@@ -301,7 +303,7 @@ def _lines(status: Status) -> list[str]:
         f"labels    {status.asked} asked of {status.planned} planned",
         f"budget    epsilon {status.epsilon} at delta {status.delta}; the path that spent most: {status.spent:.4g}",
     ]
-    from discreet.campaign.status import replanned_words
+    from discreet.campaign.state import replanned_words
 
     if status.releases is not None:
         dates = ", ".join(f"phase {phase} on {day.isoformat()}" for phase, day in enumerate(status.releases.dates))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,15 +27,17 @@ def init_command(
         typer.Option(help=f"Write a commented file of a recipe instead: {', '.join(_FIRST)} or {_LAST}."),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Of a campaign of teachers: begin without showing tallies of private records.")
+        bool, typer.Option("--yes", help="Begin without showing what of the private records cannot be read.")
     ] = False,
     log_json: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan, enrol the pool and open the ledger. Nothing is charged. Doing it again finds the campaign there.
 
+    Before that the owner sees, on the terminal alone, how many private cells and records cannot be read, by column,
+    and confirms. Without a terminal nothing is shown: discreet pool check tells it later. Simulations ask nobody.
     Of a crowd campaign: the gate is charged and drawn, once, and what it released is the pool. Of a campaign of
-    teachers: tallies of the private labels and cells are shown to the owner, on the terminal alone, who confirms.
+    teachers: tallies of the private labels are shown, too; without a terminal it needs --yes.
 
     Example: discreet init scans.toml
     """
@@ -45,13 +48,16 @@ def init_command(
         show(form, f"{config.name} is a {kind}'s file. Change the lines marked CHANGE.", as_json=as_json)
         return
     from discreet.config import read_campaign
-    from discreet.recipes.opening import create
+    from discreet.recipes.opening import create, needs_confirmation
     from discreet.recipes.specification import spec_of
 
     read = read_campaign(config)
-    confirmed = yes or _agreed(read, as_json=as_json)
+    confirmation = None if yes or not needs_confirmation(read) else spec_of(read).confirmation
+    attended = _attended() and not as_json
+    if confirmation is not None and attended:
+        _confirm(confirmation, read)
     with logged(log_json, "init") as log, working("planning"), watching() as watch:
-        campaign = create(read, watch=log.beside(watch), confirm=confirmed)
+        campaign = create(read, watch=log.beside(watch), confirm=yes or attended)
         log.follow(campaign)
     gauge = campaign.budget_usage()
     form = {
@@ -72,21 +78,19 @@ def init_command(
     form |= facts
     lines = [text, *further]
     show(form, "\n".join(lines), as_json=as_json)
+    if confirmation is not None and not attended:  # said whatever the records are
+        typer.echo(f"No one was shown how many records cannot be read: discreet pool check {config.name}", err=True)
 
 
-def _agreed(config: CampaignFile, *, as_json: bool) -> bool:
-    """Show the owner, who is there, what only they may see, and let them decide. False: nobody is there."""
-    from discreet.recipes.opening import needs_confirmation
-    from discreet.recipes.specification import spec_of
-
-    confirmation = spec_of(config).confirmation
-    if confirmation is None or as_json or not _attended() or not needs_confirmation(config):
-        return False
-    typer.echo(confirmation(config), err=True)
+def _confirm(confirmation: Callable[[Any], str], config: CampaignFile) -> None:
+    """Show the owner, who is there, what only they may see, and let them decide."""
+    with working("reading the private records"):
+        counts = confirmation(config)
+    typer.echo(counts, err=True)
+    typer.echo("Whether you start after looking at this is not covered by the guarantee.", err=True)
     if not typer.confirm("Begin the campaign?", err=True):
         typer.echo("Nothing was begun or charged.", err=True)
         raise typer.Exit(0)
-    return True
 
 
 def _attended() -> bool:

@@ -265,7 +265,7 @@ def _terms(plan: Path | None, *, epsilon: str | None, delta: str | None, unit: s
     from discreet.privacy.ledger import adaptive, terms_of
 
     if plan is not None:
-        from discreet.privacy.plan import read_plan
+        from discreet.privacy.plan_files import read_plan
 
         if (epsilon, delta, expect) != (None, None, None):
             raise BadInput("--plan with a budget", "a plan has its own", "Give one or the other")

@@ -163,7 +163,7 @@ def _print_plan(ask: PlanRequest, *, as_json: bool, plot: Path | None, out: Path
         plan = make_plan(ask)
     warning = ask.budget.loose_delta(ask.units)
     if out:
-        from discreet.privacy.plan import write_plan
+        from discreet.privacy.plan_files import write_plan
 
         write_plan(plan, out)
     if plot:

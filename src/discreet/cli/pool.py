@@ -42,18 +42,30 @@ def extend_command(
 
 @pool_app.command("check")
 def check_command(config: ConfigArgument, as_json: JsonOption = False) -> None:
-    """Compare every record with what it was when it was enrolled. Exit code 1 if one differs. Audience: owner.
+    """Compare every record with what it was when it was enrolled, and count what cannot be read, by column.
+
+    Exit code 1 if a record differs; what cannot be read does not change it. A decision that you take because of these
+    counts is not covered by the guarantee. Audience: owner.
 
     Example: discreet pool check scans.toml
     """
-    from discreet.recipes.pool_changes import changes
+    from discreet.config import read_campaign
+    from discreet.recipes.pool_changes import changes, unread
 
     with opened(config) as campaign:
         differences = changes(campaign)
+        cells = unread(campaign, read_campaign(config))
     counts = {"changed": len(differences.changed), "missing": len(differences.missing), "added": len(differences.added)}
     form = {"format": "discreet.pool-check/1", "simulation": campaign.simulation, "audience": "owner", **counts}
-    text = ", ".join(f"{count} {name}" for name, count in counts.items())
-    show(form, text if differences else "every record is what it was", as_json=as_json)
+    told = (
+        [", ".join(f"{count} {name}" for name, count in counts.items())]
+        if differences
+        else ["every record is what it was"]
+    )
+    if cells is not None:
+        form |= {"records": cells.records, "nulls": cells.nulls, "columns": cells.columns}
+        told.append(cells.text())
+    show(form, "\n".join(told), as_json=as_json)
     if differences:
         raise typer.Exit(1)
 

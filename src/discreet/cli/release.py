@@ -14,7 +14,7 @@ import typer
 
 from discreet.cli.campaign_files import JsonOption
 from discreet.errors import BadInput, InfeasiblePlan
-from discreet.privacy.budget import Budget
+from discreet.privacy.budget import Budget, json_number
 
 if TYPE_CHECKING:
     from discreet.gates import CrowdGate, Released
@@ -153,7 +153,6 @@ def check_guarantee(gate: CrowdGate, budget: Budget) -> None:
 def _form(gate: CrowdGate, released: Released, budget: Budget, where: ReleaseFile) -> dict[str, Any]:
     from discreet.gates import Profile
     from discreet.gates.gate import NOT_GUARANTEED
-    from discreet.privacy.budget import json_number
     from discreet.privacy.event_forms import to_json
 
     profile = Profile(k=gate.k, beta=gate.beta, values=gate.values)

@@ -10,6 +10,7 @@ import typer
 
 from discreet.cli.campaign_files import JsonOption
 from discreet.errors import BadInput
+from discreet.privacy.budget import Budget, exact_decimal, json_number
 
 if TYPE_CHECKING:
     from discreet.noise import SecretKey, Source
@@ -120,10 +121,8 @@ def _is_text(kind: Any) -> bool:
 
 def _book(path: Path | None, budget: str | None, delta: str, shards: int, source: Source) -> Ledger:
     """The ledger of this query: the one in the file, a new one there, or one that nobody keeps."""
-    from discreet.privacy.budget import Budget
-    from discreet.privacy.ledger import FileSink, Ledger, MemorySink, adaptive
+    from discreet.privacy.ledger import FileSink, Ledger, MemorySink, PathSegment, adaptive
     from discreet.privacy.ledger.paths import Path as LedgerPath
-    from discreet.privacy.ledger.paths import PathSegment
 
     groups = [_POOL] if shards == 1 else [f"shard-{number}" for number in range(1, shards + 1)]
     paths = [LedgerPath(name=group, stays=(PathSegment(who=group),)) for group in groups]
@@ -202,7 +201,6 @@ def _form(
     recorded: bool,
     k: int,
 ) -> dict[str, Any]:
-    from discreet.privacy.budget import exact_decimal, json_number
     from discreet.privacy.event_forms import to_json
 
     free = not paid

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discreet.cli.campaign_files import JsonOption, show
-from discreet.errors import BadInput, MissingExtra
+from discreet.errors import BadInput, require
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -50,7 +50,8 @@ def serve_command(
 
     Example: discreet serve scans.toml --port 8765
     """
-    _require_extra()
+    for library in ("fastapi", "uvicorn", "jinja2"):
+        require(library, extra="web", asked="serving pages")
     from discreet.web.connections import Limits
     from discreet.web.serving import Listening, hosting_of, listen, serve, server_of
 
@@ -81,14 +82,6 @@ def serve_command(
         serve(server, bound, quiet=quiet)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
-
-
-def _require_extra() -> None:
-    from importlib.util import find_spec
-
-    missing = [name for name in ("fastapi", "uvicorn", "jinja2") if find_spec(name) is None]
-    if missing:
-        raise MissingExtra("serving pages", f"{missing[0]} is not installed", "pip install 'discreet[web]'")
 
 
 USER_FORMAT = "discreet.user/1"

@@ -43,7 +43,7 @@ def show_command(url: UrlArgument, as_json: JsonOption = False) -> None:
     """
     from discreet.storage import open_storage
 
-    with open_storage(url, directory=_scratch(url), read_only=True) as storage:
+    with open_storage(url, directory=scratch(url), read_only=True) as storage:
         states = storage.states()
     form = {
         "format": "discreet.storage/1",
@@ -170,6 +170,6 @@ def _moving(old: Storage, new: Storage | None) -> list[str]:
     ]
 
 
-def _scratch(url: str) -> Path | None:
+def scratch(url: str) -> Path | None:
     """Looking at a database needs no directory of its own, and makes none."""
     return Path.cwd() if url.startswith(("postgresql://", "postgres://")) else None

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Literal, get_args
 
 from discreet.checks import (
-    Check,
+    WORD,
     Wrong,
     address,
     choice,
@@ -22,9 +22,10 @@ from discreet.checks import (
     exact,
     key,
     listed,
+    named,
     number,
     options,
-    place,
+    part_name,
     text,
     whole,
 )
@@ -48,7 +49,6 @@ TASKS = ("binary", "multiclass", "multilabel")
 EVALUATIONS = ("public", "paid", "none")
 CHOSEN = ("uniformly", "by-public-rule")
 MOST_SEED = 2**63 - 1
-_WORD = text(what="a word", most=200)
 _PATH = text(what="a path")
 _CENTER, _SCALE = number(-1e30, 1e30, such_as="0"), number(1e-30, 1e30, such_as="255")
 _MANY = (list, tuple)
@@ -84,11 +84,11 @@ class PoolConfig:
     path: str = key(_PATH, add="path = 'pool.parquet'")
     kind: str = key(choice(*READERS.names(), "arrays"), add="kind = 'parquet'")
     size: int = key(whole(), add="size = 20000, the number of records in the pool: it is declared, never counted")
-    id: str | None = key(_WORD, None)
-    columns: tuple[str, ...] | None = key(listed(_WORD, least=1, distinct=True, such_as="['age', 'dose']"), None)
-    text: str | None = key(_WORD, None)
-    array: str | None = key(_WORD, None)
-    person: str | None = key(_WORD, None)
+    id: str | None = key(WORD, None)
+    columns: tuple[str, ...] | None = key(listed(WORD, least=1, distinct=True, such_as="['age', 'dose']"), None)
+    text: str | None = key(WORD, None)
+    array: str | None = key(WORD, None)
+    person: str | None = key(WORD, None)
     persons: int | None = key(whole(), None)
     shape: tuple[int, ...] | None = key(listed(whole(most=10**6), least=1, most=4, such_as="[1, 28, 28]"), None)
     further: tuple[str, ...] | None = key(listed(_PATH, least=1, such_as="['july.parquet']"), None)
@@ -131,11 +131,6 @@ class InitialConfig:
     chosen: str = key(choice(*CHOSEN), add="chosen = 'uniformly', if they were drawn uniformly at random")
 
 
-def part_name(*names: str) -> Check:
-    """A word. Whether a part of that name is installed is a rule, so that a stored name is read without it."""
-    return lambda value: _WORD(value) if isinstance(value, str) else choice(*names)(value)
-
-
 @dataclass(frozen=True, kw_only=True)
 class OracleConfig(PartTable):
     """Who answers, and how many people answer each question.
@@ -169,9 +164,9 @@ class EvaluationConfig:
     epsilon: Decimal | None = key(exact(zero=False, such_as="'0.1'"), None)
     every: int = key(whole(most=1000), 1)
     table: str | None = key(choice(*TABLES), None)
-    group: str | None = key(_WORD, None)
-    groups: tuple[str, ...] | None = key(listed(_WORD, least=1, distinct=True, such_as="['a', 'b']"), None)
-    edges: tuple[float, ...] | None = key(listed(number(0, 1), least=1, most=200, such_as="[0.1, 0.5, 0.9]"), None)
+    group: str | None = key(WORD, None)
+    groups: tuple[str, ...] | None = key(listed(WORD, least=1, distinct=True, such_as="['a', 'b']"), None)
+    edges: tuple[float, ...] | None = key(listed(number(0, 1), least=2, most=200, such_as="[0.1, 0.5, 0.9]"), None)
 
 
 def groups_of(evaluation: EvaluationConfig, pool: PoolConfig) -> tuple[str, ...]:
@@ -248,11 +243,6 @@ _ROWS = whole(most=10**6)
 _NEEDS = ("proba", "draws", "embedding")
 
 
-def named(*names: str) -> Check:
-    """One of these, or somebody's own ``module:callable``."""
-    return lambda value: place(value) if isinstance(value, str) and ":" in value else choice(*names)(value)
-
-
 @dataclass(frozen=True, kw_only=True)
 class BudgetConfig:
     """What is guaranteed, in exact decimals.
@@ -286,7 +276,7 @@ class ScorerConfig(PartTable):
     """What is worth asking. ``range`` and ``needs`` are for a score of one's own, ``module:callable``."""
 
     registry: ClassVar[Registry] = SCORERS
-    name: str = key(_WORD, "random")
+    name: str = key(WORD, "random")
     range: tuple[float, ...] | None = key(listed(number(-1e30, 1e30), least=2, most=2, such_as="[0.0, 1.0]"), None)
     needs: Literal["proba", "draws", "embedding"] | None = key(choice(*_NEEDS), None)
 
@@ -296,7 +286,7 @@ class SelectorConfig(PartTable):
     """Who is asked. What a query may cost is ``selection_epsilon`` in [plan]."""
 
     registry: ClassVar[Registry] = SELECTORS
-    name: str = key(_WORD, "random")
+    name: str = key(WORD, "random")
 
     @property
     def reads_private(self) -> bool:
@@ -346,7 +336,7 @@ class ModelConfig:
     whose vectors (or tokens, for a transformer) the model takes; ``max_length``: the most tokens of a text.
     """
 
-    name: str = key(_WORD, add="name = 'linear'")
+    name: str = key(WORD, add="name = 'linear'")
     options: Mapping[str, Any] = key(options, {})
     init: str | None = key(text(what="a path"), None)
     dropout: float = key(number(0, 0.999, such_as="0.1"), 0.0)
@@ -368,14 +358,14 @@ class AugmentConfig:
 class TrainerConfig:
     """How the model is trained: choices of `discreet.trainers.dp_sgd.Settings`, under the same names.
 
-    ``class_weights``: declared numbers, one a class, that a record's loss is multiplied by. Counting labels to find
-    them would have to be paid for.
+    ``class_weights``: declared numbers, one a class, that a record's loss is multiplied by, divided by the largest.
+    Counting labels to find them would have to be paid for.
     """
 
-    optimizer: str = key(_WORD, "sgd")
+    optimizer: str = key(WORD, "sgd")
     learning_rate: float = key(_POSITIVE, 0.5)
     optimizer_options: Mapping[str, Any] = key(options, {})
-    schedule: str = key(_WORD, "constant")
+    schedule: str = key(WORD, "constant")
     clip: float = key(_POSITIVE, 1.0)
     adaptive_clip: float | None = key(_POSITIVE, None)
     ema: float | None = key(number(0, 1, open_ends=True, such_as="0.99"), None)
@@ -385,8 +375,8 @@ class TrainerConfig:
     )
     views: int = key(_ROWS, 1)
     person_clip: Literal["each", "joint"] = key(choice("each", "joint"), "each")
-    loss: str | None = key(_WORD, None)
+    loss: str | None = key(WORD, None)
     class_weights: tuple[float, ...] | None = key(listed(_POSITIVE, least=1, such_as="[1.0, 5.0]"), None)
-    device: str = key(_WORD, "auto")
+    device: str = key(WORD, "auto")
     engine: Literal["auto", "compiled", "reference"] = key(choice("auto", "compiled", "reference"), "auto")
     checkpoint_every: int = key(_ROWS, 50)

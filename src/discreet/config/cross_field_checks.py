@@ -280,6 +280,8 @@ def _trainer(trainer: TrainerConfig, task: TaskConfig) -> Problems:
     if weights is not None and len(weights) != len(task.classes):
         fact = f"it has {len(weights)} numbers for {len(task.classes)} classes"
         yield at("trainer.class_weights", fact, "Give one a class, in their order")
+    if weights is not None and task.kind == "multilabel":
+        yield at("trainer.class_weights", "they are for records of one class, not of several labels", "Remove them")
     if weights is not None and trainer.loss is not None:
         yield at("trainer.loss", "weights are for the usual loss", "Keep one of the two")
     if trainer.views > 1 and not trainer.augment:

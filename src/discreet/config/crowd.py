@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from discreet.checks import Wrong, choice, key, listed, number, shown, text, whole
+from discreet.checks import WORD, Wrong, choice, key, listed, number, part_name, shown, text, whole
 from discreet.config.campaign import FORMAT, CampaignFile, spread_queries
 from discreet.config.campaign_tables import (
     MOST_SEED,
@@ -19,7 +19,6 @@ from discreet.config.campaign_tables import (
     SimulationConfig,
     StorageConfig,
     TaskConfig,
-    part_name,
 )
 from discreet.config.cross_field_checks import ORACLE_RULES, STORAGE_RULES, TASK_RULES, Problems, at
 from discreet.config.schema import PartTable, Rule, Schema, Source
@@ -33,7 +32,6 @@ NAME = "crowd"
 AGGREGATIONS = ("dawid-skene", "majority")
 ORDERS = ("least-confident", "shuffled")
 _PATH = text(what="a path")
-_WORD = text(what="a word", most=200)
 
 
 def _public(value: Any) -> bool:
@@ -54,9 +52,9 @@ class LogConfig:
     """
 
     path: str = key(_PATH, add="path = 'queries.parquet'")
-    text: str = key(_WORD, add="text = 'query'")
-    person: str | None = key(_WORD, None)
-    row_id: str | None = key(_WORD, None)
+    text: str = key(WORD, add="text = 'query'")
+    person: str | None = key(WORD, None)
+    row_id: str | None = key(WORD, None)
     units: int | None = key(whole(), None)
 
 

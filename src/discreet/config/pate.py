@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from discreet.checks import choice, key, listed, number, options, text, truth, whole
+from discreet.checks import WORD, choice, key, listed, named, number, options, text, truth, whole
 from discreet.config.campaign import FORMAT, CampaignFile, spread_queries
 from discreet.config.campaign_tables import (
     MOST_SEED,
@@ -21,7 +21,6 @@ from discreet.config.campaign_tables import (
     SimulationConfig,
     StorageConfig,
     TaskConfig,
-    named,
     with_schema,
 )
 from discreet.config.cross_field_checks import POOL_RULES, STORAGE_RULES, TASK_RULES, Problems, at
@@ -34,7 +33,6 @@ STUDENT_MODELS = ("logistic", "voting", "tree", "forest")
 QUERY_STRATEGIES = ("margin", "passive", "disagreement")
 UNSTABLE = ("dropped", "arbitrary", "pseudo-label")
 _PATH = text(what="a path")
-_WORD = text(what="a word", most=200)
 _SHARE = number(0, 1, open_ends=True, such_as="0.5")
 
 
@@ -52,7 +50,7 @@ class LabelledConfig:
     path: str = key(_PATH, add="path = 'private.parquet'")
     size: int = key(whole(), add="size = 40000, the number of private records: it is declared, never counted")
     labels: str = key(_PATH, add="labels = 'labels.csv'")
-    person: str | None = key(_WORD, None)
+    person: str | None = key(WORD, None)
     persons: int | None = key(whole(), None)
 
 

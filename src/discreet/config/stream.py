@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, get_args
 
-from discreet.checks import Wrong, choice, either, exact, key, listed, number, shown, text, truth, whole
+from discreet.checks import WORD, Wrong, choice, either, exact, key, listed, number, shown, text, truth, whole
 from discreet.config.campaign_tables import SimulationConfig
 from discreet.config.cross_field_checks import Problems, at
 from discreet.config.schema import Declared, Rule, Schema, Source
@@ -32,8 +32,7 @@ FILES = ("json", "safetensors")
 MOST_BATCH = MOST_EACH = 1 << 16
 PreparedWord = Literal["held-out", "arriving"]
 _PATH = text(what="a path")
-_WORD = text(what="a word", most=200)
-_WORDS = listed(_WORD, least=1, distinct=True, such_as="['amount', 'hour']")
+_WORDS = listed(WORD, least=1, distinct=True, such_as="['amount', 'hour']")
 _CONSTANT = either(listed(number(-1e18, 1e18), least=1, such_as="[0.0, 1.0]"), (list, tuple), number(-1e18, 1e18))
 _POSITIVE = number(1e-12, 1e12)
 _LOSS = exact(zero=False, such_as="'1'")
@@ -48,7 +47,7 @@ def _declared_words(value: Any) -> dict[str, tuple[str, ...]]:
     by_column = {}
     for name, words in value.items():
         try:
-            by_column[_WORD(name)] = _WORDS(words)
+            by_column[WORD(name)] = _WORDS(words)
         except Wrong as wrong:
             raise Wrong(wrong.fact, wrong.remedy, (name, *wrong.at)) from None
     return by_column
@@ -74,9 +73,9 @@ class RecordsConfig:
     scale: float | tuple[float, ...] = key(_CONSTANT, 1.0)
     radius: float = key(_POSITIVE, 1.0)
     preparation: str | None = key(_PATH, None)
-    id: str = key(_WORD, "id")
-    label: str = key(_WORD, "label")
-    person: str | None = key(_WORD, None)
+    id: str = key(WORD, "id")
+    label: str = key(WORD, "label")
+    person: str | None = key(WORD, None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from discreet._version import __version__
-from discreet.campaign.status import MODEL as STORED
+from discreet.campaign.state import MODEL as STORED
 from discreet.config import CampaignFile
 from discreet.errors import BadInput, InvalidCertificate, InvalidCheckpoint, InvalidLedger
 from discreet.features import feature_map_from_json
 from discreet.privacy.certificate import Check, Verdict
-from discreet.privacy.certificate.signatures import signature_checks
+from discreet.privacy.certificate.signatures import read_public, signature_checks
 from discreet.privacy.certificate.statement import digest_of, read_certificate
 from discreet.privacy.certificate.verification import MOST_SECONDS, verify_certificate
 from discreet.privacy.ledger import Ledger, MemorySink
@@ -158,8 +158,6 @@ def verify_export(
     """Check the export in ``directory``; its certificate also against the lines of a ledger and a public key."""
     form, known = read_form(directory), None
     if public_key is not None:
-        from discreet.privacy.certificate.signatures import read_public
-
         known = read_public(public_key)
     try:
         data = (directory / CERTIFICATE).read_bytes()

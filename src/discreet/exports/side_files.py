@@ -125,6 +125,10 @@ def _privacy(form: dict[str, Any], certificate: dict[str, Any], spec: RecipeSpec
     return "\n".join(lines)
 
 
+MOST_CLASSES = 20
+"""Of more the confusion matrix is in the model's form alone."""
+
+
 def _quality(form: dict[str, Any]) -> str:
     evaluation = form["evaluation"]
     if not evaluation:
@@ -133,7 +137,12 @@ def _quality(form: dict[str, Any]) -> str:
     if evaluation["kind"] != "public":
         how = f"private records kept apart, with noise; epsilon {evaluation['epsilon']} was paid for all of it"
     head: tuple[Sequence[str], Sequence[Sequence[str]]] = HEAD, metric_rows(evaluation["metrics"])
-    tables = [head] + ([metric_columns("group", evaluation["groups"])] if evaluation["groups"] else [])
+    by_class = dict(zip(form["classes"], evaluation["per_class"], strict=False))
+    parts = {"class": by_class, "group": evaluation["groups"]}
+    tables = [head, *(metric_columns(what, metrics) for what, metrics in parts.items() if metrics)]
+    if evaluation["confusion"] and len(by_class) <= MOST_CLASSES:
+        rows = [[name, *map(str, row)] for name, row in zip(by_class, evaluation["confusion"], strict=True)]
+        tables.append((["true class, by answer", *by_class], rows))
     text = (
         f"Measured on {how}. A constant answer knows the shares of classes and nothing of a record; "
         "of accuracy it is the largest class."

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from discreet.campaign import Campaign
-from discreet.campaign.state import PUBLISHED, TRAINED
-from discreet.campaign.status import MODEL as STORED
-from discreet.campaign.status import evaluations_of
+from discreet.campaign.state import MODEL as STORED
+from discreet.campaign.state import PUBLISHED, TRAINED, evaluations_of
 from discreet.errors import BadInput, DiscreetError, NotNow
 from discreet.exports.model_form import (
     CARD,

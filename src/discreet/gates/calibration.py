@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import functools
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -265,10 +266,7 @@ def smallest_k(epsilon: float, delta: float, beta: float, values: int = 1) -> in
                 f"a k for beta={beta} at epsilon={epsilon}, delta={delta}", f"even k={MOST_K} is too few", "Lower beta"
             )
         low, high = high, min(MOST_K, 2 * high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    return low + 1 + bisect_left(range(low + 1, high), True, key=fits)
 
 
 def nearest(profile: Profile, epsilon: float, delta: float) -> dict[str, str]:

@@ -24,10 +24,9 @@ import numpy as np
 
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.gates.query_log import OwnersFigures, Progress, QueryLog, unwatched
+from discreet.gates.spark import check_log, release_spark, require_spark
 from discreet.gates.values import Normaliser
-from discreet.noise.coins import numerator
-from discreet.noise.keys import SecretKey, release_key
-from discreet.noise.seeds import same_inputs
+from discreet.noise import SecretKey, numerator, release_key, same_inputs
 from discreet.noise.sources import paid_events
 from discreet.noise.unit_words import require_aes
 from discreet.privacy.events import PLAIN, ReleaseGate
@@ -124,8 +123,6 @@ class CrowdGate:
         self._check_paid(receipt)
         key = release_key(receipt, master=master)  # from here on the receipt is spent
         if engine == "spark":
-            from discreet.gates.spark import release_spark
-
             texts, counts, figures = release_spark(
                 self.price(), rows, coin=self.coin, key=key, progress=progress, **options
             )
@@ -158,15 +155,11 @@ class CrowdGate:
             raise BadInput(f"{memory} bytes of memory", "this machine has less", "Give what it may use")
         require_aes()
         if engine == "spark":
-            from discreet.gates.spark import require_spark
-
             require_spark()
 
     def check_log(self, rows: Any, engine: str = "local") -> None:
         """Refuse a log that the engine cannot read, or whose units are not this gate's, before anything is charged."""
         if engine == "spark":
-            from discreet.gates.spark import check_log
-
             check_log(rows)
         elif not isinstance(rows, QueryLog):
             raise BadInput("releasing locally", "it is not given a log", "Use open_log, table_log or text_log")

@@ -35,14 +35,12 @@ from discreet.errors import BadInput, LedgerUnavailable
 from discreet.gates.gate import CrowdGate, Engine, Released
 from discreet.gates.log_files import UNFINISHED
 from discreet.gates.query_log import Progress, QueryLog, unwatched
+from discreet.noise import SealedPhase, Source, charge_once
 from discreet.noise.keys import destroy
-from discreet.noise.replay_key import SealedPhase, charge_once
-from discreet.noise.sources import Source
 from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import Check
 from discreet.privacy.files import sync_directory
-from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Receipt, committed
-from discreet.privacy.ledger.charges import request
+from discreet.privacy.ledger import FileSink, Ledger, Line, MemorySink, Receipt, committed, request
 from discreet.privacy.ledger.sinks import read_lines
 
 WHO, WHY = "queries", "release"

@@ -28,7 +28,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput, DiscreetError, MissingExtra
+from discreet.errors import BadInput, DiscreetError, require
 from discreet.gates import spark_tasks as tasks
 from discreet.gates.query_log import OwnersFigures, Progress, QueryLog, unwatched, valid_rows
 from discreet.gates.sketches import CountMin
@@ -200,11 +200,8 @@ _OURS = re.compile(r"BadInput: (?P<asked>[^\n]*?): (?P<fact>[^\n]*?)\. (?P<remed
 def require_spark() -> None:
     """Refuse, before anything is charged, where Spark cannot run."""
     asked = "releasing on Spark"
-    try:
-        import pandas  # noqa: F401 - Spark's Arrow functions ask for it
-        import pyspark  # noqa: F401
-    except ImportError:
-        raise MissingExtra(asked, "pyspark or pandas is not installed", "pip install 'discreet[spark]'") from None
+    for library in ("pyspark", "pandas"):  # Spark's Arrow functions ask for pandas
+        require(library, extra="spark", asked=asked)
     from shutil import which
 
     if not os.environ.get("JAVA_HOME") and which("java") is None:

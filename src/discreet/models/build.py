@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from discreet.checks import choice, listed, number, text
 from discreet.checks import options as any_options
 from discreet.checks import whole as whole_number
-from discreet.errors import BadInput, DiscreetError, alternatives
-from discreet.models.checks import fraction, record_shape, require, whole
+from discreet.errors import BadInput, DiscreetError, alternatives, require
+from discreet.models.checks import fraction, record_shape, whole
 from discreet.parts import Option, Part, Registry, Target
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from discreet.errors import BadInput, MissingExtra
+from discreet.errors import BadInput
 
 
 def whole(value: Any, name: str, *, least: int = 1) -> int:
@@ -72,11 +72,3 @@ def among(value: Any, name: str, known: Sequence[str]) -> str:
     if value not in known:
         raise BadInput(f"{name}={value!r}", f"the known ones are {', '.join(known)}", f"Give one of these as {name}")
     return str(value)
-
-
-def require(library: str, *, extra: str, asked: str) -> None:
-    """Refuse early and clearly when a library is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec(library) is None:
-        raise MissingExtra(asked, f"{library} is not installed", f"Install it: pip install 'discreet[{extra}]'")

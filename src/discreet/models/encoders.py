@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput
-from discreet.models.checks import require, whole
+from discreet.errors import BadInput, require
+from discreet.models.checks import whole
 
 if TYPE_CHECKING:
     from torch import nn

@@ -56,8 +56,7 @@ from discreet.planning.pate.vote_noise import EventCount, failure_event
 from discreet.privacy.accounting.rdp import ORDERS, epsilon_at
 from discreet.privacy.budget import Budget, exact_minus, float_below
 from discreet.privacy.events import Gaussian, Laplace
-from discreet.privacy.ledger import Ledger, Line, Terms, committed
-from discreet.privacy.ledger.charges import request
+from discreet.privacy.ledger import Ledger, Line, Terms, committed, request
 
 Floats = NDArray[np.float64]
 

@@ -14,15 +14,15 @@ from discreet.privacy.trajectories import block_epsilon
 
 
 def least_noise(
-    cost: Callable[[float], float], target: float, *, start: float, tolerance: float, least: float, most: float
+    cost: Callable[[float], float], target: float, *, start: float, tolerance: float, smallest: float, largest: float
 ) -> float | None:
-    """Smallest x in [least, most] with ``cost(x) <= target``, for a cost that falls as x grows.
+    """Smallest x in [smallest, largest] with ``cost(x) <= target``, for a cost that falls as x grows.
 
     The result always satisfies ``cost(x) <= target``; where cost is continuous it is within ``tolerance`` (relative)
-    of the target. None when even ``most`` costs too much. When ``least`` already costs less, ``least`` is returned.
+    of the target. None when even ``largest`` costs too much; ``smallest`` where that costs less already.
     Secant steps in log x against log cost, kept inside a bracket.
     """
-    safe, unsafe = _bracket(cost, target, min(max(start, least), most), least, most)
+    safe, unsafe = _bracket(cost, target, min(max(start, smallest), largest), smallest, largest)
     if safe is None:
         return None
     in_a_row = 0  # updates of the same end; after two the secant is lopsided and the middle is taken
@@ -62,7 +62,9 @@ def least_gaussian(
         return PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=sigma)
 
     least, largest = limits
-    sigma = least_noise(lambda s: price(event(s)), epsilon, start=2.0, tolerance=tolerance, least=least, most=largest)
+    sigma = least_noise(
+        lambda s: price(event(s)), epsilon, start=2.0, tolerance=tolerance, smallest=least, largest=largest
+    )
     return None if sigma is None else event(sigma)
 
 

@@ -184,7 +184,7 @@ def _factor_for(plan: Plan, path: Trajectory, target: float, *, start: float) ->
         return scaled.pld(delta, interval) if by_pld else scaled.rdp(delta)
 
     first = start * 0.95 if by_pld else start
-    return least_noise(claim, target, start=first, tolerance=TOLERANCE / 2, least=1e-3, most=1e4)
+    return least_noise(claim, target, start=first, tolerance=TOLERANCE / 2, smallest=1e-3, largest=1e4)
 
 
 # -- comparisons

@@ -209,7 +209,7 @@ def _naive(rest: Rest, spending: CohortSpending, phase: int, sigma: float) -> St
 
 
 def _calibrated(cost: Callable[[float], float], target: float, *, start: float) -> float:
-    sigma = least_noise(cost, target, start=start, tolerance=1e-9, least=LEAST_SIGMA, most=MOST_SIGMA)
+    sigma = least_noise(cost, target, start=start, tolerance=1e-9, smallest=LEAST_SIGMA, largest=MOST_SIGMA)
     if sigma is None:
         raise TooLittleLeft("nothing is left to train with, whatever the noise")
     return sigma

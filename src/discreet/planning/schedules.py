@@ -82,7 +82,7 @@ def calibrated(
 ) -> float:
     """Smallest sigma whose cost is within the budget."""
     target = float_below(ask.budget.epsilon)
-    sigma = least_noise(cost, target, start=start, tolerance=tolerance, least=LEAST_SIGMA, most=MOST_SIGMA)
+    sigma = least_noise(cost, target, start=start, tolerance=tolerance, smallest=LEAST_SIGMA, largest=MOST_SIGMA)
     if sigma is None:
         raise TooLittleLeft("what is left to train with is too little, whatever the noise")
     return sigma
@@ -181,8 +181,8 @@ def _amplified(ask: Batches, rates_at: RateFinder, sizes: Array, i: int, sigma: 
         float(ask.batch),
         start=float(ask.naive_steps(i)) * 1.3,
         tolerance=2e-4,
-        least=1.0,
-        most=float(MOST_AMPLIFICATION * ask.naive_steps(i)),
+        smallest=1.0,
+        largest=float(MOST_AMPLIFICATION * ask.naive_steps(i)),
     )
     return max(1, round(steps)) if steps is not None else MOST_AMPLIFICATION * ask.naive_steps(i)
 
@@ -196,8 +196,8 @@ def _balanced_sigma(ask: Batches, rates_at: RateFinder, sizes: Array, steps: int
         1.0,
         start=1 / sigma,
         tolerance=BATCH_TOLERANCE,
-        least=least,
-        most=largest,
+        smallest=least,
+        largest=largest,
     )
     if short is None:
         return LEAST_SIGMA

@@ -3,11 +3,11 @@
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.derived import JoinedPool, with_withdrawn
 from discreet.pools.frames import open_frame
-from discreet.pools.manifest import Differences, ManifestKey, compare, macs, macs_at
+from discreet.pools.manifest import Differences, ManifestKey, VerifiedPool, compare, macs
 from discreet.pools.opening import extended, open_pool
 from discreet.pools.pool import ArrayPool, Pool
 from discreet.pools.schema import CellCounts, Schema
-from discreet.pools.verified import VerifiedPool
+from discreet.pools.unread_cells import cell_counts
 
 __all__ = [
     "ArrayPool",
@@ -19,10 +19,10 @@ __all__ = [
     "PoolDeclaration",
     "Schema",
     "VerifiedPool",
+    "cell_counts",
     "compare",
     "extended",
     "macs",
-    "macs_at",
     "open_frame",
     "open_pool",
     "with_withdrawn",

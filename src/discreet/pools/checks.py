@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,13 +89,6 @@ def check_size(asked: str, size: int, declared: int | None) -> None:
         raise BadInput(
             asked, f"size = {declared} is declared, and it has {size} records", "Correct the size, or the file"
         )
-
-
-def same_length(asked: str, parts: dict[str, Sequence[Any] | None]) -> None:
-    """All that is there has a row a record."""
-    if len({len(part) for part in parts.values() if part is not None}) > 1:
-        named = ", ".join(name for name, part in parts.items() if part is not None)
-        raise BadInput(asked, f"{named} are not equally many", "Give one of each a record")
 
 
 # What can go wrong with a file, in three parts, and never in the words of a library: those quote values.

@@ -112,21 +112,31 @@ class Column:
         code = self.values.index(value) if self.type == "category" else value
         return float(days_of(value) or 0 if self.type == "date" else code)
 
+    def nulls(self, states: States) -> Mask:
+        """Which of the records become nulls by these cells."""
+        nulls: Mask = (self._blank(states) & (self.missing == "null")) | (
+            (states == OUTSIDE) & (self.outside == "null")
+        )
+        return nulls
+
+    def _blank(self, states: States) -> Mask:
+        blank: Mask = (states == MISSING) | (states == UNREADABLE)
+        return blank | (states == OUTSIDE) if self.outside == "missing" else blank
+
     def resolve(self, codes: Codes, states: States) -> ResolvedCells:
         """What the declaration makes of cells: which are known, with codes within the bounds, and what others are."""
-        outside = states == OUTSIDE
-        blank = (states == MISSING) | (states == UNREADABLE) | (outside & (self.outside == "missing"))
-        nulls: Mask = (blank & (self.missing == "null")) | (outside & (self.outside == "null"))
+        outside, blank = states == OUTSIDE, self._blank(states)
         known = ~blank & ~(outside & (self.outside != "clip"))
         if self.fill is not None:
             codes, known = np.where(blank, self.code(self.fill), codes), known | blank
         if self.type in ("number", "date"):
             codes = np.clip(codes, self.code(self.low), self.code(self.high))
         missing = blank & (self.missing in ("indicator", "category"))
-        return ResolvedCells(codes, known, other=outside & (self.outside == "other"), missing=missing, nulls=nulls)
+        other = outside & (self.outside == "other")
+        return ResolvedCells(codes, known, other=other, missing=missing, nulls=self.nulls(states))
 
-    def expand(self, into: NDArray[np.float32], codes: Codes, states: States) -> Mask:
-        """Write the inputs of cells; which of the records become nulls by them."""
+    def expand(self, into: NDArray[np.float32], codes: Codes, states: States) -> None:
+        """Write the inputs of cells."""
         cells = self.resolve(codes, states)
         if self.type == "category":
             rows = np.flatnonzero(cells.known)
@@ -138,7 +148,6 @@ class Column:
             into[cells.known, 0] = (cells.codes[cells.known] - (low + high) / 2) / ((high - low) / 2)
         if self.missing in ("indicator", "category"):
             into[cells.missing, -1] = 1
-        return cells.nulls
 
     def resolve_inputs(self, inputs: NDArray[Any]) -> ResolvedCells:
         """The cells whose inputs `expand` wrote, of records that are no nulls; codes in single precision."""
@@ -179,9 +188,31 @@ def column_of(name: Any, table: Any, problems: list[Wrong]) -> Column | None:
     if not isinstance(name, str) or not name or not isinstance(table, Mapping):
         problems.append(Wrong(f"{shown(table)} is not a column", f'Write [{name}] with type = "number"', (str(name),)))
         return None
-    kind = within(choice(*OPTIONS), table.get("type"), (name, "type"), problems)
+    if "type" not in table:
+        problems.append(Wrong("it is missing", f"Add type: one of {', '.join(OPTIONS)}", (name, "type")))
+        return None
+    kind = within(choice(*OPTIONS), table["type"], (name, "type"), problems)
     if kind is None:
         return None
+    values = _values(name, table, kind, problems)
+    if len(problems) > before:
+        return None
+    values["missing"] = "fill" if "fill" in table else values["missing"]
+    column = Column(name=name, type=kind, **values)
+    if kind in ("number", "date") and not (column.code(column.high) - column.code(column.low)) / 2 > 0:
+        fact = f"low = {shown(column.low)} is not below high = {shown(column.high)}"
+        problems.append(Wrong(fact, "Declare the range that is publicly known", (name, "low")))
+    elif "fill" in table:
+        known = column.fill in column.values if column.values else _between(column)
+        if not known:
+            problems.append(
+                Wrong(f"{shown(column.fill)} is outside of what is declared", "Choose another", (name, "fill"))
+            )
+    return column
+
+
+def _values(name: str, table: Mapping[Any, Any], kind: str, problems: list[Wrong]) -> dict[str, Any]:
+    """The checked keys of a column."""
     options = OPTIONS[kind]
     values: dict[str, Any] = {key: option.default for key, option in options.items() if key in ("missing", "outside")}
     for key in table:
@@ -196,20 +227,7 @@ def column_of(name: Any, table: Any, problems: list[Wrong]) -> Column | None:
             problems.append(Wrong("it is missing", f"Add {key}: {option.meaning}", (name, key)))
     if "fill" in table and "missing" in table:
         problems.append(Wrong("it and missing both say what a missing cell is", "Keep one of them", (name, "fill")))
-    if len(problems) > before:
-        return None
-    values["missing"] = "fill" if "fill" in table else values["missing"]
-    column = Column(name=name, type=kind, **values)
-    if kind in ("number", "date") and column.code(column.low) >= column.code(column.high):
-        fact = f"low = {shown(column.low)} is not below high = {shown(column.high)}"
-        problems.append(Wrong(fact, "Declare the range that is publicly known", (name, "low")))
-    elif "fill" in table:
-        known = column.fill in column.values if column.values else _between(column)
-        if not known:
-            problems.append(
-                Wrong(f"{shown(column.fill)} is outside of what is declared", "Choose another", (name, "fill"))
-            )
-    return column
+    return values
 
 
 def _between(column: Column) -> bool:
@@ -221,5 +239,5 @@ def within(check: Check, value: Any, path: tuple[str, ...], problems: list[Wrong
     try:
         return check(value)
     except Wrong as wrong:
-        problems.append(Wrong(wrong.fact, wrong.remedy, (*path, *wrong.at)))
+        problems += [Wrong(each.fact, each.remedy, (*path, *each.at)) for each in (wrong, *wrong.others)]
         return None

@@ -3,8 +3,9 @@
 A line of a CSV file cannot be found without reading those before it. So the file is read once, in blocks, and of it
 the declared columns are kept: four bytes a number, and the texts. Store a pool that is too large for that as Parquet.
 
-Ids stay as they are written ("007" is not "7"). A cell that is no number, or not UTF-8, breaks its record. A line with
-more or fewer cells than the header has no sure id, so the file is refused: it says how many there are.
+Ids stay as they are written ("007" is not "7"). A cell that is no number, or not UTF-8, breaks its record. Of a line
+with more or fewer cells than the header only the names in the first columns are sure: where ids and persons stand
+there, all its other cells are missing; else the file is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,9 @@ from discreet.pools.table_files import check_columns, check_columns_declared, de
 from discreet.pools.tables import shape_of_columns
 
 BLOCK_BYTES, LONGEST_LINE = 4 << 20, 1 << 30
-_CONVERT = "Convert it, as by: iconv -f ISO-8859-1 -t UTF-8 old.csv > new.csv"
+_NAMES_END = 100_000
+"""Characters of a line in which the names stand."""
+_CONVERT = "Convert it, as by: iconv -f {} -t UTF-8 old.csv > new.csv"
 
 
 def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
@@ -63,7 +66,10 @@ def header_of(path: Path) -> list[str]:
         lines = io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
         header = next(csv.reader(lines), [])
     if not all(encodable(name) and "\0" not in name for name in header):
-        raise BadInput(f"opening {path.name}", "its first line is not text in UTF-8", _CONVERT)
+        with _stream(path) as stream:
+            wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        remedy = _CONVERT.format("UTF-16" if wide else "ISO-8859-1")
+        raise BadInput(f"opening {path.name}", "its first line is not text in UTF-8", remedy)
     return header
 
 
@@ -75,9 +81,23 @@ def _stream(path: Path) -> Any:
     return stream if stream.read(3) == codecs.BOM_UTF8 else pyarrow.input_stream(str(path), compression="detect")
 
 
-def check_header(path: Path, names: Iterable[str]) -> None:
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+
+
+def check_header(path: Path, names: Collection[str]) -> None:
     """The names stand in the header, once."""
-    check_columns(f"opening {path.name}", header_of(path), names, sure=False)
+    asked, header = f"opening {path.name}", header_of(path)
+    if not set(header) & set(names):
+        check_separator(asked, header)
+    check_columns(asked, header, names, sure=False)
+
+
+def check_separator(asked: str, header: list[str]) -> None:
+    """Refuse a header of one cell with other separators than commas in it."""
+    others = [name for sign, name in _SEPARATORS.items() if len(header) == 1 and sign in header[0]]
+    if others:
+        fact = f"its first line has no comma, but {others[0]}"
+        raise BadInput(asked, fact, "Write it with commas between cells")
 
 
 def _contents(
@@ -88,7 +108,8 @@ def _contents(
     columns: dict[str, list[Any]] = {name: [] for name in named}
     shape = declared.shape or (len(declared.columns or ()),)
     schema, matrices, cells = declared.schema, list[NDArray[Any]](), list[tuple[Codes, States]]()
-    for batch in batches_of(path, asked, declared_columns(declared)):
+    naming = [name for name in (declared.id, declared.person) if name is not None]
+    for batch in batches_of(path, asked, declared_columns(declared), naming):
         for name in columns:
             columns[name] += schema.texts(batch) if schema and name == schema.text else batch[name].to_pylist()
         if schema is not None:
@@ -98,7 +119,11 @@ def _contents(
             matrices.append(scaling.applied(raw.reshape(len(raw), *shape)))
     for name in filter(None, (declared.id, declared.person)):
         if None in columns[name]:
-            raise BadInput(asked, f"{columns[name].count(None)} names in column {name!r} are not UTF-8", _CONVERT)
+            raise BadInput(
+                asked,
+                f"{columns[name].count(None)} names in column {name!r} are not UTF-8",
+                _CONVERT.format("ISO-8859-1"),
+            )
     if schema is not None and schema.width:
         return columns, EncodedRows.of_parts(schema, cells)
     if scaling is None:
@@ -107,8 +132,11 @@ def _contents(
     return columns, ArrayRows(x, name=path.name, shape=declared.shape)
 
 
-def batches_of(path: Path, asked: str, names: list[str]) -> Iterator[dict[str, Any]]:
-    """Some columns of cells as text, block by block; null for a cell that is not UTF-8."""
+def batches_of(path: Path, asked: str, names: list[str], naming: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+    """Some columns of cells as text, block by block; null for a cell that is not UTF-8.
+
+    ``naming``: those of ids and persons, which every line must have.
+    """
     import pyarrow
 
     given, whole = 0, False
@@ -118,33 +146,56 @@ def batches_of(path: Path, asked: str, names: list[str]) -> Iterator[dict[str, A
             yield dict(zip(names, batch.columns, strict=True))
         whole = True
     if not whole:
-        yield from _one_by_one(path, asked, names, given)
+        yield from _one_by_one(path, asked, names, given, naming)
 
 
-def _one_by_one(path: Path, asked: str, names: list[str], given: int) -> Iterator[dict[str, Any]]:
+def _one_by_one(
+    path: Path, asked: str, names: list[str], given: int, naming: Collection[str]
+) -> Iterator[dict[str, Any]]:
     """What follows the first ``given`` rows, with long lines, uneven ones, and cells that are not UTF-8: bytes are read
     as if they were Latin-1, which every byte is, and each cell is decoded by itself.
     """
     import pyarrow
 
-    uneven = seen = 0
+    uneven, seen = dict[int, str](), 0
 
-    def skip(_: Any) -> str:
-        nonlocal uneven
-        uneven += 1
+    def skip(row: Any) -> str:
+        uneven[row.number - 2] = row.text  # the header is row 1
         return "skip"
 
+    def whose_turn_it_is(*, last: bool = False) -> Iterator[dict[str, Any]]:
+        """Uneven rows before the next even one, or the last."""
+        nonlocal seen
+        while uneven and (last or min(uneven) == seen):
+            row = _uneven_row(uneven.pop(min(uneven)), asked, header, naming)
+            seen += 1
+            yield {name: pyarrow.array([row.get(name)], pyarrow.string()) for name in names}
+
+    header = header_of(path)
     stream = pyarrow.transcoding_input_stream(_stream(path), "latin-1", "utf-8")
     for batch in _blocks(stream, [name.encode().decode("latin-1") for name in names], LONGEST_LINE, skip):
-        seen += batch.num_rows
-        if seen > given:
-            new = batch.slice(batch.num_rows - (seen - given))
-            given = seen
-            yield {name: _decoded(column) for name, column in zip(names, new.columns, strict=True)}
-    if uneven:
-        raise BadInput(
-            asked, f"{uneven} lines have more or fewer cells than the header", "Put quotes around cells with commas"
-        )
+        rest = batch
+        while rest.num_rows:
+            yield from whose_turn_it_is()
+            whole = min([rest.num_rows, *(place - seen for place in uneven)])
+            some, rest = rest.slice(0, whole), rest.slice(whole)
+            seen += whole
+            new = some.slice(max(0, whole - max(0, seen - given)))
+            if new.num_rows:
+                yield {name: _decoded(column) for name, column in zip(names, new.columns, strict=True)}
+    yield from whose_turn_it_is(last=True)
+
+
+def _uneven_row(line: str, asked: str, header: list[str], naming: Collection[str]) -> dict[str, str | None]:
+    """The names in a line that has more or fewer cells than the header. Its other cells are not sure."""
+    cells = next(csv.reader(io.StringIO(line[:_NAMES_END], newline="")), [])
+    sure = dict(zip(header[: len(naming)], cells, strict=False))
+    if line.count('"') % 2:
+        raise BadInput(asked, "a quote in it stays open", "Close it; a quote within a cell is written twice")
+    if set(sure) < set(naming) or not set(naming) <= set(header[: len(naming)]):
+        fact = "a line has more or fewer cells than the header, so that its id is not sure"
+        raise BadInput(asked, fact, "Put quotes around cells with commas, or ids and persons into the first columns")
+    return {name: _utf8(cell) for name, cell in sure.items() if name in naming}
 
 
 def _blocks(stream: Any, names: list[str], size: int, skip: Any = None) -> Iterator[Any]:
@@ -168,8 +219,13 @@ def _blocks(stream: Any, names: list[str], size: int, skip: Any = None) -> Itera
 def _decoded(cells: Any) -> Any:
     import pyarrow
 
-    texts = [cell.encode("latin-1").decode(errors="surrogateescape") for cell in cells.to_pylist()]
-    return pyarrow.array([text if encodable(text) else None for text in texts], pyarrow.string())
+    return pyarrow.array([_utf8(cell) for cell in cells.to_pylist()], pyarrow.string())
+
+
+def _utf8(cell: str) -> str | None:
+    """A cell that was read as Latin-1; None if it is not UTF-8."""
+    text = cell.encode("latin-1").decode(errors="surrogateescape")
+    return text if encodable(text) else None
 
 
 def _numbers_of_cells(column: Any) -> NDArray[np.float64]:

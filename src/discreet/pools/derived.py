@@ -77,12 +77,12 @@ class JoinedRows(RecordArray):
 
     def __init__(self, parts: Sequence[Any], starts: list[int]) -> None:
         super().__init__(shape=(starts[-1], *parts[0].shape[1:]), dtype=parts[0].dtype)
-        self._parts, self._starts = parts, starts
+        self.parts, self._starts = parts, starts
 
     def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
         """The rows of a span and which of them could be read. Audience: owner."""
         if isinstance(span, slice):
-            pieces = [readable_rows(part, local) for part, local in _slices(self._parts, self._starts, span)]
+            pieces = [readable_rows(part, local) for part, local in _slices(self.parts, self._starts, span)]
             if pieces:
                 rows, fine = zip(*pieces, strict=True)
                 return pieces[0] if len(pieces) == 1 else (np.concatenate(rows), np.concatenate(fine))
@@ -90,7 +90,7 @@ class JoinedRows(RecordArray):
         records = np.zeros((len(places), *self.shape[1:]), dtype=self.dtype)
         readable = np.ones(len(places), dtype=bool)
         for number, chosen, local in shared_out(places, self._starts):
-            records[chosen], readable[chosen] = readable_rows(self._parts[number], local)
+            records[chosen], readable[chosen] = readable_rows(self.parts[number], local)
         return records, readable
 
 
@@ -99,14 +99,14 @@ class JoinedTexts(Texts):
 
     def __init__(self, parts: Sequence[Any], starts: list[int]) -> None:
         super().__init__(starts[-1])
-        self._parts, self._starts = parts, starts
+        self.parts, self._starts = parts, starts
 
     def readable(self, span: Span) -> tuple[list[str], Mask]:
         """The texts of a span and which of them could be read. Audience: owner."""
         places = places_of(span)
         joined, fine = [""] * len(places), np.zeros(len(places), dtype=bool)
         for number, chosen, local in shared_out(places, self._starts):
-            texts, fine[chosen] = self._parts[number].readable(local)
+            texts, fine[chosen] = self.parts[number].readable(local)
             for row, text in zip(chosen.tolist(), texts, strict=True):
                 joined[row] = text
         return joined, fine

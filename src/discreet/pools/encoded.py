@@ -56,5 +56,5 @@ class EncodedRows(RecordArray):
     def counts(self) -> CellCounts:
         """What became of all cells. Audience: owner."""
         starts = range(0, len(self), _ROWS)
-        first, *others = (self.schema.counts(*self._cells(slice(at, min(at + _ROWS, len(self))))) for at in starts)
+        first, *others = (self.schema.counts(self._cells(slice(at, min(at + _ROWS, len(self))))[1]) for at in starts)
         return sum(others, start=first)

@@ -100,8 +100,9 @@ def is_frame(value: Any) -> bool:
 
 def named_columns(frame: Any) -> Any:
     """The frame, as what gives a column by its name: data sets as Arrow tables, an index with a name as a column."""
-    if isinstance(frame, Mapping) or hasattr(type(frame), "collect") or not is_frame(frame):
-        remedy = "Give one DataFrame (of a LazyFrame: collect it), Arrow table, or split of a data set"
+    streamed = hasattr(type(frame), "with_format") and not hasattr(frame, "num_rows")
+    if isinstance(frame, Mapping) or hasattr(type(frame), "collect") or streamed or not is_frame(frame):
+        remedy = "Give one DataFrame (of a LazyFrame: collect it), Arrow table, or split of a data set on disk"
         raise BadInput(f"opening {_NAME}", "it is not one table in memory", remedy)
     if hasattr(frame, "with_format"):
         return frame.with_format("arrow")[:]

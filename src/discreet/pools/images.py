@@ -11,16 +11,17 @@ guessed: a picture of another size, of more than eight bits a channel, or that c
 
 from __future__ import annotations
 
-import io
 import os
+import struct
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput, MissingExtra
+from discreet.errors import BadInput, require
 from discreet.pools.checks import check_size, existing_folder, ids_of, names_of, reading
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.pool import Pool
@@ -121,13 +122,10 @@ def _shape(asked: str, declared: PoolDeclaration) -> tuple[int, ...]:
 
 def require_pillow() -> None:
     """Refuse early and clearly where it is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("PIL") is None:
-        raise MissingExtra("a folder of pictures", "Pillow is not installed", "pip install 'discreet[images]'")
+    require("PIL", extra="images", asked="a folder of pictures", name="Pillow")
 
 
-# Records that are pictures: which are, and their PNG files. Needs the extra ``images``.
+# Records that are pictures: which are, and their PNG files, made of their pixels alone.
 
 _CHANNELS = (1, 3)
 
@@ -137,17 +135,27 @@ def is_picture(shape: tuple[int, ...]) -> bool:
     return len(shape) == 2 or (len(shape) == 3 and shape[0] in _CHANNELS)
 
 
+def stored_values(pool: Pool, rows: Any) -> NDArray[np.float64]:
+    """``rows`` of the pool with the numbers of its file: center and scale are undone."""
+    center, scale = (np.asarray(numbers, dtype=np.float64) for numbers in (pool.declared.center, pool.declared.scale))
+    values = np.asarray(rows, dtype=np.float64)
+    tail = (1,) * (values.ndim - 2)
+    center, scale = (numbers.reshape(-1, *tail) if numbers.ndim else numbers for numbers in (center, scale))
+    return np.asarray(values * scale + center)
+
+
 def png(shades: NDArray[np.uint8], *, least: int = 0) -> bytes:
-    """One picture. Enlarged by a whole factor, if its longer side has fewer than ``least`` pixels."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtra("pictures of records", "Pillow is not installed", "pip install discreet[images]") from None
-    flat = shades[0] if shades.ndim == 3 and shades.shape[0] == 1 else shades
-    picture = Image.fromarray(flat if flat.ndim == 2 else np.moveaxis(flat, 0, -1))
-    factor = -(-least // max(picture.size))
-    if factor > 1:
-        picture = picture.resize((picture.width * factor, picture.height * factor), Image.Resampling.NEAREST)
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG")
-    return buffer.getvalue()
+    """(height, width), or with one or three channels before, as a PNG file without any text in it. Enlarged by a whole
+    factor, if its longer side has fewer than ``least`` pixels.
+    """
+    planes = shades.reshape(-1, *shades.shape[-2:])
+    factor = max(1, -(-least // max(planes.shape[1:])))
+    pixels = np.moveaxis(planes.repeat(factor, axis=1).repeat(factor, axis=2), 0, -1)
+    height, width, channels = pixels.shape
+    changes = np.diff(pixels, axis=1, prepend=np.zeros((height, 1, channels), dtype=np.uint8)).reshape(height, -1)
+    raw = np.insert(changes, 0, 1, axis=1).tobytes()  # before each line filter 1: each pixel less the one before it
+    head = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(raw, 6)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )

@@ -183,6 +183,6 @@ def parts_of(path: Path, kind: str) -> list[Path]:
         raise BadInput(
             f"opening {path.name}",
             f"it is a folder, and no file in it ends in {endings}",
-            "Name the file, or the folder that has the parts",
+            "Name the file, or the folder that has the parts; or declare another kind",
         )
     return files

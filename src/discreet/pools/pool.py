@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.pools.checks import ids_of, names_of, same_length
+from discreet.pools.checks import ids_of, names_of
 from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.rows import (
     ListedTexts,
@@ -51,7 +51,10 @@ class Pool:
     def __post_init__(self) -> None:
         if self.x is None and self.text is None:
             raise BadInput("a pool", "it has neither numbers nor text", "Declare columns, or text")
-        same_length("a pool", {"ids": self.ids, "x": self.x, "text": self.text, "persons": self.persons})
+        parts = {"ids": self.ids, "x": self.x, "text": self.text, "persons": self.persons}
+        present = {name: len(part) for name, part in parts.items() if part is not None}
+        if len(set(present.values())) > 1:
+            raise BadInput("a pool", f"{', '.join(present)} are not equally many", "Give one of each a record")
 
     def __len__(self) -> int:
         """The number of records, broken ones among them."""

@@ -59,6 +59,16 @@ class CellCounts:
         }
         return CellCounts(records=self.records + other.records, nulls=self.nulls + other.nulls, columns=sums)
 
+    def text(self) -> str:
+        """For the owner's terminal: columns of which a cell is missing, cannot be read or is outside are named."""
+        lines = [f"{self.nulls} of {self.records} records are nulls, and teach nothing"]
+        words = {"missing": "are missing", "unreadable": "cannot be read", "outside": "are outside of what is declared"}
+        for name, counts in self.columns.items():
+            cells = ", ".join(f"{counts[kind]} {said}" for kind, said in words.items() if counts[kind])
+            nulls = f"; {counts['nulls']} records are nulls by them" if counts["nulls"] else ""
+            lines += [f"  column {name}, cells: {cells}{nulls}"] * bool(cells)
+        return "\n".join(lines)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
@@ -144,7 +154,8 @@ class Schema:
         start = 0
         for index, column in enumerate(self.columns):
             stop = start + len(column.inputs)
-            nulls |= column.expand(matrix[:, start:stop], codes[:, index], states[:, index])
+            column.expand(matrix[:, start:stop], codes[:, index], states[:, index])
+            nulls |= column.nulls(states[:, index])
             start = stop
         matrix[nulls] = 0
         return matrix, ~nulls
@@ -162,19 +173,18 @@ class Schema:
 
     def count(self, table: Any) -> CellCounts:
         """How many cells are missing, unreadable and outside, by column, and how many records become nulls."""
-        return self.counts(*self.parse(table))
+        return self.counts(self.parse(table)[1])
 
-    def counts(self, codes: Codes, states: States) -> CellCounts:
+    def counts(self, states: States) -> CellCounts:
         """The same of parsed cells."""
-        columns, nulls = {}, np.zeros(len(codes), dtype=bool)
+        columns, nulls = {}, np.zeros(len(states), dtype=bool)
         for index, column in enumerate(self.columns):
-            scratch = np.zeros((len(codes), len(column.inputs)), dtype=np.float32)
-            by_column = column.expand(scratch, codes[:, index], states[:, index])
+            by_column = column.nulls(states[:, index])
             kinds = {"missing": MISSING, "unreadable": UNREADABLE, "outside": OUTSIDE}
             of_kinds = {kind: int((states[:, index] == state).sum()) for kind, state in kinds.items()}
             columns[column.name] = of_kinds | {"nulls": int(by_column.sum())}
             nulls |= by_column
-        return CellCounts(records=len(codes), nulls=int(nulls.sum()), columns=columns)
+        return CellCounts(records=len(states), nulls=int(nulls.sum()), columns=columns)
 
     def shown(self, inputs: NDArray[Any]) -> dict[str, str]:
         """A record for people, by column, from its inputs: a number is within its bounds. The text is not in it."""
@@ -221,6 +231,11 @@ def checked_schema(form: Any) -> Schema:
         widest = max(made, key=lambda column: len(column.inputs)).name
         fact = f"its columns become {width} inputs, and {MOST_INPUTS} are allowed"
         problems.append(Wrong(fact, f"Declare the frequent values of {widest} alone: others are 'other'", (widest,)))
+    for column in made:
+        never = set(column.values) & set(lists.get("missing_values", ()))
+        if never:
+            fact = f"{', '.join(map(shown, sorted(never)))} is one of missing_values, so no cell has that value"
+            problems.append(Wrong(fact, "Keep it in one of them", (column.name, "values")))
     if len({column.name for column in made}) < len(made):
         problems.append(Wrong("it declares a column twice", "Declare each column once"))
     if sum(column.type == "text" for column in made) > 1:

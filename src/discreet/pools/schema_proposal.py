@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import BadInput
-from discreet.pools.cells import READ, cell_text, cells_of, read_cells
+from discreet.pools.cells import cell_text, cells_of, read_cells
 from discreet.pools.checks import check_size, existing_file, reading
-from discreet.pools.csv_files import header_of
+from discreet.pools.csv_files import check_separator, header_of
 from discreet.pools.file_columns import columns_of
 from discreet.pools.opening import kind_of, parts_of
 from discreet.pools.schema import Schema
@@ -41,6 +41,8 @@ def proposed_schema(
     with reading(path):
         first = parts_of(path, kind)[0]
         header = header_of(existing_file(first)) if kind == "csv" else list(table_of(first, kind).schema.names)
+    if kind == "csv":
+        check_separator(asked, header)
     names = [name for name in header if name not in leave_out]
     check_columns(asked, header, [*leave_out, *names])
     if not names:
@@ -123,14 +125,11 @@ def _column(words: list[str], most: int, *, may_be_text: bool) -> tuple[list[str
     if not words:
         return ["# left out: no cell has a value"], False
     array = pyarrow.array(words, pyarrow.string())
-    codes, states = read_cells(array, "number", (), ())
-    if (states == READ).all() and np.isfinite(codes).all() and abs(codes).max() < 1e30:
-        low, high = float(codes.min()), float(codes.max())
-        return _bounds("number", f"{low:.10g}", f"{high if high > low else low + 1:.10g}", codes), False
-    codes, states = read_cells(array, "date", (), ())
-    if (states == READ).all():
-        days = np.array([codes.min(), max(codes.max(), codes.min() + 1)]).astype("datetime64[D]")
-        return _bounds("date", f'"{days[0]}"', f'"{days[1]}"', codes), False
+    for kind in ("number", "date"):
+        codes = read_cells(array, kind, (), ())[0]
+        fine = abs(codes) < 1e30
+        if fine.mean() >= _MOSTLY:
+            return _bounds(kind, codes[fine], [word for word, good in zip(words, fine, strict=True) if not good]), False
     counts = Counter(word for word in words if len(word) <= 200 and word.isprintable())
     usual = float(np.median([len(word) for word in words]))
     if len(counts) > most and usual >= _LONG:
@@ -145,13 +144,45 @@ def _column(words: list[str], most: int, *, may_be_text: bool) -> tuple[list[str
     frequent = [word for word, _ in counts.most_common(most)]
     lines = ['type = "category"', f"values = {_listed(frequent)}"]
     rest = len(counts) - len(frequent)
-    return lines + [f"# {rest} rarer values are other"] * (rest > 0), False
+    if rest:
+        share = 1 - sum(counts[word] for word in frequent) / len(words)
+        lines.append(f"# {rest} rarer values are other: {share:.1%} of the cells")
+        if share > _MOSTLY:
+            lines = [f"# left out: its {len(frequent)} most frequent values are {1 - share:.1%} of the cells"]
+    written = next((what for what, form in _WRITTEN.items() if all(re.fullmatch(form, word) for word in counts)), None)
+    if written is not None:
+        lines.append(f"# {written}: convert the column, in the pool, too")
+    return lines, False
 
 
-def _bounds(kind: str, low: str, high: str, codes: Any) -> list[str]:
-    few = len(np.unique(codes)) <= 2 < len(codes)
-    note = ["# two values: a category, if they are names"] * few
-    return [f'type = "{kind}"', f"low = {low}  # CHANGE: the least that can be", f"high = {high}", *note]
+_MOSTLY = 0.9
+"""Share of cells that are numbers, from which on a column is one of numbers with gaps; the same of days."""
+_WRITTEN = {
+    "days, not written as 2001-12-24": r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T].*)?",
+    "numbers, not written as 1234.5": r"[-+]?[^\w\s]?\s?\d[\d.,' ]*\s?[^\w\s]?",
+}
+
+
+def _bounds(kind: str, codes: Any, others: list[str]) -> list[str]:
+    low, high = float(codes.min()), float(codes.max())
+    bounds = [f"{low:.10g}", f"{high if high > low else low + 1:.10g}"]
+    if kind == "date":
+        bounds = [f'"{day}"' for day in np.array([low, max(high, low + 1)]).astype("datetime64[D]")]
+    lines = [f'type = "{kind}"', f"low = {bounds[0]}  # CHANGE: the least that can be", f"high = {bounds[1]}"]
+    values, usual = np.unique(codes), float(np.quantile(codes, 0.99))
+    if others:
+        shown = _listed(word for word, _ in Counter(word for word in others if len(word) <= _LONG).most_common(3))
+        share = len(others) / (len(codes) + len(others))
+        lines.append(f"# {share:.1%} of the cells are no {kind}, and missing: {shown}")
+    if len(values) == 1 < len(codes):
+        lines.append("# all cells are the same: nothing to learn from")
+    elif len(values) == 2 < len(codes):
+        lines.append("# two values: a category, if they are names")
+    elif kind == "number" and len(values) == len(codes) > _LONG and (codes == np.round(codes)).all():
+        lines.append("# whole numbers that all differ: remove it, if they are ids")
+    elif kind == "number" and 0 < usual - low < (high - low) / 10:
+        lines.append(f"# 99% are at most {usual:.10g}; a lower high clips the others, and tells these apart better")
+    return lines
 
 
 def _listed(words: Iterable[str]) -> str:

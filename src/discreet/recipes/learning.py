@@ -17,10 +17,8 @@ from discreet.models.build import check_model_name
 from discreet.noise import Source
 from discreet.pools import Pool
 from discreet.privacy.ledger import Receipt
-from discreet.privacy.training_phase import TrainingPhase
-from discreet.recipes.feature_rows import features_form
-from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reader_of, reading_of, scaling_of, training_rows
-from discreet.recipes.specification import ModelParts
+from discreet.privacy.plan import TrainingPhase
+from discreet.recipes.pool_records import TRANSFORMER, reader_of, training_rows
 from discreet.records import Value
 from discreet.scorers import OwnScore
 from discreet.scorers.acquisition_functions import score_named
@@ -201,6 +199,8 @@ def _view(table: AugmentConfig) -> Any:
 def _loss(config: CampaignConfig) -> Any:
     table = config.trainer
     if table.class_weights is not None:
+        from discreet.trainers.dp_sgd import WeightedCrossEntropy
+
         return WeightedCrossEntropy(table.class_weights)
     if table.loss is not None and ":" in table.loss:
         with config.pointing("trainer.loss"):
@@ -211,21 +211,6 @@ def _loss(config: CampaignConfig) -> Any:
 def usual_loss(config: CampaignConfig) -> str:
     """Of the task."""
     return "multilabel-bce" if config.task.kind == "multilabel" else "cross-entropy"
-
-
-class WeightedCrossEntropy:
-    """A record's loss times the declared number of its class. Clipping bounds what a record can do all the same."""
-
-    def __init__(self, weights: Sequence[float]) -> None:
-        self.weights = tuple(float(weight) for weight in weights)
-
-    def __call__(self, outputs: Any, target: Any) -> Any:
-        """The loss of one record's views."""
-        import torch
-        from torch.nn import functional
-
-        weight = torch.tensor(self.weights, dtype=outputs.dtype, device=outputs.device)[target]
-        return weight * functional.cross_entropy(outputs, target.expand(outputs.shape[0]))
 
 
 def named_object(path: str) -> Any:
@@ -340,31 +325,3 @@ def from_bytes(content: bytes, module: nn.Module) -> nn.Module:
 def stored_predictor(config: CampaignConfig, content: bytes, inputs: Sequence[int]) -> TorchPredictor:
     """The model of stored weights."""
     return predictor_of(config, from_bytes(content, model_of(config, inputs)))
-
-
-def exported(config: CampaignConfig, inputs: tuple[int, ...]) -> ModelParts:
-    """What an export says of the model, and how an ONNX file of it is made."""
-    table, task, encoder = config.model, task_of(config), None
-    form: dict[str, Any] = {
-        "task": task,
-        "classes": list(config.task.classes),
-        "model": {
-            "name": table.name,
-            "options": {key: value for key, value in table.options.items() if key not in ("path", "weights")},
-            "dropout": table.dropout,
-        },
-        "inputs": list(inputs),
-    }
-    if config.features is not None:
-        form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool) | features_form(config)
-    elif table.encoder is None:
-        form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool)
-    else:
-        encoder = config.resolve(table.encoder)
-        read = {"name": encoder.name, "max_length": table.max_length, "tokens": table.name == TRANSFORMER}
-        form["preprocessing"] = reading_of(config.pool) | {"encoder": read}
-    return ModelParts(
-        form=form | ({"threshold": 0.5} if task == "multilabel" else {}),
-        example_rows=lambda count: made_up_rows(config, inputs, count),
-        encoder=encoder,
-    )

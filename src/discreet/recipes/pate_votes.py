@@ -31,9 +31,9 @@ from discreet.errors import BadInput, InvalidStore, NotNow, PoolChanged
 from discreet.noise import SecretKey
 from discreet.noise.keys import destroy
 from discreet.oracles.answer_files import PrivateLabels, read_private_labels
-from discreet.pools import Pool
-from discreet.pools.encoded import EncodedRows
-from discreet.pools.rows import SEVERAL, Mask, StoredRows, readable_rows
+from discreet.pools import CellCounts, Pool, cell_counts
+from discreet.pools.rows import SEVERAL, Mask, readable_rows
+from discreet.pools.unread_cells import readable
 from discreet.recipes.labelled_records import answer_words, check_proposal
 from discreet.recipes.pate_student import evaluation_records, is_flat, public_rows, records_like, student_of, teacher_of
 from discreet.recipes.specification import Confirm, is_recorded
@@ -45,7 +45,6 @@ from discreet.trainers.teachers import read_votes, train_teachers
 from discreet.trainers.teachers.training import rehearse, votes_to_bytes
 
 VOTES, VOTED, CACHE = "votes", "voted", "teachers"
-_ROWS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +56,7 @@ class Tallies:
     elsewhere    records whose label is no declared class
     unlabelled   records without a label
     rows         rows of the file of labels that could not be read
-    cells        cells that hold no finite number, by column
-    unreadable   records with such a cell, or that could not be read at all
+    cells        what became of the cells, by column, and how many records are nulls by them
     usable       records that teach: readable, with a label of a declared class
     """
 
@@ -67,8 +65,7 @@ class Tallies:
     elsewhere: int = field(repr=False)
     unlabelled: int = field(repr=False)
     rows: int = field(repr=False)
-    cells: Mapping[str, int] = field(repr=False)
-    unreadable: int = field(repr=False)
+    cells: CellCounts = field(repr=False)
     usable: int = field(repr=False)
 
     def text(self) -> str:
@@ -77,27 +74,22 @@ class Tallies:
         lines += [f"  label {name}: {count}" for name, count in self.classes.items()]
         lines.append(f"  label of no declared class: {self.elsewhere}")
         lines.append(f"  without a label: {self.unlabelled}; rows of labels that cannot be read: {self.rows}")
-        bad = {name: count for name, count in self.cells.items() if count}
-        lines += [f"  column {name}: {count} cells are no numbers" for name, count in bad.items()]
-        lines.append(f"  records with such cells, or unreadable: {self.unreadable}")
-        lines.append("Whether you start after looking at this is not covered by the guarantee.")
+        lines.append(self.cells.text())
         return "\n".join(lines)
 
 
 def tallies_of(pool: Pool, labels: PrivateLabels, classes: tuple[str, ...]) -> Tallies:
-    """Count labels and cells. Reads every private record once, and keeps none."""
+    """Count labels and cells. Reads every private record, and keeps none."""
     values = [labels.values.get(name) for name in pool.ids]
     known = Counter(value for value in values if value is not None)
-    readable = private_rows(pool)[1]
-    fine = [value in classes and bool(ok) for value, ok in zip(values, readable, strict=True)]
+    fine = [value in classes and ok for value, ok in zip(values, readable(pool.x).tolist(), strict=True)]
     return Tallies(
         records=len(pool),
         classes={name: known[name] for name in classes},
         elsewhere=sum(count for name, count in known.items() if name not in classes),
         unlabelled=sum(value is None for value in values),
         rows=labels.unreadable,
-        cells=_cells(pool),
-        unreadable=int((~readable).sum()),
+        cells=cell_counts(pool),
         usable=sum(fine),
     )
 
@@ -113,33 +105,6 @@ def private_rows(pool: Pool) -> tuple[NDArray[Any], Mask]:
         parts = [readable_rows(pool.x, slice(at, min(at + few, len(pool)))) for at in range(0, len(pool), few)]
         rows, fine = zip(*parts, strict=True)
         return np.concatenate(rows), np.concatenate(fine)
-
-
-def _cells(pool: Pool) -> dict[str, int]:
-    """How many cells of each column hold no finite number, before center and scale; or cannot be read by the schema."""
-    if isinstance(pool.x, EncodedRows):
-        return {name: sum(counts.values()) - counts["nulls"] for name, counts in pool.x.counts().columns.items()}
-    if not isinstance(pool.x, StoredRows):
-        return {}
-    counts: NDArray[np.int64] | None = None
-    for first in range(0, len(pool), _ROWS):
-        stored = np.asarray(pool.x.stored(slice(first, min(first + _ROWS, len(pool))))[0])
-        flat = stored.reshape(len(stored), -1)
-        wrong = (~np.isfinite(flat)).sum(axis=0) if flat.dtype.kind == "f" else np.zeros(flat.shape[1], dtype=np.int64)
-        counts = wrong if counts is None else counts + wrong
-    if counts is None:
-        return {}
-    names = pool.declared.columns
-    if names is None or len(names) != len(counts):
-        what = pool.declared.array or (names[0] if names else "numbers")
-        names = tuple(f"{what}[{column}]" for column in range(len(counts))) if len(counts) <= _NAMED else (what,)
-    if len(names) != len(counts):  # pictures, and other records of many numbers
-        return {names[0]: int(counts.sum())}
-    return dict(zip(names, counts.tolist(), strict=True))
-
-
-_NAMED = 200
-"""Columns of an array that are told one by one, at most."""
 
 
 # -- files of records

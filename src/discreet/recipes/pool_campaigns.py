@@ -1,4 +1,5 @@
-"""What campaigns with a pool of records share: where their records are, and what `verify` checks in their stores.
+"""What campaigns with a pool of records share: where their records are, what `verify` checks in their stores, and what
+an export says of their models.
 
 Guarantee of the checks: a plan that is not the one the ledger is committed to, and a step that nobody paid for, are
 failed checks. Under hidden selection (docs/proofs/hidden-selection.md) so are a phase that was trained while one of
@@ -14,20 +15,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from discreet.campaign import Campaign
 from discreet.campaign.answers import Assignment, answering, team_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import replannings
-from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, today
-from discreet.campaign.status import evaluations_of
+from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, today
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.features import feature_map_from_json
 from discreet.pools import Pool, extended
 from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import Ledger
-from discreet.recipes.feature_rows import stored_features
+from discreet.recipes.feature_rows import features_form, stored_features
 from discreet.recipes.labelled_records import pool_like
-from discreet.recipes.specification import form_of, newest_plan
+from discreet.recipes.learning import task_of
+from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reading_of, scaling_of
+from discreet.recipes.specification import ModelParts, form_of, newest_plan
 from discreet.records import Question
 from discreet.storage import CampaignStore, Transition
 
@@ -231,3 +234,33 @@ def _of_phase(
         yield f"phase {step.phase} was trained while some of its questions were open"
     if not team.names and not simulation and len(answering(questions, voices)) > team.per_question:
         yield f"questions of phase {step.phase} went to whoever came next, not by the keyed ranking of annotators"
+
+
+def exported(campaign: Campaign) -> ModelParts:
+    """What an export says of the model, and how an ONNX file of it is made."""
+    recipe: Any = campaign.recipe
+    config, inputs = recipe.config, recipe.inputs
+    table, task, encoder = config.model, task_of(config), None
+    form: dict[str, Any] = {
+        "task": task,
+        "classes": list(config.task.classes),
+        "model": {
+            "name": table.name,
+            "options": {key: value for key, value in table.options.items() if key not in ("path", "weights")},
+            "dropout": table.dropout,
+        },
+        "inputs": list(inputs),
+    }
+    if config.features is not None:
+        form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool) | features_form(config)
+    elif table.encoder is None:
+        form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool)
+    else:
+        encoder = config.resolve(table.encoder)
+        read = {"name": encoder.name, "max_length": table.max_length, "tokens": table.name == TRANSFORMER}
+        form["preprocessing"] = reading_of(config.pool) | {"encoder": read}
+    return ModelParts(
+        form=form | ({"threshold": 0.5} if task == "multilabel" else {}),
+        example_rows=lambda count: made_up_rows(config, inputs, count),
+        encoder=encoder,
+    )

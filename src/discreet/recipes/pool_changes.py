@@ -14,12 +14,13 @@ from discreet.campaign import Campaign, Withdrawal
 from discreet.campaign.crash_recovery import query_begun
 from discreet.campaign.recipe import Watch, unwatched
 from discreet.campaign.withdrawal import manifest_key, mark
-from discreet.config import CampaignConfig
+from discreet.config import CampaignConfig, CampaignFile
 from discreet.errors import BadInput, NotNow
-from discreet.pools import Differences, JoinedPool, Pool, compare, extended, macs
+from discreet.pools import CellCounts, Differences, JoinedPool, Pool, cell_counts, compare, extended, macs
 from discreet.recipes.labelled_records import check_apart, check_proposal, pool_like
 from discreet.recipes.opening import load
 from discreet.recipes.pool_queries import PRIVATE_POOL
+from discreet.recipes.specification import spec_of
 from discreet.storage import CampaignStore, open_storage
 
 
@@ -100,6 +101,12 @@ def changes(campaign: Campaign) -> Differences:
     return compare(
         campaign.store.macs(), campaign.pool, key, progress=lambda done, total: campaign.watch("comparing", done, total)
     )
+
+
+def unread(campaign: Campaign, config: CampaignFile) -> CellCounts | None:
+    """What of the pool's files cannot be read, by column; None of a campaign whose records are in no file."""
+    pool = spec_of(config).records(campaign.store, config, None) if hasattr(config, "pool") else None
+    return None if pool is None else cell_counts(pool)
 
 
 # -- withdrawal

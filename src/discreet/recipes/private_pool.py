@@ -25,13 +25,13 @@ from discreet.config import CampaignConfig
 from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
 from discreet.planning import make_plan, plan_request
-from discreet.pools import Pool
+from discreet.pools import Pool, cell_counts
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, Line, Terms, terms_of
 from discreet.privacy.ledger.plan_terms import lines_of
 from discreet.privacy.ledger.terms import plan_digest
-from discreet.privacy.plan import Plan, plan_from_json
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import Plan, TrainingPhase, TrainingStage
+from discreet.privacy.plan_files import plan_from_json
 from discreet.recipes import learning, pool_campaigns, pool_queries
 from discreet.recipes.feature_rows import features_form, on_features, with_features
 from discreet.recipes.labelled_records import check as check_labelled
@@ -45,7 +45,7 @@ from discreet.recipes.labelled_records import (
 )
 from discreet.recipes.pool_records import Units, inputs_of, made_up_rows, records_each, rows_among
 from discreet.recipes.pool_replan import replanned
-from discreet.recipes.specification import FileRecipe, Inputs, ModelParts, RecipeSpec, newest_plan
+from discreet.recipes.specification import FileRecipe, Inputs, RecipeSpec, newest_plan
 from discreet.records import Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores
@@ -184,6 +184,14 @@ def _preflight(config: CampaignConfig, pool: Pool) -> None:
     check_labelled(config, pool)
 
 
+def _unread(config: CampaignConfig) -> str:
+    """What of the private records cannot be read, once everything that can be refused was refused. Audience: owner."""
+    learning.check_named(config, pool_queries.check_priced, pool_file=True)
+    pool = pool_campaigns.base_pool(config, None)
+    _preflight(config, pool)
+    return f"Private records, for the owner alone: {cell_counts(pool).text()}"
+
+
 def _try_choosing(config: CampaignConfig, predictor: Predictor, inputs: tuple[int, ...]) -> None:
     """What a query computes of records, on made-up ones that are read as a pool's are."""
     rows = rows_among(made_up_rows(config, inputs, _ROWS), np.arange(_ROWS))
@@ -301,11 +309,6 @@ def _about(campaign: Campaign) -> dict[str, str]:
     }
 
 
-def _exported(campaign: Campaign) -> ModelParts:
-    recipe: Any = campaign.recipe
-    return learning.exported(recipe.config, recipe.inputs)
-
-
 SPEC = RecipeSpec(
     name="private-pool",
     may_change=pool_campaigns.MAY_CHANGE,
@@ -317,10 +320,11 @@ SPEC = RecipeSpec(
     bind=_bind,
     as_created=pool_campaigns.as_created,
     checks=_checks,
+    confirmation=_unread,
     plan=lambda recipe: recipe.plan,
     planned_lines=_planned_lines,
     exact_counts=_exact_counts,
     about=_about,
-    exported=_exported,
+    exported=pool_campaigns.exported,
     simulates=True,
 )

@@ -31,7 +31,7 @@ from discreet.recipes.feature_rows import features_form, on_features, with_featu
 from discreet.recipes.learning import scorer_of
 from discreet.recipes.pool_records import inputs_of, made_up_rows
 from discreet.recipes.public_plan import FIRST_QUERY, PRIVATE, PublicPlan, checkpoint_bytes, public_plan_of
-from discreet.recipes.specification import FileRecipe, Inputs, ModelParts, RecipeSpec, newest_plan
+from discreet.recipes.specification import FileRecipe, Inputs, RecipeSpec, newest_plan
 from discreet.records import Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores
@@ -233,11 +233,6 @@ def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
     return ({} if bound is None else {"checkpoint_bound": bound}), [UNBOUND] if bound is False else []
 
 
-def _exported(campaign: Campaign) -> ModelParts:
-    recipe: Any = campaign.recipe
-    return learning.exported(recipe.config, recipe.inputs)
-
-
 SPEC = RecipeSpec(
     name="public-data",
     may_change=pool_campaigns.MAY_CHANGE,
@@ -250,5 +245,5 @@ SPEC = RecipeSpec(
     checks=_checks,
     created=_created,
     public_records=True,
-    exported=_exported,
+    exported=pool_campaigns.exported,
 )

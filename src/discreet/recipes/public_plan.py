@@ -153,7 +153,7 @@ def _noise(config: CampaignConfig, plan: PublicPlan) -> float:
         return spent(config, replace(plan, components_noise=noise))
 
     limit = float_below(config.budget.epsilon)
-    found = least_noise(cost, limit, start=10.0, tolerance=_TOLERANCE, least=_LEAST, most=_MOST)
+    found = least_noise(cost, limit, start=10.0, tolerance=_TOLERANCE, smallest=_LEAST, largest=_MOST)
     if found is None:
         raise config.error(
             "selector.support_epsilon",

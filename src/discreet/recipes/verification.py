@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from discreet.campaign.crash_recovery import PURPOSES, ROWS, secret_key
-from discreet.campaign.state import RELEASED, TRAINED, Releases, public_ledger
-from discreet.campaign.status import MODEL
+from discreet.campaign.state import MODEL, RELEASED, TRAINED, Releases, public_ledger
 from discreet.config import CampaignFile
 from discreet.errors import DiscreetError, InvalidStore
 from discreet.privacy.certificate import Check, Verdict

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, Literal
 
-from discreet.campaign.state import PublicStep, Releases
-from discreet.campaign.status import Audience
+from discreet.campaign.state import Audience, PublicStep, Releases
 from discreet.errors import BadInput
 from discreet.privacy.budget import Budget, json_number
 from discreet.privacy.plan import Plan

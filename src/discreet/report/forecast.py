@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from discreet.campaign import Campaign
-from discreet.campaign.state import CampaignState
+from discreet.campaign import Campaign, CampaignState
 from discreet.errors import BudgetExceeded
 from discreet.privacy.budget import json_number
 from discreet.privacy.events import PoissonSampledGaussian
-from discreet.privacy.ledger import ChargeReason, Ledger, Line, MemorySink
+from discreet.privacy.ledger import ChargeReason, Ledger, Line, MemorySink, Terms
 from discreet.privacy.ledger.plan_terms import HELD_OUT
-from discreet.privacy.ledger.terms import Terms
 from discreet.privacy.trajectories import cost_of
 from discreet.recipes.specification import spec_of_campaign
 from discreet.report.campaign_report import PathMeter

@@ -21,7 +21,7 @@ import numpy as np
 from discreet._version import __version__
 from discreet.campaign import Campaign
 from discreet.campaign.state import PUBLISHED
-from discreet.errors import BadInput, MissingExtra, NotNow
+from discreet.errors import BadInput, NotNow, require
 from discreet.pools.images import is_picture, png
 from discreet.recipes.feature_rows import on_features
 from discreet.recipes.pool_records import RowsAt, rows_at
@@ -233,10 +233,9 @@ def gallery_png(gallery: Gallery) -> bytes:
     """The sheet; the same gallery gives the same picture."""
     if not gallery.shown or not all(record.picture for record in gallery.shown):
         raise BadInput("a sheet of this gallery", "its records are no pictures", "Write an .html page")
-    try:
-        from PIL import Image, ImageDraw
-    except ImportError:
-        raise MissingExtra("a sheet of pictures", "Pillow is not installed", "pip install discreet[images]") from None
+    require("PIL", extra="images", asked="a sheet of pictures", name="Pillow")
+    from PIL import Image, ImageDraw
+
     columns = math.ceil(math.sqrt(len(gallery.shown) * 1.25))
     rows = math.ceil(len(gallery.shown) / columns)
     wide, high = SIDE + 2 * FRAME + GAP, SIDE + 2 * FRAME + TEXT + GAP

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from discreet.errors import MissingExtra
+from discreet.errors import require
 from discreet.planning import make_plan
 from discreet.planning.request import PlanRequest
 from discreet.privacy.plan import NEVER_ASKED, Phase, Plan, build_trajectories
@@ -84,10 +84,7 @@ def _losses_after(plan: Plan, phases: tuple[Phase, ...]) -> dict[str, float]:
 
 def require_matplotlib() -> None:
     """Refuse early and clearly when the extra is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        raise MissingExtra("drawing a plot", "matplotlib is not installed", "Install it: pip install 'discreet[plot]'")
+    require("matplotlib", extra="plot", asked="drawing a plot")
 
 
 def draw_plan(figure: PlanFigure, path: Path) -> None:

@@ -17,8 +17,17 @@ from typing import Any, get_args
 
 from discreet.campaign import Campaign
 from discreet.campaign.recipe import replannings
-from discreet.campaign.state import PUBLISHED, TRAINED, SeenState, owner_state, public_ledger, public_state
-from discreet.campaign.status import Audience, evaluations_of, replanned_form
+from discreet.campaign.state import (
+    PUBLISHED,
+    TRAINED,
+    Audience,
+    SeenState,
+    evaluations_of,
+    owner_state,
+    public_ledger,
+    public_state,
+    replanned_form,
+)
 from discreet.errors import BadInput, InvalidCertificate
 from discreet.privacy.certificate.verification import verify_certificate
 from discreet.privacy.ledger import Ledger

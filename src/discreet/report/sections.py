@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 
-from discreet.campaign.status import replanned_words
+from discreet.campaign.state import replanned_words
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.report.campaign_report import OwnedPhase, PathMeter, PhaseReport, Report, claim_in_words, rounded
 from discreet.report.markup import (

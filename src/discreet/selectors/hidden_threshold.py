@@ -32,11 +32,21 @@ from discreet.privacy.events import DiscreteLaplace, Event
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.plan import Plan
 from discreet.privacy.selection_terms import BINS, MOST_BINS
-from discreet.records import NoisyHistogram, Selection
+from discreet.records import Selection
 from discreet.scorers.score import declared_range
-from discreet.selectors.selection_inputs import Floats, SelectorRequest, checked, chosen, one_receipt, pure_price, whole
-from discreet.selectors.threshold_selector import BINS as BINS_OPTION
-from discreet.selectors.threshold_selector import THRESHOLD_EPSILON, tails_of
+from discreet.selectors.selection_inputs import BINS as BINS_OPTION
+from discreet.selectors.selection_inputs import (
+    THRESHOLD_EPSILON,
+    Floats,
+    SelectorRequest,
+    checked,
+    chosen,
+    histogram_of,
+    one_receipt,
+    pure_price,
+    tails_of,
+    whole,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,11 +117,7 @@ class HiddenThresholdSelector:
             simulation=paid.simulation,
             epsilon=pure_price(paid),
             threshold=float(bottom + (top - bottom) * int(edge) / self.bins),
-            histogram=NoisyHistogram(
-                range=self.range,
-                counts=tuple(int(count) for count in noisy.tolist()),
-                epsilon=exact_decimal(self.threshold_epsilon, "threshold_epsilon"),
-            ),
+            histogram=histogram_of(noisy, self.range, self.threshold_epsilon),
         )
 
     def bins_of(self, values: Floats) -> NDArray[np.int64]:

@@ -33,8 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.checks import exact, number
-from discreet.components import private_components
-from discreet.components.principal_components import ROWS, Floats, checked_radius, into_ball, shape_of
+from discreet.components import ROWS, Floats, checked_radius, into_ball, private_components, shape_of
 from discreet.errors import BadInput
 from discreet.noise import discrete_laplace, random_places
 from discreet.parts import Option, Part

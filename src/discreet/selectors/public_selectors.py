@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.checks import whole as whole_number
-from discreet.components import public_components
-from discreet.components.principal_components import Floats, shape_of
+from discreet.components import Floats, public_components, shape_of
 from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, Source, random_places
 from discreet.parts import Option, Part

@@ -21,15 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.checks import exact
+from discreet.checks import whole as whole_number
 from discreet.errors import BadInput, DiscreetError
 from discreet.noise import SealedPhase, SecretKey, Source, charge_once
 from discreet.parts import Option
-from discreet.privacy.budget import exact_minus, exact_sum
+from discreet.privacy.budget import Number, exact_decimal, exact_minus, exact_sum
 from discreet.privacy.events import Event, Repeated
 from discreet.privacy.ledger import ChargeReason, Ledger, Receipt
 from discreet.privacy.ledger.charges import Charge, request
 from discreet.privacy.plan import Cohort, Plan
-from discreet.records import Selection
+from discreet.records import NoisyHistogram, Selection
 from discreet.roles import Selector
 
 Floats = NDArray[np.float64]
@@ -172,6 +173,34 @@ DELTA = Option(
     default="half of delta",
     meaning="the part of delta that pays for all queries; 0 for `k-centre` in a campaign",
 )
+
+THRESHOLD_EPSILON = Option(
+    name="threshold_epsilon",
+    check=exact(zero=False, such_as="'0.05'"),
+    type="decimal",
+    meaning="what finding a threshold costs in each phase",
+)
+BINS = Option(
+    name="bins", check=whole_number(2, 4096), type="whole number", default="64", meaning="the grid on which it is found"
+)
+
+
+def histogram_of(noisy: Floats, limits: tuple[float, float], epsilon: Number, *, every: int = 1) -> NoisyHistogram:
+    """What was released to find a threshold."""
+    counts = tuple(int(count) for count in noisy.tolist())
+    return NoisyHistogram(range=limits, counts=counts, epsilon=exact_decimal(epsilon, "threshold_epsilon"), every=every)
+
+
+def tails_of(counts: NDArray[np.float64], pool: Any) -> NDArray[np.float64]:
+    """About how many are at each edge or above, along the last axis: sums of noisy counts, which never fall as the edge
+    does.
+
+    Counts below 0 stay in the sums. Raising each of them to 0 would make empty bins at the top look full, so that too
+    few would be asked.
+    """
+    sums = np.maximum.accumulate(np.cumsum(counts[..., ::-1], axis=-1), axis=-1)[..., ::-1]
+    return np.asarray(np.clip(sums, 0.0, pool))
+
 
 MOST_SHARDS = 10_000
 

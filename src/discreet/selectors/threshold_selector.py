@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.checks import exact, number, whole
+from discreet.checks import number
 from discreet.errors import BadInput
 from discreet.noise import discrete_laplace, highest, numerator, random_places, threshold_places
 from discreet.parts import Option, Part
@@ -31,7 +31,17 @@ from discreet.privacy.events import DiscreteLaplace, Event, ThresholdResponse
 from discreet.privacy.ledger import Receipt
 from discreet.records import NoisyHistogram, Selection
 from discreet.scorers.score import declared_range
-from discreet.selectors.selection_inputs import SelectorRequest, checked, chosen, pure_price, several
+from discreet.selectors.selection_inputs import (
+    BINS,
+    THRESHOLD_EPSILON,
+    SelectorRequest,
+    checked,
+    chosen,
+    histogram_of,
+    pure_price,
+    several,
+    tails_of,
+)
 
 ALL_COUNTED, _SPARSEST = 1 << 20, 24
 """Of more scores than this only some are counted for the threshold, every so manyth by place, down to every 24th: that
@@ -162,7 +172,8 @@ class ThresholdSelector:
         tails, released = None, None
         if self.threshold is None:
             noisy = noisy_counts(scores, self.range, self.bins, paid[0])
-            tails, released = tails_of(noisy, scores.size), self._released(noisy, scores.size)
+            tails = tails_of(noisy, scores.size)
+            released = histogram_of(noisy, self.range, self.threshold_epsilon, every=_stride(scores.size))
         tau, coins = self.decide(tails, count, scores.size)
         above = is_above(scores, tau, self.range)
         fell = threshold_places(above, high=coins.high, low=coins.low, receipt=paid[-1])
@@ -173,14 +184,6 @@ class ThresholdSelector:
             above=above[places],
             dropped=fell.size - places.size,
             histogram=released,
-        )
-
-    def _released(self, noisy: NDArray[np.float64], pool: int) -> NoisyHistogram:
-        return NoisyHistogram(
-            range=self.range,
-            counts=tuple(int(count) for count in noisy.tolist()),
-            epsilon=exact_decimal(self.threshold_epsilon, "threshold_epsilon"),
-            every=_stride(pool),
         )
 
 
@@ -275,17 +278,6 @@ def best_threshold(
     return float(edges[best]), int(tails[best])
 
 
-def tails_of(counts: NDArray[np.float64], pool: Any) -> NDArray[np.float64]:
-    """About how many are at each edge or above, along the last axis: sums of noisy counts, which never fall as the edge
-    does.
-
-    Counts below 0 stay in the sums. Raising each of them to 0 would make empty bins at the top look full, so that too
-    few would be asked.
-    """
-    sums = np.maximum.accumulate(np.cumsum(counts[..., ::-1], axis=-1), axis=-1)[..., ::-1]
-    return np.asarray(np.clip(sums, 0.0, pool))
-
-
 def threshold_at(tails: NDArray[np.float64], limits: tuple[float, float], above: float) -> tuple[float, int]:
     """The edge of the grid that has about ``above`` records above it, and how many those are."""
     bottom, top = limits
@@ -306,11 +298,6 @@ def expected_above(limits: tuple[float, float], threshold: float, pool: int) -> 
     return round(pool * min(max((top - threshold) / (top - bottom), 0.0), 1.0))
 
 
-def default_threshold_epsilon(total: Decimal) -> Decimal:
-    """A fortieth of epsilon, at most 0.05: pools of thousands need no more."""
-    return min(Decimal("0.05"), (total / 40).quantize(Decimal("1e-6"))) or Decimal("1e-6")
-
-
 def _built(request: SelectorRequest) -> ThresholdSelector:
     if request.plan is not None:
         terms = request.plan.selection
@@ -324,8 +311,9 @@ def _built(request: SelectorRequest) -> ThresholdSelector:
     options = dict(request.options)
     if "threshold" in options:
         raise BadInput("a declared threshold for one query", "only a campaign takes one", "Give threshold_epsilon")
-    tau = options.pop("threshold_epsilon", None)
-    tau = default_threshold_epsilon(request.epsilon) if tau is None else exact_decimal(tau, "eps")
+    if (tau := options.pop("threshold_epsilon", None)) is None:  # of pools of thousands a fortieth, or 0.05, is enough
+        tau = min(Decimal("0.05"), (request.epsilon / 40).quantize(Decimal("1e-6"))) or Decimal("1e-6")
+    tau = exact_decimal(tau, "eps")
     if not 0 < tau < request.epsilon:
         fact = f"it must be above 0 and below epsilon={request.epsilon}"
         raise BadInput(f"a threshold for {tau}", fact, "Give less for it")
@@ -333,15 +321,6 @@ def _built(request: SelectorRequest) -> ThresholdSelector:
     return ThresholdSelector(asked=asked, threshold_epsilon=tau, range=request.range, tells_dropped=True, **options)
 
 
-THRESHOLD_EPSILON = Option(
-    name="threshold_epsilon",
-    check=exact(zero=False, such_as="'0.05'"),
-    type="decimal",
-    meaning="what finding a threshold costs in each phase",
-)
-BINS = Option(
-    name="bins", check=whole(2, 4096), type="whole number", default="64", meaning="the grid on which it is found"
-)
 PARTS = (
     Part(
         kind="selector",

@@ -24,7 +24,7 @@ from discreet.config import CampaignConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.oracles import SimulatedOracle
 from discreet.privacy.budget import LooseDelta
-from discreet.privacy.plan import read_plan, write_plan
+from discreet.privacy.plan_files import read_plan, write_plan
 from discreet.recipes.feature_rows import on_features
 from discreet.recipes.labelled_records import layout_of
 from discreet.recipes.learning import cohort_of, named_object
@@ -230,8 +230,8 @@ def _named(config: CampaignConfig) -> list[Path]:
     model, public = config.model, None if config.features is None else config.features.public
     places = [model.init, model.encoder, public, *(model.options.get(key) for key in ("path", "weights"))]
     files = [config.resolve(path) for path in places if isinstance(path, str)]
-    names = {config.scorer.name, model.name, config.trainer.loss or "", *(one.name for one in config.trainer.augment)}
-    for name in sorted(one for one in names if ":" in one and not one.startswith("timm:")):
+    names = {config.scorer.name, model.name, config.trainer.loss or "", *(part.name for part in config.trainer.augment)}
+    for name in sorted(name for name in names if ":" in name and not name.startswith("timm:")):
         file = getattr(sys.modules.get(getattr(named_object(name), "__module__", "")), "__file__", None)
         files += [Path(file)] if file else []
     return [file for file in files if file.exists()]

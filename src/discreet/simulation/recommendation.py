@@ -120,7 +120,7 @@ def outcomes(rows: Sequence[Row], points: Sequence[Point], metric: str = ACCURAC
     """Of the points that have results, in their order, by ``metric``."""
     column, base, _ = _columns(metric)
     last = {(point.problem, point.name): _last(rows, point) for point in points}
-    finals = {name: _by_seed(own, column) for name, own in last.items()}
+    finals = {name: _by_seed(ends, column) for name, ends in last.items()}
     if any(last.values()) and not any(finals.values()):
         raise BadInput(
             f"the metric {metric}",
@@ -130,11 +130,11 @@ def outcomes(rows: Sequence[Row], points: Sequence[Point], metric: str = ACCURAC
     results = []
     for point in points:
         random = finals.get((point.problem, replace(point, method=RANDOM).name), {})
-        own, final = last[point.problem, point.name], finals[point.problem, point.name]
+        ends, final = last[point.problem, point.name], finals[point.problem, point.name]
         if not final:
             continue
-        values, measured = list(final.values()), min(int(row["test_size"]) for row in own)
-        weight = _weight(own, metric, measured)
+        values, measured = list(final.values()), min(int(row["test_size"]) for row in ends)
+        weight = _weight(ends, metric, measured)
         least = share_error(values, weight)
         results.append(
             Outcome(
@@ -146,8 +146,8 @@ def outcomes(rows: Sequence[Row], points: Sequence[Point], metric: str = ACCURAC
                 campaign=next_interval(values, least=least),
                 gain=None if point.method == RANDOM else _difference(final, random, weight),
                 metric=metric,
-                baseline=_mean(own, base),
-                means=_means(own),
+                baseline=_mean(ends, base),
+                means=_means(ends),
             )
         )
     return results
@@ -346,7 +346,7 @@ def outcome_tables(results: Sequence[Outcome]) -> list[Table]:
         metric = rows[0].metric
         title, times = _scale(metric)
         digits = 1 if times > 1 else 3
-        ends = ((_inside(metric, one.campaign.low), _inside(metric, one.campaign.high)) for one in rows)
+        ends = ((_inside(metric, row.campaign.low), _inside(metric, row.campaign.high)) for row in rows)
         lines = tuple(
             (
                 _named(outcome.point),

@@ -51,23 +51,23 @@ class Runnable(Protocol):
 class Store:
     """Results of the experiment ``name`` in ``place``."""
 
-    place: Path
+    directory: Path
     name: str
 
     @property
     def whole(self) -> Path:
         """All finished cases, once a run is complete."""
-        return self.place / f"{self.name}.parquet"
+        return self.directory / f"{self.name}.parquet"
 
     @property
     def plans(self) -> Path:
         """Plans, which all seeds share."""
-        return self.place / f"{self.name}.plans"
+        return self.directory / f"{self.name}.plans"
 
     @property
     def pieces(self) -> Path:
         """Cases of a run that is not complete."""
-        return self.place / f"{self.name}.pieces"
+        return self.directory / f"{self.name}.pieces"
 
     def done(self) -> set[str]:
         """Digests of finished cases."""

@@ -27,7 +27,7 @@ from sqlalchemy import Connection, func, select, update
 from discreet.errors import BadInput, InvalidLedger, LedgerUnavailable
 from discreet.privacy.ledger.high_water_mark import HighWaterMark, Position, compared, missing, refusal
 from discreet.privacy.ledger.sinks import not_the_end
-from discreet.storage import answers, exposures, files, phases, pool, row_macs
+from discreet.storage import answers, exposures, files, phases, pool, queues, row_macs
 from discreet.storage.database import BACKUP, Scope
 from discreet.storage.disk import disk_refusals
 from discreet.storage.phases import insert_step
@@ -277,10 +277,10 @@ class CampaignStore(Scope):
 
     show = exposures.show
     assign = exposures.assign
-    next_question = exposures.next_question
-    left = exposures.left
-    assigned = exposures.assigned
-    waiting_questions = exposures.waiting_questions
+    next_question = queues.next_question
+    left = queues.left
+    assigned = queues.assigned
+    waiting_questions = queues.waiting_questions
     was_shown = exposures.was_shown
     exposures = exposures.read
 

@@ -27,8 +27,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 
 from discreet import components
-from discreet.components import PaidComponents, leading
-from discreet.components.principal_components import checked_radius, into_ball
+from discreet.components import PaidComponents, checked_radius, into_ball, leading
 from discreet.errors import BadInput
 from discreet.privacy.ledger import Receipt
 from discreet.stream.columns import RecordSchema

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discreet.errors import BadInput, InvalidCheckpoint, InvalidStore, MissingExtra
+from discreet.errors import BadInput, InvalidCheckpoint, InvalidStore, require
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger.charges import canonical
 from discreet.storage.disk import disk_refusals
@@ -170,10 +170,7 @@ def load_published(path: Path | str) -> PublishedModel:
 
 
 def _safetensors() -> Any:
-    try:
-        import safetensors.numpy
-    except ImportError:
-        raise MissingExtra(
-            "models as safetensors", "the library is not installed", "Install it: pip install 'discreet[torch]'"
-        ) from None
+    require("safetensors", extra="torch", asked="models as safetensors")
+    import safetensors.numpy
+
     return safetensors.numpy

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.errors import BadInput, MissingExtra, StoreUnavailable
+from discreet.errors import BadInput, StoreUnavailable, require
 from discreet.storage.stream_store import Decided
 from discreet.stream.lines import decision_line
 
@@ -196,12 +196,9 @@ def _text(name: bytes | str) -> str:
 
 
 def _client(url: str) -> tuple[Any, Any]:
-    try:
-        import redis
-    except ImportError:
-        raise MissingExtra(
-            "streams in Redis", "the client is not installed", "Install it: pip install 'discreet[redis]'"
-        ) from None
+    require("redis", extra="redis", asked="streams in Redis")
+    import redis
+
     try:
         return redis.Redis.from_url(url, socket_connect_timeout=10), redis.exceptions
     except ValueError:

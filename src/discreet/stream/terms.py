@@ -20,8 +20,19 @@ from discreet.errors import BadInput
 from discreet.noise import SealedPhase, charge_once
 from discreet.privacy.budget import Budget, Number, exact_decimal, exact_sum, float_above, rounded_up, shown_up
 from discreet.privacy.events import BlockEvent, Composed, Event
-from discreet.privacy.ledger import ChargeReason, Ledger, Line, Path, PathSegment, Receipt, Terms, committed
-from discreet.privacy.ledger.charges import Charge, Request, request
+from discreet.privacy.ledger import (
+    Charge,
+    ChargeReason,
+    Ledger,
+    Line,
+    Path,
+    PathSegment,
+    Receipt,
+    Request,
+    Terms,
+    committed,
+    request,
+)
 from discreet.privacy.trajectories import block_epsilon, cost_of
 from discreet.stream.ask_rules import Asking
 from discreet.stream.optimizer import GaussianNoise, UpdateNoise

@@ -24,8 +24,7 @@ from discreet.gates.query_log import text_log
 from discreet.noise import Seeded
 from discreet.privacy.budget import Budget
 from discreet.privacy.events import Event, Laplace
-from discreet.privacy.ledger import Ledger, Line, MemorySink, Receipt, committed
-from discreet.privacy.ledger.terms import Terms
+from discreet.privacy.ledger import Ledger, Line, MemorySink, Receipt, Terms, committed
 from discreet.roles import Gate
 from discreet.testing.neighbours import check_neighbours
 

@@ -33,7 +33,7 @@ from discreet.noise import RecordingSource, ReplayingSource, Seeded, Source
 from discreet.noise.sources import Call
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 from discreet.roles import Trainer
 from discreet.testing.comparison import same
 from discreet.testing.neighbours import AMPLE, check_neighbours

@@ -243,8 +243,7 @@ Told = dict[str, tuple[Estimate, float | None]]
 
 def answers_at(curve: Curve, threshold: float) -> NDArray[np.int64]:
     """The answer of each bin: 1 from ``threshold`` on, which is an edge where there are bins."""
-    lowest = np.concatenate([[-math.inf], curve.low[1:]]) if (curve.high > curve.low).any() else curve.low
-    return (lowest >= threshold).astype(np.int64)
+    return (curve.low >= threshold).astype(np.int64)
 
 
 def answer_metrics(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from discreet.noise import SealedPhase, charge_once
 from discreet.privacy.ledger import ChargeReason, Ledger, Receipt
 from discreet.privacy.ledger.charges import request
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 
 TRAINING = "training"
 

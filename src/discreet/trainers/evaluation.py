@@ -191,5 +191,5 @@ def _usable(
         raise BadInput(
             "an evaluation", f"the predictor gives {predicted.shape}, not {wanted}", "Check classes and labels"
         )
-    usable &= ~np.isnan(predicted).any(axis=1)
+    usable &= np.isfinite(predicted).all(axis=1)
     return predicted[usable], rows[usable]

@@ -53,6 +53,9 @@ class Layout:
             raise BadInput(
                 "the edges of score bins", "they do not increase within 0 and 1", "Give e.g. (0.1, 0.5, 0.9)"
             )
+        if self.edges is not None and len(self.edges) < 2:
+            fact = "scores are clipped to the outermost, and there is only one"
+            raise BadInput("the edges of score bins", fact, 'Give two or more, or table="confusion"')
         if self.threshold is not None and (self.multilabel or self.classes != 2 or not 0 < self.threshold < 1):
             fact = "it is for two classes, and between 0 and 1"
             raise BadInput("a decision threshold", fact, "Give e.g. threshold = 0.3, or remove it")
@@ -100,7 +103,7 @@ class Layout:
         return first + several + (first if self.groups else 0)
 
     def count(self, predicted: Floats, truth: NDArray[Any], groups: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """All cells, in a row. ``predicted``: probabilities without NaN. ``groups``: number of each record's, or -1."""
+        """All cells, in a row. ``predicted``: finite probabilities. ``groups``: number of each record's, or -1."""
         records = len(predicted)
         parts: list[tuple[NDArray[Any], ...]]
         if self.multilabel:
@@ -188,6 +191,11 @@ class Layout:
         exact_groups: Sequence[Measured] | None = None,
     ) -> Evaluation:
         """What the counts of `count`, with or without noise, tell. ``exact``: where more than the table is known."""
+        if isinstance(self.threshold, ChosenThreshold) and self.threshold.is_of(cells.tolist()):
+            fact = "it was chosen on this table, so its metrics are too good to be true"
+            raise BadInput(
+                "measuring at a chosen threshold", fact, "Measure on other records, or on another paid table"
+            )
         blocks, start = [], 0
         for shape in self.shapes:
             size = math.prod(shape)
@@ -231,11 +239,27 @@ def answers_of(probabilities: NDArray[Any], threshold: float | None = None) -> N
     return np.asarray(probabilities[:, 1] >= threshold, dtype=np.int64)
 
 
-def choose_threshold(evaluation: Evaluation, metric: str = "f1") -> float:
+class ChosenThreshold(float):
+    """A threshold that remembers the table that it was chosen on, so that it is not measured there."""
+
+    def __new__(cls, value: float, cells: Sequence[int]) -> ChosenThreshold:
+        """``cells``: of that table."""
+        chosen = super().__new__(cls, value)
+        chosen._cells = tuple(cells)
+        return chosen
+
+    _cells: tuple[int, ...]
+
+    def is_of(self, cells: Sequence[int]) -> bool:
+        """Whether these are the counts of that table."""
+        return tuple(cells)[: len(self._cells)] == self._cells
+
+
+def choose_threshold(evaluation: Evaluation, metric: str = "f1") -> ChosenThreshold:
     """The edge of a table of two classes at which ``metric`` (f1, balanced-accuracy or accuracy) is best.
 
     Free, for the table is public or paid for. The best of several values is too good to be true: measure at the
-    threshold on another table, of other records or with other noise.
+    threshold on another table, of other records or with other noise. A `Layout` of it refuses this table.
     """
     table = evaluation.table
     if table.get("name") != "scores" or table["classes"] != 2 or table["multilabel"]:
@@ -249,7 +273,8 @@ def choose_threshold(evaluation: Evaluation, metric: str = "f1") -> float:
         metrics, _ = Measured(curves=(curve,), threshold=edge, uncertainty=Uncertainty()).told()
         return next(each.value or 0.0 for each in metrics if each.name == metric)
 
-    return float(max(edges, key=lambda edge: (reached(edge), -abs(edge - 0.5))))
+    best = max(edges, key=lambda edge: (reached(edge), -abs(edge - 0.5)))
+    return ChosenThreshold(best, table["cells"][: 2 * (len(edges) + 1)])
 
 
 def measure(
@@ -266,7 +291,7 @@ def measure(
     """
     layout = replace(layout, table="scores")
     predicted = np.asarray(predicted, dtype=np.float64)
-    usable = ~np.isnan(predicted).any(axis=1)
+    usable = np.isfinite(predicted).all(axis=1)
     predicted, truth, groups = predicted[usable], truth[usable], groups if groups is None else groups[usable]
     members = [] if groups is None else [groups == number for number in range(len(layout.groups))]
     return layout.evaluation(

@@ -141,8 +141,10 @@ def macro(estimates: Sequence[Estimate], uncertainty: Uncertainty, *, apart: boo
     count, value = len(known), math.fsum(value for value, _ in known) / len(known)
     noise = math.hypot(*(each.noise for each in estimates)) / count
     if apart:
-        low = value - math.hypot(*(value - each.low for value, each in known)) / count
-        high = value + math.hypot(*(each.high - value for value, each in known)) / count
+        below = [max(value - each.low, uncertainty.z * each.noise) for value, each in known]  # ends are cut at 0 and 1
+        above = [max(each.high - value, uncertainty.z * each.noise) for value, each in known]
+        low = max(value - math.hypot(*below) / count, math.fsum(each.low for each in estimates) / count)
+        high = min(value + math.hypot(*above) / count, math.fsum(each.high for each in estimates) / count)
         sampling = math.hypot(*(each.sampling for each in estimates)) / count
         return Estimate(value=value, low=max(low, 0.0), high=min(high, most), sampling=sampling, noise=noise)
     return _within(
@@ -204,12 +206,14 @@ class Curve:
     """Records by score: ``cells`` (it is not | it is the class, bin), bins from low to high scores.
 
     ``low`` and ``high`` are the ends of a bin, and ``score`` stands for it: all equal where the scores are known.
+    ``binned``: the order of records within a bin is not known.
     """
 
     cells: Floats
     low: Floats
     high: Floats
     score: Floats
+    binned: bool = False
 
     @classmethod
     def of_scores(cls, scores: ArrayLike, positive: ArrayLike) -> Curve:
@@ -221,10 +225,11 @@ class Curve:
 
     @classmethod
     def of_bins(cls, cells: ArrayLike, edges: Sequence[float]) -> Curve:
-        """From counts by bin. Scores beyond the outermost edges count as these edges."""
-        ends = np.array([edges[0], *edges, edges[-1]])
+        """From counts by bin."""
+        ends = np.array([0.0, *edges, 1.0])
         low, high = ends[:-1], ends[1:]
-        return cls(cells=np.asarray(cells, dtype=np.float64), low=low, high=high, score=(low + high) / 2)
+        counts = np.asarray(cells, dtype=np.float64)
+        return cls(cells=counts, low=low, high=high, score=(low + high) / 2, binned=True)
 
     def auc(self, uncertainty: Uncertainty) -> Estimate:
         """Area under the ROC curve: the chance that a positive has a higher score than a negative, ties half."""
@@ -232,8 +237,8 @@ class Curve:
         if negatives <= 0 or positives <= 0:
             return Estimate()
         value, gradient = area_under_roc(self.cells)
-        tied = np.maximum(self.cells, 0).prod(axis=0)[self.high > self.low]
-        slack = float(tied.sum()) / (2 * negatives * positives)
+        tied = float(np.maximum(self.cells, 0).prod(axis=0).sum()) if self.binned else 0.0
+        slack = tied / (2 * negatives * positives)
         relative = len(self.score) * (1 / negatives**2 + 1 / positives**2)
         return _delta(value, gradient, self.cells, uncertainty, relative=relative, below=slack, above=slack)
 
@@ -248,7 +253,7 @@ class Curve:
         starts = np.arange(min(lost, bins)) if uncertainty.noise else np.arange(bins)
         cells = np.add.reduceat(self.cells, starts, axis=1)
         value, gradient = average_precision(cells)
-        below, above = _tied_precision(cells) if (self.high > self.low).any() else (0.0, 0.0)
+        below, above = _tied_precision(cells) if self.binned else (0.0, 0.0)
         return _delta(
             value,
             gradient.repeat(np.diff(starts, append=bins), axis=1),
@@ -338,10 +343,12 @@ def log_loss(curves: Sequence[Curve], uncertainty: Uncertainty) -> Estimate:
     """The mean of -log of the probability that the true class was given.
 
     One curve: of the second of two classes. Several: of each class, of which the rows of records of that class count.
+    Of bins, scores are clipped to the outermost edges.
     """
     cells, losses = [], []
     for curve in curves:
-        ends = np.clip(np.stack([curve.score, curve.low, curve.high]), _SMALLEST, 1 - _SMALLEST)
+        limits = (curve.high[0], curve.low[-1]) if curve.binned else (_SMALLEST, 1 - _SMALLEST)
+        ends = np.clip(np.stack([curve.score, curve.low, curve.high]), *limits)
         hit, miss = -np.log(ends), -np.log1p(-ends)[[0, 2, 1]]
         cells.append(curve.cells[1:] if len(curves) > 1 else curve.cells[::-1])
         losses.append(hit[:, None] if len(curves) > 1 else np.stack([hit, miss], axis=1))

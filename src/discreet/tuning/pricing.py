@@ -160,7 +160,7 @@ def price_search(
 
     equalised = _Equalised(bare, delta)
     sigma = least_noise(
-        cost, float_below(budget.epsilon) * _ROOM, start=4.0, tolerance=1e-6, least=LEAST_SIGMA, most=MOST_SIGMA
+        cost, float_below(budget.epsilon) * _ROOM, start=4.0, tolerance=1e-6, smallest=LEAST_SIGMA, largest=MOST_SIGMA
     )
     if sigma is None:
         raise InfeasiblePlan(
@@ -249,7 +249,7 @@ def _alone(shape: Bare, budget: Budget) -> float:
         return epsilon_at(shape[2] * sampled_gaussian_rdp(np.array([shape[1]]), sigma, ORDERS)[0], delta)
 
     multiplier = least_noise(
-        cost, float_below(budget.epsilon), start=2.0, tolerance=1e-6, least=LEAST_SIGMA, most=MOST_SIGMA
+        cost, float_below(budget.epsilon), start=2.0, tolerance=1e-6, smallest=LEAST_SIGMA, largest=MOST_SIGMA
     )
     return math.inf if multiplier is None else multiplier
 
@@ -265,7 +265,9 @@ def _score(budget: Budget, law: RunLaw, order: float) -> DiscreteLaplace:
         event: Event = Tuned(events=(DiscreteLaplace(epsilon=_down(Decimal(repr(1 / scale)))),), runs=law)
         return epsilon_at(rdp_curve(event, np.array([order])), delta, np.array([order]))
 
-    scale = least_noise(cost, float_below(budget.epsilon) * _ROOM, start=4.0, tolerance=1e-4, least=1e-2, most=1e5)
+    scale = least_noise(
+        cost, float_below(budget.epsilon) * _ROOM, start=4.0, tolerance=1e-4, smallest=1e-2, largest=1e5
+    )
     if scale is None:
         raise InfeasiblePlan(
             f"scoring {law.mean:.3g} runs on average within epsilon {budget.epsilon}",

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sklearn.base import clone
 
@@ -42,14 +42,14 @@ from discreet.classifier import (
 )
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
 from discreet.privacy.budget import Budget, Number
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.ledger import ChargeReason, PathSegment, adaptive, request
+from discreet.privacy.ledger import Path as RecordPath
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 from discreet.privacy.tuned import runs_of
 from discreet.trainers.accuracy import METRICS, Evaluation
+from discreet.trainers.layouts import Layout
 from discreet.trainers.metric_words import LOWER_IS_BETTER
 from discreet.tuning.pricing import PricedRun, RunShape, TuningPrice, price_search
-
-if TYPE_CHECKING:
-    from discreet.trainers.layouts import Layout
 
 TRAINED, HELD_OUT, PURPOSE = "initial", "held-out", "private search"
 OF_THE_CLASSIFIER = ("batch", "epochs", "model", "model_options")
@@ -208,8 +208,6 @@ class _Search:
     def _charged(self, ledger: Any, price: TuningPrice, sealed: ExitStack) -> Any:
         """One entry for all runs, then their number and settings."""
         from discreet.noise import SealedPhase, charge_once, same_inputs, tuned_runs
-        from discreet.privacy.ledger import ChargeReason
-        from discreet.privacy.ledger.charges import request
 
         where = ledger
         if self.estimator.ledger is not None and not ledger.simulation:
@@ -244,8 +242,6 @@ class _Search:
 
 def _layout(metric: str, classes: int, *, public: bool) -> Layout:
     """The table with the fewest cells that tells the metric: fewer cells, less noise."""
-    from discreet.trainers.layouts import Layout
-
     if metric in ("accuracy", "balanced-accuracy", "f1"):  # of two classes accuracy comes with its baseline
         return Layout(classes=classes, table="accuracy" if metric == "accuracy" and classes > 2 else "confusion")
     layout = Layout(classes=classes, table="scores")
@@ -307,9 +303,6 @@ def _events(run: PricedRun, price: TuningPrice) -> dict[str, Any]:
 
 def _terms(price: TuningPrice) -> Any:
     """A filter at the order the search is priced at: no loss distribution of a search is known."""
-    from discreet.privacy.ledger import Path as RecordPath
-    from discreet.privacy.ledger import PathSegment, adaptive
-
     groups = [TRAINED] if price.score is None else [TRAINED, HELD_OUT]
     paths = [RecordPath(name=who, stays=(PathSegment(who=who),)) for who in groups]
     return adaptive(price.budget, orders=(price.order,), paths=paths)

@@ -173,5 +173,5 @@ def _question(sheet: Sheet) -> ShownQuestion:
         rows=[Row(name=name, value=value) for name, value in view.rows] or None,
         picture=f"/api/v1/questions/{sheet.question_id}/picture" if view.kind == "picture" else None,
         answered=sheet.again,
-        said=list(sheet.said) if isinstance(sheet.said, tuple) else sheet.said,
+        said=list(sheet.value) if isinstance(sheet.value, tuple) else sheet.value,
     )

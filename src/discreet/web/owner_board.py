@@ -16,8 +16,7 @@ from typing import Any
 from discreet.campaign import Campaign
 from discreet.campaign.answers import IMPORTED
 from discreet.campaign.crash_recovery import step_begun
-from discreet.campaign.state import CampaignState, ledger_of, owner_state
-from discreet.campaign.status import Status
+from discreet.campaign.state import CampaignState, Status, ledger_of, owner_state
 from discreet.oracles.answers import Agreement, agreement_of
 from discreet.privacy.ledger.terms import Terms
 from discreet.records import PERSON, Answer, Exposure
@@ -57,7 +56,6 @@ class Board:
     phases: tuple[PhaseReport, ...]
     forecast: Forecast | None
     open_now: int
-    planned_now: int
     days: DayFigure
     agreement: Agreement
     people: tuple[Person, ...]
@@ -106,7 +104,6 @@ def board_of(campaign: Campaign, *, changed: Sequence[str] = ()) -> Board:
         phases=phases_of(campaign, owner_state(store, campaign.recipe.phases)),
         forecast=forecast_of(campaign, claims),
         open_now=open_in(campaign, now),
-        planned_now=campaign.recipe.labels_planned(now.phase),
         days=day_figure(answer.at for answer in people if answer.at is not None),
         agreement=agreement_of(people),
         people=_people(campaign, people, store.exposures()),

@@ -17,8 +17,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import JSONResponse, Response
 
-from discreet.campaign import Campaign
-from discreet.campaign.state import CampaignState
+from discreet.campaign import Campaign, CampaignState
 from discreet.errors import NotNow
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.report.exposure_table import exposure_csv, exposure_form
@@ -267,6 +266,6 @@ def _progress(worker: Worker, caller: Visitor) -> WorkProgress:
         ended=work.ended,
         what=work.what,
         done=work.done,
-        whole=work.whole,
+        whole=work.total,
         error=error,
     )

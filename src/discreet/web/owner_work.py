@@ -65,7 +65,7 @@ class Work:
     state: State = "running"
     what: str = ""
     done: int = 0
-    whole: int = 0
+    total: int = 0
     error: tuple[str, str, str] | None = None
     ended: datetime | None = None
 
@@ -77,7 +77,7 @@ class Work:
     @property
     def share(self) -> int:
         """Of what is being done now, in percent."""
-        return 100 * self.done // self.whole if self.whole else 0
+        return 100 * self.done // self.total if self.total else 0
 
 
 class Worker:
@@ -187,10 +187,10 @@ class Worker:
     def _note(self, work: Work, outcome: Outcome) -> None:
         self._hosted.store.access_log.write(work.verb, outcome, actor=work.by, address=work.address, phase=work.phase)
 
-    def _watch(self, what: str, done: int, whole: int) -> None:
+    def _watch(self, what: str, done: int, total: int) -> None:
         if self._stop.is_set():
             raise Stopped
-        self._change(what=what, done=done, whole=whole)
+        self._change(what=what, done=done, total=total)
 
     def _change(self, **facts: object) -> None:
         with self._facts:

@@ -163,8 +163,8 @@ def _begun(request: Request, secret: str, role: str) -> Response:
 # -- labelling
 
 
-SKIP, UNDO = "s", "u"
 _KEYS = "1234567890qwertyiopadfghjklzxcvbnm"
+"""Of classes. The page itself takes s to skip and u to undo."""
 
 
 @router.get("/label")
@@ -230,7 +230,7 @@ def _shown(caller: Visitor, template: str) -> Response:
 def _values(caller: Visitor, sheet: Sheet | None, message: str = "") -> dict[str, Any]:
     campaign = caller.campaign
     classes = campaign.recipe.classes
-    answered = sheet.said if sheet is not None else None
+    answered = sheet.value if sheet is not None else None
     several = answered if isinstance(answered, tuple) else (answered,)
     options = [
         {"number": number, "name": name, "key": key, "chosen": name in several}
@@ -258,7 +258,7 @@ def _value(form: Posted) -> Value:
     recipe = form.visitor.campaign.recipe
     sent = form.several.get("value", ())
     known = {str(number): number for number in range(len(recipe.classes))}
-    numbers = [known[one] for one in sent if one in known]
+    numbers = [known[number] for number in sent if number in known]
     if len(numbers) != len(sent) or (not recipe.multilabel and len(numbers) != 1):
         raise BadInput("an answer", "it is none of the declared classes", "Press one of the buttons")
     chosen = tuple(recipe.classes[number] for number in numbers)

@@ -22,8 +22,6 @@ other numbers, black and white are the ends of that record's own range, unless i
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -33,6 +31,7 @@ from numpy.typing import NDArray
 from discreet.campaign import Campaign
 from discreet.errors import BadInput, NotNow, PoolChanged
 from discreet.pools import Pool
+from discreet.pools.images import is_picture, png, stored_values
 from discreet.records import Answer, Question, Value
 from discreet.web.access import Visitor
 
@@ -57,12 +56,12 @@ class QuestionsLeft:
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """A question as it is shown. ``said``: what this annotator answered before, if they did."""
+    """A question as it is shown. ``value``: what this annotator answered before, if they did."""
 
     question_id: str
     view: View = field(repr=False)
     again: bool = False
-    said: Value = field(default=None, repr=False)
+    value: Value = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +127,7 @@ class Queue:
         campaign = self.visitor.campaign
         question = self._mine(campaign, question_id)
         with self.visitor.hosted.reading:
-            if not is_picture(campaign.pool):
+            if campaign.pool.x is None or not is_picture(campaign.pool.x.shape[1:]):
                 raise NoSuchQuestion
             return picture_of(campaign.pool, question.record)
 
@@ -142,7 +141,7 @@ class Queue:
         with self.visitor.hosted.reading:
             view = view_of(campaign.pool, question.record)
         value = None if answer is None else answer.value
-        return Sheet(question_id=question.id, view=view, again=answer is not None, said=value)
+        return Sheet(question_id=question.id, view=view, again=answer is not None, value=value)
 
 
 # -- what is shown of a record
@@ -179,28 +178,20 @@ def view_of(pool: Pool, record: str) -> View:
     if pool.x is None:
         return View(kind="text", text=str(pool.text[places][0]))  # type: ignore[index]
     text = "" if pool.text is None else str(pool.text[places][0])
-    if is_picture(pool):
-        height, width = _sides(tuple(pool.x.shape[1:]))
-        small = max(height, width) <= _SMALL
+    if is_picture(pool.x.shape[1:]):
+        small = max(pool.x.shape[-2:]) <= _SMALL
         return View(kind="picture", text=text, small=small, address=_address(pool, record) if small else "")
     if pool.declared.schema is not None:
         return View(kind="table", text=text, rows=tuple(pool.declared.schema.shown(pool.x[places][0]).items()))
-    return View(kind="table", text=text, rows=_named(pool, _unscaled(pool, places)))
-
-
-def is_picture(pool: Pool) -> bool:
-    """Whether records have the shape of pictures."""
-    return pool.x is not None and _sides(tuple(int(size) for size in pool.x.shape[1:])) != (0, 0)
+    return View(kind="table", text=text, rows=_named(pool, stored_values(pool, pool.x[places])[0]))
 
 
 def picture_of(pool: Pool, record: str) -> bytes:
     """A record as PNG."""
     assert pool.x is not None
     places = pool.places([record])
-    pixels = _bytes(_unscaled(pool, places), as_they_are=pool.declared.kind == "images" or pool.x.dtype == np.uint8)
-    if pixels.ndim == 3:
-        pixels = pixels[0] if pixels.shape[0] == 1 else np.moveaxis(pixels, 0, -1)
-    return png(pixels)
+    as_they_are = pool.declared.kind == "images" or pool.x.dtype == np.uint8
+    return png(_bytes(stored_values(pool, pool.x[places])[0], as_they_are=as_they_are))
 
 
 def _address(pool: Pool, record: str) -> str:
@@ -208,39 +199,8 @@ def _address(pool: Pool, record: str) -> str:
     return f"data:image/png;base64,{base64.b64encode(picture_of(pool, record)).decode()}"
 
 
-def png(pixels: NDArray[np.uint8]) -> bytes:
-    """(height, width) in grey or (height, width, 3) in colours, as a PNG file without any text in it."""
-    height, width = pixels.shape[:2]
-    colour = 2 if pixels.ndim == 3 else 0
-    lines = np.ascontiguousarray(pixels).reshape(height, -1)
-    raw = np.concatenate([np.zeros((height, 1), dtype=np.uint8), lines], axis=1).tobytes()  # filter 0 before each line
-    head = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(raw, 6)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def _sides(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Height and width of (h, w), (1, h, w) or (3, h, w); zeros: it is no picture."""
-    if len(shape) == 3 and shape[0] in (1, 3):
-        shape = shape[1:]
-    return (shape[0], shape[1]) if len(shape) == 2 else (0, 0)
-
-
-def _unscaled(pool: Pool, places: Any) -> NDArray[Any]:
-    values: NDArray[Any] = np.asarray(pool.x[places])[0]  # type: ignore[index]
-    center, scale = (np.asarray(numbers, dtype=np.float64) for numbers in (pool.declared.center, pool.declared.scale))
-    if values.dtype == np.uint8 and not center.any() and (scale == 1).all():
-        return values
-    shape = (-1, *(1 for _ in values.shape[1:])) if center.ndim or scale.ndim else ()
-    return np.asarray(values, dtype=np.float64) * scale.reshape(shape) + center.reshape(shape)
-
-
 def _bytes(values: NDArray[Any], *, as_they_are: bool) -> NDArray[np.uint8]:
-    if as_they_are or values.dtype == np.uint8:
+    if as_they_are:
         exact: NDArray[np.uint8] = np.clip(np.rint(values), 0, 255).astype(np.uint8)
         return exact
     low, high = float(values.min(initial=0)), float(values.max(initial=0))

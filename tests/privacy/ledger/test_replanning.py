@@ -160,7 +160,7 @@ def signed_anew(form):
 
 
 def test_a_plan_that_goes_on_reads_back():
-    from discreet.privacy.plan import plan_from_json
+    from discreet.privacy.plan_files import plan_from_json
 
     ledger, made, _ = replanned(2, ())
     assert made.phases[-1].size == made.phases[1].size

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from discreet.noise import Seeded
 from discreet.privacy.ledger import ChargeReason, Receipt
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.records import Selection
 from discreet.scorers.score import pool_scores
-from discreet.selectors import RandomSelector, charge_selection, into_cohorts, without_asked
-from discreet.selectors.quality import selection_quality
+from discreet.selectors import RandomSelector, charge_selection, into_cohorts, selection_quality, without_asked
 from discreet_research.bench.cases import Case
+from discreet_research.bench.majority import largest_class
 from discreet_research.bench.plans import Priced, campaign_of, gradients_of, priced, projected
 from discreet_research.bench.problems import Pool, drawing, model_of, pool_of, settings_of
 
@@ -195,8 +195,8 @@ def accuracy_and_recall(guesses: NDArray[np.int64], classes: NDArray[np.int64]) 
     """The share that is right, its mean over classes (balanced accuracy), and the share of the largest class."""
     right = guesses == classes
     shares = [right[classes == number].mean() for number in np.unique(classes)]
-    majority = float(np.bincount(classes).max() / len(classes))
-    return {"test_accuracy": float(right.mean()), "mean_recall": float(np.mean(shares)), "majority": majority}
+    recall = float(np.mean(shares))
+    return {"test_accuracy": float(right.mean()), "mean_recall": recall, "majority": largest_class(classes)}
 
 
 def coin_ceiling(scores: NDArray[np.float64], k: int, epsilon: float) -> float:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from discreet_research.bench.problems import Method, Problem
+from discreet_research.bench.plans import gradients_of, plan_of, same_plan
+from discreet_research.bench.problems import Method, Problem, pool_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,22 +65,14 @@ class Case(GridCase):
 
     def plan_name(self) -> str | None:
         """By what a plan depends on."""
-        from discreet_research.bench.plans import same_plan
-
         return same_plan(self.problem, self.method)
 
     def make_plan(self, data: Path | None, plans: Path) -> None:
         """By privacy loss distributions, once."""
-        from discreet_research.bench.plans import plan_of
-        from discreet_research.bench.problems import pool_size
-
         plan_of(self.problem, self.method, pool_size(self.problem, data), plans)
 
     def gradients(self, data: Path | None, plans: Path) -> int:
         """Of its plan, or of the first phase where it stops there."""
-        from discreet_research.bench.plans import gradients_of, plan_of
-        from discreet_research.bench.problems import pool_size
-
         plan = plan_of(self.problem, self.method, pool_size(self.problem, data), plans)
         return gradients_of(plan, phases=1 if self.problem.first_only else None)
 

@@ -22,6 +22,7 @@ from discreet.trainers.text_classifier import TextClassifier, TextSettings, feat
 from discreet_research.bench.cases import GridCase
 from discreet_research.bench.count_mean_min import false_releases
 from discreet_research.bench.crowd_log import CLASSES, CrowdMethod, CrowdProblem, QueryLog, query_log
+from discreet_research.bench.majority import largest_class
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -187,8 +188,9 @@ def _row(
 ) -> dict[str, Any]:
     answers = model.predict_proba(prepared.evaluation).argmax(axis=1)
     right = float((labels == prepared.log.classes[asked]).mean()) if len(asked) else None
-    accuracy = float((answers == np.asarray(prepared.log.evaluation_classes)).mean())
-    return {"axis": "labels", "at": float(len(asked)), "accuracy": accuracy, "released": released, "right": right}
+    truth = np.asarray(prepared.log.evaluation_classes)
+    measured = {"accuracy": float((answers == truth).mean()), "majority": largest_class(truth)}
+    return {"axis": "labels", "at": float(len(asked)), "released": released, "right": right} | measured
 
 
 def _views(prepared: _Prepared) -> list[dict[str, Any]]:

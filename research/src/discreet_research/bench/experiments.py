@@ -22,6 +22,7 @@ from discreet_research.bench.headline import (
     headline_charts,
     headline_tables,
 )
+from discreet_research.bench.majority import majority_tables
 from discreet_research.bench.paper_tables import (
     FIG_7,
     FIG_8,
@@ -95,6 +96,10 @@ class Experiment:
     tables: Callable[[Sequence[Row]], list[Table]]
     charts: Callable[[Sequence[Row]], list[Chart]] = lambda rows: []
     case: Callable[..., GridCase] = Case
+
+    def all_tables(self, rows: Sequence[Row]) -> list[Table]:
+        """And what always answering the largest class has."""
+        return [*self.tables(rows), *majority_tables(rows)]
 
     def cases(self, seeds: Sequence[int] | None = None) -> list[GridCase]:
         """The grid, seed by seed, so that a run that is cut short has whole seeds."""

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.errors import BadInput, ReceiptRefused
-from discreet.models.checks import require
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.errors import BadInput, ReceiptRefused, require
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -47,7 +46,7 @@ class OpacusTrainer:
         seed: int,
         watch: Callable[[int, int], None] | None = None,
     ) -> None:
-        require("opacus", extra="peers", asked="training by Opacus")
+        require("opacus", extra="peers", of="discreet-research", asked="training by Opacus")
         others = [name for name, value in _PLAIN.items() if getattr(settings, name) != value]
         if others:
             raise BadInput(f"{', '.join(others)} with Opacus", "this comparison does not carry it", "Leave it out")

@@ -27,11 +27,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import BadInput
-from discreet.models.checks import require
+from discreet.errors import BadInput, require
 from discreet.noise import Seeded
-from discreet.scorers import SCORERS, build_scorer
-from discreet.scorers.score import pool_scores
+from discreet.scorers import SCORERS, build_scorer, pool_scores
 from discreet.selectors import ExactTopK, RandomSelector
 from discreet_research.bench.campaigns import Campaign, accuracy_and_recall, run_case
 from discreet_research.bench.cases import Case, GridCase
@@ -101,7 +99,7 @@ def our_query(strategy: str, problem: Problem, pool: Pool, seed: int) -> Query:
 
 def activeml_query(strategy: str, problem: Problem, pool: Pool, seed: int) -> Query:
     """scikit-activeml's strategy, which fits its own classifier around the same estimator."""
-    require("skactiveml", extra="peers", asked="scikit-activeml's loop")
+    require("skactiveml", extra="peers", of="discreet-research", asked="scikit-activeml's loop")
     from skactiveml.classifier import SklearnClassifier
     from skactiveml.pool import Badge, CoreSet, RandomSampling, UncertaintySampling
 

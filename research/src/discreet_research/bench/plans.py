@@ -34,12 +34,11 @@ from discreet.privacy.events import Event, Gaussian, PoissonSampledGaussian, Pur
 from discreet.privacy.ledger import Ledger, Line, MemorySink, PathSegment, Receipt, committed, terms_of
 from discreet.privacy.ledger import Path as LedgerPath
 from discreet.privacy.ledger.plan_terms import POOL, pool_of
-from discreet.privacy.plan import Plan, read_plan, write_plan
+from discreet.privacy.plan import Plan
+from discreet.privacy.plan_files import read_plan, write_plan
 from discreet.records import Selection
 from discreet.roles import Selector
-from discreet.scorers import build_scorer
-from discreet.scorers.acquisition_functions import RandomScore
-from discreet.scorers.score import Score
+from discreet.scorers import RandomScore, Score, build_scorer
 from discreet.selectors import (
     ExactTopK,
     ExponentialSelector,

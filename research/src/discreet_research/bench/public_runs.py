@@ -26,13 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.models import build_model
 from discreet.noise import Seeded
 from discreet.planning.calibration import least_noise
 from discreet.privacy.accounting.pld import pld_epsilons
 from discreet.privacy.events import Composed, DiscreteLaplace, Event, Gaussian, PoissonSampledGaussian, Repeated
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 from discreet.scorers import EmbeddedRows, build_scorer, pool_scores
 from discreet.selectors import (
     DiversePublic,
@@ -44,6 +45,7 @@ from discreet.selectors import (
     k_means_public,
 )
 from discreet.testing.neighbours import AMPLE
+from discreet_research.bench.majority import largest_class
 from discreet_research.bench.public_cases import PrivateRun, PublicMethod, PublicProblem, Tuning
 from discreet_research.bench.sets import digest_of as files_digest
 from discreet_research.bench.sets import paths_of, read_set
@@ -205,7 +207,7 @@ def step_of(run: PrivateRun, private: int) -> tuple[PoissonSampledGaussian, int]
         step = PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=noise)
         return max(pld_epsilons(Repeated(event=step, count=epoch * run.epochs), run.delta, interval=INTERVAL))
 
-    noise = least_noise(cost, run.epsilon, start=1.5, tolerance=1e-3, least=0.3, most=1e3)
+    noise = least_noise(cost, run.epsilon, start=1.5, tolerance=1e-3, smallest=0.3, largest=1e3)
     if noise is None:
         raise BadInput(f"a run for epsilon={run.epsilon}", "no sensible noise is that large", "Give more")
     return PoissonSampledGaussian(sampling_rate=rate, noise_multiplier=noise), epoch
@@ -244,7 +246,6 @@ def checkpoints_of(problem: PublicProblem, scene: Scene, seed: int, shelf: Path 
 
 def trained(run: PrivateRun, scene: Scene, seed: int) -> Checkpoints:
     """DP-SGD, a phase between two checkpoints, each charged."""
-    from discreet.models import build_model
     from discreet.recipes.learning import to_bytes
     from discreet.trainers.dp_sgd import DPSGD, CohortRecords, Settings, charge_training
 
@@ -359,7 +360,6 @@ def rows_of(
     seed: int,
 ) -> list[dict[str, Any]]:
     """A row for the checkpoint that a method starts from, and one a number of labels."""
-    from discreet.models import build_model
     from discreet.recipes.learning import from_bytes
     from discreet.trainers.torch_predictor import TorchPredictor
 
@@ -376,6 +376,7 @@ def rows_of(
         "epsilon": total(points, epochs, looks, run.delta),
         "support_epsilon": float(counts[0]) if counts else None,
         "made_of": scene.made_of,
+        "majority": largest_class(scene.test_y),
     }
     rows: list[dict[str, Any]] = [{"labels": 0, "accuracy": before, "polluted": None} | common]
     seen = Seen(scene, model, method.choice)

@@ -38,10 +38,10 @@ from discreet.privacy.events import Gaussian
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.stream import InverseStep, StreamLearner, StreamSettings, charge_preparation, stream_terms
-from discreet.stream.baselines import batch_svm
-from discreet.stream.objective_perturbation import ObjectivePerturbation
 from discreet.stream.preparation import Preparation, private_components
 from discreet_research.bench.cases import GridCase
+from discreet_research.bench.objective_perturbation import ObjectivePerturbation
+from discreet_research.bench.stream_baselines import batch_svm
 from discreet_research.bench.stream_methods import StreamMethod, StreamProblem
 from discreet_research.bench.stream_sets import StreamSet, stream_set
 

@@ -27,11 +27,12 @@ from discreet.planning.pate import VotePrice, price_answers
 from discreet.privacy.budget import Budget
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.records import Votes
-from discreet.trainers.students import disagreement_student, margin_student, passive_student, voting_student
-from discreet.trainers.students.student import Student
+from discreet.trainers.students import Student, disagreement_student, margin_student, passive_student, voting_student
 from discreet_research.bench.cases import GridCase
+from discreet_research.bench.majority import largest_class
 from discreet_research.bench.problems import GridSettings
 from discreet_research.bench.teacher_sets import TeacherData, TeacherSet, teacher_set
+from discreet_research.bench.vote_margins import approximate_margin
 
 DELTA = "1e-6"
 Ask = Callable[[Any], list[str | None]]
@@ -160,6 +161,7 @@ def asked_of(
     return {
         "student": student,
         "accuracy": float((student_model.predict(data_set.test_x) == data_set.test_y).mean()),
+        "majority": largest_class(data_set.test_y),
         "asked": len(places),
         "answered": int(heard.sum()),
         "as_majority": float((codes == majority[places[heard]]).mean()) if heard.any() else None,
@@ -209,8 +211,6 @@ def _free(data_set: TeacherSet, votes: Votes, problem: TeacherProblem) -> Iterat
         says = model.fit(x, y).predict(data_set.test_x) if len(known) > 1 else np.full(len(data_set.test_y), known[0])
         accuracy = float((says == data_set.test_y).mean())
         yield {"aggregator": "not private", "student": student, "accuracy": accuracy, "right": right}
-    from discreet_research.bench.teacher_sizes import approximate_margin
-
     for margin, nu, bound in approximate_margin(votes.counts, np.arange(0.0, 0.5, 0.025)):
         yield {"aggregator": "margin", "student": "none", "margin": margin, "nu": nu, "nu_bound": bound}
 

@@ -59,8 +59,8 @@ def _begun(store: Store, asked: str) -> int:
     """How many seeds there are results of; refuses none."""
     seeds = store.seeds()
     if not seeds:
-        run = f"Run discreet bench run {store.name} --results {store.place}"
-        raise BadInput(asked, f"{store.place} has no results of it", run)
+        run = f"Run discreet bench run {store.name} --results {store.directory}"
+        raise BadInput(asked, f"{store.directory} has no results of it", run)
     return seeds
 
 
@@ -155,7 +155,7 @@ def table_command(
 
     chosen = experiment_named(name)
     rows, missing = _rows(chosen, results)
-    tables = chosen.tables(rows)
+    tables = chosen.all_tables(rows)
     if markdown is not None:
         markdown.write_text(_page(chosen, tables_text=[table.markdown() for table in tables], missing=missing))
     drawn = _draw(chosen, rows, charts) if charts is not None else []

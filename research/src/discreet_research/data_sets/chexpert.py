@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
+from discreet.pools import Pool, PoolDeclaration
 from discreet.pools.checks import check_size, existing_file, ids_of, reading
-from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.images import ImageRows, require_pillow
-from discreet.pools.pool import Pool
 
 OBSERVATIONS = (
     "No Finding",

@@ -20,7 +20,7 @@ from unittest import mock
 import numpy as np
 
 from discreet.audit import Fault
-from discreet.gates import CrowdGate
+from discreet.gates import CrowdGate, gate
 from discreet.gates.query_log import QueryLog, TablePart
 
 _SURE = (1 << 63) - 1
@@ -78,8 +78,6 @@ def _thinned(rows: QueryLog, beta: float) -> QueryLog:
 
 def _reused() -> AbstractContextManager[Any]:
     """The key of the first release of a ledger is that of all that follow."""
-    from discreet.gates import gate
-
     release_key, first = vars(gate)["release_key"], dict[str, Any]()
 
     def again(receipt: Any, **options: Any) -> Any:

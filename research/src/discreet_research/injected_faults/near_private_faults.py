@@ -18,14 +18,15 @@ from unittest import mock
 
 import numpy as np
 
+from discreet import components as private
 from discreet.audit import Fault
+from discreet.components import leading
+from discreet.selectors import NearPrivate, near_private
 from discreet_research.injected_faults.training_faults import quieter
 
 
 @contextmanager
 def _noise(share: float) -> Iterator[None]:
-    from discreet.components import principal_components as private
-    from discreet.selectors import near_private
 
     less, counted = quieter(vars(private)["gaussian"], share), vars(near_private)["discrete_laplace"]
 
@@ -39,9 +40,6 @@ def _noise(share: float) -> Iterator[None]:
 
 @contextmanager
 def _unclipped() -> Iterator[None]:
-    from discreet.components import principal_components as private
-    from discreet.components.principal_components import leading
-    from discreet.selectors import near_private
 
     moment = vars(private)["_moment"]
     clipped = vars(near_private)["private_components"]
@@ -65,7 +63,6 @@ def _unclipped() -> Iterator[None]:
 @contextmanager
 def _private_top() -> Iterator[None]:
     """Half as many private records count as there are, the most uncertain, whoever they are."""
-    from discreet.selectors import NearPrivate
     from discreet.selectors.selection_inputs import several
 
     looked = NearPrivate.support

@@ -20,6 +20,7 @@ from unittest import mock
 import numpy as np
 
 from discreet.audit import Fault
+from discreet.noise import Seeded, SparseVector
 from discreet_research.injected_faults.training_faults import quieter
 
 _LARGER = 1 << 20
@@ -29,7 +30,6 @@ _LARGER = 1 << 20
 @contextmanager
 def _louder(times: int) -> Iterator[None]:
     """Votes multiplied by ``times`` before noise is added: the same as noise divided by it."""
-    from discreet.noise import SparseVector
     from discreet.oracles import teachers as aggregation
 
     winner, above = vars(aggregation)["noisy_winner"], SparseVector.above
@@ -53,7 +53,6 @@ def _louder(times: int) -> Iterator[None]:
 @contextmanager
 def _uncounted() -> Iterator[None]:
     """A sparse vector whose positive answers are not counted."""
-    from discreet.noise import Seeded, SparseVector
     from discreet.oracles.teachers import StableAnswer
     from discreet.privacy.budget import Budget
     from discreet.privacy.ledger import Ledger, MemorySink, adaptive

@@ -30,7 +30,7 @@ from discreet.privacy.events import PoissonSampledGaussian, Repeated
 from discreet.privacy.selection_terms import SelectionTerms
 from discreet.privacy.trajectories import Trajectory
 from discreet.selectors.hidden_threshold import edge_of
-from discreet.selectors.threshold_selector import tails_of
+from discreet.selectors.selection_inputs import tails_of
 from discreet.testing.noise import SURELY
 
 Array = NDArray[np.float64]

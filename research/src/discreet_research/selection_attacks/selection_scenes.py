@@ -31,7 +31,8 @@ from discreet.privacy.ledger import Ledger, MemorySink, Receipt, adaptive
 from discreet.records import Selection
 from discreet.roles import Selector
 from discreet.selectors import ExponentialSelector, GaussianTopK, LaplaceTopK, ThresholdSelector
-from discreet.selectors.threshold_selector import Coins, tails_of
+from discreet.selectors.selection_inputs import tails_of
+from discreet.selectors.threshold_selector import Coins
 from discreet.testing.neighbours import AMPLE
 from discreet_research.selection_attacks.selection_attack import Views
 

@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from discreet.errors import BadInput, MissingExtra, ServerUnavailable
+from discreet.errors import BadInput, ServerUnavailable, require
 
 if TYPE_CHECKING:
     import httpx2
@@ -157,12 +157,9 @@ class Client:
         transport: httpx2.BaseTransport | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        try:
-            import httpx2
-        except ImportError:
-            raise MissingExtra(
-                "Label Studio", "httpx2 is not installed", "pip install 'discreet[labelstudio]'"
-            ) from None
+        require("httpx2", extra="labelstudio", asked="Label Studio")
+        import httpx2
+
         self.url = checked_address(url, plain_http=plain_http)
         self._token, self._access, self._pause = token, "", pause
         self._errors = httpx2.TransportError, httpx2.DecodingError

@@ -28,7 +28,7 @@ from discreet.errors import BadInput
 from discreet.oracles.answers import fits, in_order
 from discreet.oracles.label_studio.server import Annotation, Task
 from discreet.pools import Pool
-from discreet.pools.images import is_picture, png
+from discreet.pools.images import is_picture, png, stored_values
 from discreet.records import Answer, Value
 
 Kind = Literal["image", "text", "table"]
@@ -126,25 +126,14 @@ def rendered(pool: Pool, records: Sequence[str]) -> list[Rendered]:
     names = _columns(pool, values.shape[1:])
     return [
         {"table": dict(zip(names, (f"{value:.6g}" for value in row.ravel()), strict=True))}
-        for row in _as_stored(pool, values)
+        for row in stored_values(pool, values)
     ]
-
-
-def _as_stored(pool: Pool, values: NDArray[Any]) -> NDArray[np.float64]:
-    """Without the declared center and scale: people know the numbers as they are in the owner's file."""
-    center, scale = (
-        np.asarray(statistic, dtype=np.float64) for statistic in (pool.declared.center, pool.declared.scale)
-    )
-    if center.ndim or scale.ndim:
-        tail = (1,) * (values.ndim - 2)
-        center, scale = (statistic.reshape(-1, *tail) if statistic.ndim else statistic for statistic in (center, scale))
-    return np.asarray(np.asarray(values, dtype=np.float64) * scale + center)
 
 
 def _shades(pool: Pool, values: NDArray[Any]) -> list[NDArray[np.uint8]]:
     if values.dtype == np.uint8:
         return list(values)
-    stored = _as_stored(pool, values)
+    stored = stored_values(pool, values)
     if pool.declared.kind == "images":
         return list(np.clip(np.rint(stored), 0, 255).astype(np.uint8))
     return [_spread(picture) for picture in stored]

@@ -32,8 +32,7 @@ from discreet.planning.pate.pricing import (
 from discreet.planning.pate.vote_noise import EventCount
 from discreet.privacy.budget import Budget
 from discreet.privacy.event_forms import from_json, to_json
-from discreet.privacy.ledger.paths import Line
-from discreet.privacy.ledger.terms import Terms, committed
+from discreet.privacy.ledger import Line, Terms, committed
 
 FORMAT = "discreet.teachers-plan/1"
 ANSWERED_SHARE = 0.5

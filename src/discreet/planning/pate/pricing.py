@@ -46,8 +46,7 @@ from discreet.planning.pate.vote_noise import (
 from discreet.privacy.budget import Budget, float_below
 from discreet.privacy.event_forms import to_json
 from discreet.privacy.events import DiscreteLaplace, Gaussian
-from discreet.privacy.ledger.paths import Line
-from discreet.privacy.ledger.terms import Terms, committed
+from discreet.privacy.ledger import Line, Terms, committed
 
 Aggregator = Literal["gaussian", "gaussian-paper", "laplace", "laplace-paper", "confident", "sparse", "sparse-paper"]
 AGGREGATORS: tuple[Aggregator, ...] = get_args(Aggregator)

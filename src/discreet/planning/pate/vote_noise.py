@@ -134,7 +134,7 @@ def exact_event(answers: int, budget: Budget) -> DiscreteLaplace:
     def cost(scale: float) -> float:
         return float(claimed(((rate_event(1 / scale), 2 * answers),), budget))
 
-    scale = least_noise(cost, epsilon, start=start, tolerance=1e-5, least=1e-3, most=1e11)
+    scale = least_noise(cost, epsilon, start=start, tolerance=1e-5, smallest=1e-3, largest=1e11)
     if scale is None:
         raise InfeasiblePlan(
             f"{answers} answers with Laplace noise within epsilon {budget.epsilon}",
@@ -194,7 +194,7 @@ def exact_epoch(unstable: int, answers: int, budget: Budget) -> Pure:
         return float(claimed(((epoch_event(1 / scale), unstable), (mistake, 1)), budget))
 
     scale = least_noise(
-        cost, epsilon, start=math.sqrt(unstable) / epsilon, tolerance=1e-5, least=1e-3 / epsilon, most=1e11
+        cost, epsilon, start=math.sqrt(unstable) / epsilon, tolerance=1e-5, smallest=1e-3 / epsilon, largest=1e11
     )
     if scale is None:
         raise InfeasiblePlan(

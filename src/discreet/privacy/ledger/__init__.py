@@ -1,6 +1,6 @@
 """The ledger: what was spent, on whom, why and when; and the receipts without which nothing is drawn."""
 
-from discreet.privacy.ledger.charges import Charge, ChargeReason, PathBalance, Price, Request
+from discreet.privacy.ledger.charges import Charge, ChargeReason, PathBalance, Price, Request, request
 from discreet.privacy.ledger.entries import Entry
 from discreet.privacy.ledger.ledger import Ledger
 from discreet.privacy.ledger.paths import Line, Path, PathSegment
@@ -27,5 +27,6 @@ __all__ = [
     "Terms",
     "adaptive",
     "committed",
+    "request",
     "terms_of",
 ]

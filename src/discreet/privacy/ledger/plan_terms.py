@@ -24,9 +24,8 @@ from discreet.privacy.events import DiscreteLaplace, Event, Repeated, ThresholdR
 from discreet.privacy.ledger.charges import MOST_PHASE
 from discreet.privacy.ledger.paths import Choice, Line, Path, PathSegment
 from discreet.privacy.ledger.terms import Continued, Terms, committed, plan_digest
-from discreet.privacy.plan import NEVER_ASKED, Cohort, Plan
+from discreet.privacy.plan import NEVER_ASKED, Cohort, Plan, TrainingPhase
 from discreet.privacy.selection_terms import SelectionTerms
-from discreet.privacy.training_phase import TrainingPhase
 
 POOL = "pool"
 EVERYONE_WAITS = "everyone"

@@ -1,7 +1,7 @@
 """DP-SGD by cohorts: Poisson sampling, clipping of single units, noise on the sum, a public normaliser."""
 
 # ruff: noqa: E402 - what is missing is said before an import fails on it
-from discreet.models.checks import require
+from discreet.errors import require
 
 require("torch", extra="torch", asked="training by DP-SGD")
 require("safetensors", extra="torch", asked="training by DP-SGD")
@@ -11,7 +11,7 @@ from discreet.trainers.dp_sgd.augmentation import RandomFlip, RandomShift
 from discreet.trainers.dp_sgd.checks import check_layers
 from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords, PoissonCohortSampler, padded
 from discreet.trainers.dp_sgd.distributed import Processes, join_processes
-from discreet.trainers.dp_sgd.optimization import chexpert_targets, cross_entropy, multilabel_bce
+from discreet.trainers.dp_sgd.optimization import WeightedCrossEntropy, chexpert_targets, cross_entropy, multilabel_bce
 from discreet.trainers.dp_sgd.settings import Settings
 from discreet.trainers.dp_sgd.trainer import DPSGD
 
@@ -24,6 +24,7 @@ __all__ = [
     "RandomFlip",
     "RandomShift",
     "Settings",
+    "WeightedCrossEntropy",
     "charge_training",
     "check_layers",
     "chexpert_targets",

@@ -18,7 +18,7 @@ from discreet.errors import BadInput, DiscreetError, ReceiptRefused
 from discreet.models.layers import check_sized, refuse_mixing
 from discreet.noise import step_seal
 from discreet.privacy.ledger import Receipt
-from discreet.privacy.training_phase import TrainingPhase
+from discreet.privacy.plan import TrainingPhase
 from discreet.trainers.dp_sgd.batches import targets_of
 from discreet.trainers.dp_sgd.checkpoints import State
 from discreet.trainers.dp_sgd.cohorts import CohortRecords

@@ -19,7 +19,7 @@ from discreet.noise import Source, poisson_mask, random_places
 from discreet.pools.pool import as_array
 from discreet.pools.rows import PlacedRows, or_none
 from discreet.privacy.ledger import Receipt
-from discreet.privacy.training_phase import TrainingStage
+from discreet.privacy.plan import TrainingStage
 
 MISSING = -1
 """The class of a record whose label never came. In a table of several labels, NaN stands for one."""

@@ -27,6 +27,26 @@ def cross_entropy(outputs: Any, target: Any) -> Any:
     return functional.cross_entropy(outputs, target.expand(outputs.shape[0]))
 
 
+class WeightedCrossEntropy:
+    """Cross-entropy times the declared weight of a record's class.
+
+    Weights are relative: they are divided by the largest. Gradients are clipped after that, so a weight above 1 would
+    be clipped away again, while a smaller one makes a record of a frequent class count less.
+    """
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        given = tuple(float(weight) for weight in weights)
+        if not given or not all(weight > 0 and math.isfinite(weight) for weight in given):
+            raise BadInput("class weights", "they are not numbers above 0, one a class", "Give e.g. [1, 5]")
+        self.weights = tuple(weight / max(given) for weight in given)
+
+    def __call__(self, outputs: Any, target: Any) -> Any:
+        """The loss of one record's views."""
+        weights = torch.tensor(self.weights, dtype=outputs.dtype, device=outputs.device)
+        own = torch.arange(len(self.weights), device=outputs.device) == target  # indexing does not work under vmap
+        return (weights * own).sum() * cross_entropy(outputs, target)
+
+
 def multilabel_bce(*, smoothing: float = 0.0) -> Loss:
     """Sigmoid cross-entropy of every label, averaged over all of them; a NaN label counts 0.
 

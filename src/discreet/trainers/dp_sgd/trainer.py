@@ -29,7 +29,7 @@ from discreet.noise import derived_seed, gaussian, remembers_inputs, same_inputs
 from discreet.noise.coins import MASK
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import Receipt
-from discreet.privacy.training_phase import TrainingPhase, TrainingStage
+from discreet.privacy.plan import TrainingPhase, TrainingStage
 from discreet.trainers.dp_sgd.augmentation import views_of
 from discreet.trainers.dp_sgd.batches import micro_batches, rows_at_once
 from discreet.trainers.dp_sgd.checkpoints import Checkpoints, State

@@ -17,10 +17,10 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import certify
 from discreet.privacy.events import Pure
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive, committed
-from discreet.stream.baselines import signed_rows
-from discreet.stream.objective_perturbation import ObjectivePerturbation, huber_hinge, logistic
 from discreet.testing.neighbours import AMPLE
 from discreet.testing.noise import SURELY, ks_pvalue
+from discreet_research.bench.objective_perturbation import ObjectivePerturbation, huber_hinge, logistic
+from discreet_research.bench.stream_baselines import signed_rows
 
 pytestmark = pytest.mark.thorough
 
@@ -224,8 +224,6 @@ def test_it_learns_and_says_what_it_claims():
     assert model.private
     assert model.simulation
     assert "epsilon 1, delta 0, zero-out, of 3000 slots" in repr(model)
-    form = model.to_json()
-    assert (form["private"], form["audience"], form["simulation"]) == (True, "public", True)
     assert not trained(made, rows, labels, OperatingSystem()).simulation
 
 

@@ -1,18 +1,15 @@
-"""What a stream is compared with: label everything, one private batch at the end, and a batch that is not private.
+"""What a stream is compared with: one private batch at the end, and a batch that is not private.
 
-    label_everything        every record is asked, and teaches by private SGD (the stream paper's Algorithm 2)
-    ObjectivePerturbation   every record is asked; one private model when all have come (Algorithm 1):
-                            `discreet.stream.objective_perturbation`
+    ObjectivePerturbation   every record is asked; one private model when all have come (the stream paper's Algorithm
+                            1): `discreet_research.bench.objective_perturbation`
     batch_svm               the same without privacy: **not private**
 
-The first two pay nothing for asking: everybody is asked, whatever they are.
-
-Guarantee: what is not private says so in its name, its repr and its stored form.
+The first pays nothing for asking: everybody is asked, whatever they are. What is not private says so in its name and
+its repr.
 """
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -20,16 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.components.principal_components import into_ball
+from discreet.components import into_ball
 from discreet.errors import BadInput
-from discreet.privacy.ledger import Ledger, Receipt
-from discreet.stream.ask_rules import AskEverything
-from discreet.stream.learner import StreamLearner
 from discreet.stream.linear_model import Floats, float_array
-from discreet.stream.optimizer import UpdateNoise
-from discreet.stream.schedules import Immediate
 
-FORMAT = "discreet.stream-baseline/1"
 NOT_PRIVATE = "NOT PRIVATE: fitted to the records themselves"
 
 
@@ -46,24 +37,6 @@ class BaselineModel:
     def predict_many(self, vectors: Any) -> NDArray[np.int64]:
         """1 or -1 for rows of vectors."""
         return np.where(np.asarray(vectors, dtype=np.float64) @ self.weights >= 0, 1, -1)
-
-    @property
-    def sha256(self) -> str:
-        """Of its weights, to the bit."""
-        return hashlib.sha256(self.weights.astype("<f8").tobytes()).hexdigest()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values. Audience: public, where it is private; otherwise the owner alone."""
-        return {
-            "format": FORMAT,
-            "name": self.name,
-            "private": self.private,
-            "claim": self.claim,
-            "simulation": self.simulation,
-            "audience": "public" if self.private else "owner",
-            "weights": self.weights.tolist(),
-            "sha256": self.sha256,
-        }
 
     def __repr__(self) -> str:
         """Public facts only."""
@@ -116,14 +89,3 @@ def batch_svm(vectors: Any, labels: Any, *, regularization: float, radius: float
         claim=NOT_PRIVATE,
         simulation=False,
     )
-
-
-def label_everything(
-    *, noise: UpdateNoise, receipt: Receipt | None = None, ledger: Ledger | None = None, **settings: Any
-) -> StreamLearner:
-    """A learner that asks every record, and learns from each at once unless ``window`` says otherwise.
-
-    A record costs its one update: the price is the noise's event alone.
-    """
-    settings = {"window": Immediate()} | settings
-    return StreamLearner(asking=AskEverything(), noise=noise, receipt=receipt, ledger=ledger, **settings)

@@ -36,6 +36,14 @@ from discreet.privacy.events import Event, Gaussian
 from discreet.privacy.ledger import ChargeReason, Ledger, Receipt
 from discreet.privacy.ledger.charges import request
 
+__all__ = [
+    "PaidComponents",
+    "charge_components",
+    "leading",
+    "private_components",
+    "public_components",
+    "second_moment_event",
+]
 Floats = NDArray[np.float64]
 ROWS = 4096
 _UNIT = 2.0**-53

@@ -31,17 +31,16 @@ from typing import Any
 
 import numpy as np
 
-from discreet.components.principal_components import checked_radius
+from discreet.components import checked_radius
 from discreet.errors import BadInput, ReceiptRefused
 from discreet.noise import gamma_direction
 from discreet.noise.additive_noise import FINENESS
 from discreet.privacy.budget import Budget, Number, exact_decimal, exact_minus, float_below, share_of
 from discreet.privacy.events import Pure
-from discreet.privacy.ledger import ChargeReason, Ledger, Line, Receipt, Terms, committed
-from discreet.privacy.ledger.charges import request
-from discreet.stream.baselines import BaselineModel, signed_rows
+from discreet.privacy.ledger import ChargeReason, Ledger, Line, Receipt, Terms, committed, request
 from discreet.stream.linear_model import Floats
 from discreet.stream.parts import set_fields
+from discreet_research.bench.stream_baselines import BaselineModel, signed_rows
 
 
 @dataclass(frozen=True, kw_only=True)
