@@ -35,6 +35,7 @@ from discreet.config.schema import PartTable, Problem, Rule
 from discreet.errors import alternatives
 from discreet.models.build import MODELS, model_names
 from discreet.oracles import ORACLES
+from discreet.parts import RECIPES
 from discreet.planning.parameters import PlanTable
 from discreet.pools.opening import READERS
 from discreet.privacy.budget import exact_sum
@@ -43,15 +44,6 @@ from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
 
 Problems = Iterator[Problem]
-PUBLIC = "public-data"
-_UNPLANNED = {
-    "selection_epsilon": 0,
-    "missed": None,
-    "individual_rates": False,
-    "high_share": None,
-    "shards": "even",
-    "releases": None,
-}
 _NO_CAPS = ("paper", "separate-budget", "hidden")
 _AMPLIFIED = ("step-amplification", "noise-reduction")
 
@@ -119,11 +111,6 @@ def _persons(budget: BudgetConfig, pool: PoolConfig, trainer: TrainerConfig) -> 
         yield at("pool.persons", "it is missing, and plans count persons", "Declare how many persons there are")
     elif pool.persons > pool.size:
         yield at("pool.persons", f"{pool.persons} persons have only {pool.size} records", "Count again")
-
-
-def _delta(budget: BudgetConfig, recipe: RecipeConfig) -> Problems:
-    if budget.delta == 0 and recipe.name == "private-pool":
-        yield at("budget.delta", "training with Gaussian noise has no guarantee at delta 0", "Write delta = '1e-6'")
 
 
 def _options(path: str, table: PartTable, remedy: str) -> Problems:
@@ -375,31 +362,6 @@ def _hidden_labels(
         yield _in_plan("labels", fact, f"Raise it to {questions}, or leave it out", table="budget")
 
 
-def _paid_for(plan: PlanTable, selector: SelectorConfig, recipe: RecipeConfig) -> Problems:
-    if recipe.name != "private-pool":
-        return
-    if selector.part is not None and selector.part.prices == ("hidden",):
-        if plan.selection_epsilon > 0:
-            yield _in_plan("selection_epsilon", "whom it asks is not released, and costs nothing", "Remove it")
-        if selector.threshold_epsilon is None:
-            yield _in_plan("threshold_epsilon", "its thresholds are all it pays for", "Write '0.05'", "selector")
-        return
-    free = selector.part is not None and not selector.part.prices and recipe.name in selector.part.recipes
-    if free and plan.selection_epsilon > 0:
-        yield _in_plan(
-            "selection_epsilon", f"{selector.name} selection costs nothing", "Remove it, or choose a selector"
-        )
-    if not free and plan.selection_epsilon == 0:
-        yield _in_plan(
-            "selection_epsilon", f"nothing pays for {selector.name}", "Give a part of epsilon, about a quarter"
-        )
-    if plan.selection in ("paper", "separate-budget") and selector.threshold_epsilon is not None:
-        fact = (
-            "the paper's price has no thresholds" if plan.selection == "paper" else "queries apart have no thresholds"
-        )
-        yield _in_plan("threshold_epsilon", fact, "Use one-sided or shards", "selector")
-
-
 PLAN_RULES: tuple[Rule, ...] = (
     (("plan",), _sizes),
     (("plan",), _rates),
@@ -407,21 +369,19 @@ PLAN_RULES: tuple[Rule, ...] = (
     (("plan",), _prices),
     (("plan", "pool", "budget"), _within_the_pool),
     (("plan", "budget", "initial?"), _within_the_budget),
-    (("plan", "selector", "recipe"), _paid_for),
     (("plan", "selector", "oracle"), _hidden_caps),
     (("plan", "selector", "budget", "initial?"), _hidden_labels),
 )
 
 
-def _public_tables(
+def _tables_of_recipes(
     recipe: RecipeConfig, checkpoint: CheckpointConfig | None, private: PrivateConfig | None
 ) -> Problems:
-    if recipe.name == PUBLIC and checkpoint is None:
-        remedy = "Add [checkpoint] with path, and epsilon and delta as its maker states them"
-        yield at("checkpoint", "a campaign on public data begins with a private model", remedy, table=True)
+    """Tables that some recipes alone have, which declare them."""
     for name, table in (("checkpoint", checkpoint), ("private", private)):
-        if recipe.name != PUBLIC and table is not None:
-            yield at(name, f"{recipe.name} has none", f"Remove it; it is for {PUBLIC}", table=True)
+        having = [other for other, entry in RECIPES.items() if name in entry.tables]
+        if table is not None and recipe.name not in having:
+            yield at(name, f"{recipe.name} has none", f"Remove it; it is for {' or '.join(having)}", table=True)
 
 
 def _checkpoint(checkpoint: CheckpointConfig) -> Problems:
@@ -436,61 +396,10 @@ def _checkpoint(checkpoint: CheckpointConfig) -> Problems:
         yield at("checkpoint.steps", fact, "Give all three")
 
 
-def _choosing(
-    recipe: RecipeConfig,
-    selector: SelectorConfig,
-    scorer: ScorerConfig,
-    budget: BudgetConfig,
-    private: PrivateConfig | None,
-) -> Problems:
-    if recipe.name != PUBLIC:
-        return
-    if selector.part is None or PUBLIC not in selector.part.recipes:
-        remedy = alternatives(selector.name, SELECTORS.names(recipe=PUBLIC))
-        yield at("selector.name", f"{PUBLIC} has none called {selector.name}", remedy)
-    if scorer.needs == "draws" or (scorer.part is not None and scorer.part.option("draws") is not None):
-        yield at("scorer.name", "it reads draws of the model, and here one prediction is read", "Try 'entropy'")
-    if budget.unit != "record":
-        yield at("budget.unit", f"{PUBLIC} protects records", "Write 'record'; divide by the records a person has")
-    if selector.reads_private:
-        if private is None:
-            remedy = "Add [private] with path and size"
-            yield at("private", f"{selector.name} looks at the records the checkpoint learnt from", remedy, table=True)
-        if selector.support_epsilon is None:
-            fact = f"{selector.name} pays for its counts"
-            yield at("selector.support_epsilon", fact, "Write support_epsilon = '0.5'")
-    elif private is not None:
-        paying = " or ".join(part.name for part in SELECTORS if "private" in part.reads)
-        yield at("private", f"{selector.name} reads no private record", f"Remove it, or use {paying}", table=True)
-
-
-def _planned(recipe: RecipeConfig, plan: PlanTable, initial: InitialConfig | None) -> Problems:
-    if recipe.name == PUBLIC:
-        if plan.initial:
-            yield at("plan.initial", "phase 0 is the checkpoint, and asks nobody", "Write initial = 0")
-        if not plan.queries:
-            yield at("plan.queries", "nothing is asked", "Write queries = [500, 500]")
-        if initial is not None:
-            yield at("initial", "phase 0 is the checkpoint", "Remove it", table=True)
-        for name, usual in _UNPLANNED.items():
-            if getattr(plan, name) != usual:
-                yield at(f"plan.{name}", f"{PUBLIC} trains on public records, and plans no such thing", "Remove it")
-    elif recipe.name == "private-pool" and plan.initial == 0:
-        yield at("plan.initial", "phase 0 has no records to begin with", "Write initial = 1000")
-
-
-PUBLIC_RULES: tuple[Rule, ...] = (
-    (("recipe", "checkpoint?", "private?"), _public_tables),
-    (("checkpoint",), _checkpoint),
-    (("recipe", "selector", "scorer", "budget", "private?"), _choosing),
-    (("recipe", "plan", "initial?"), _planned),
-)
-
 RULES: tuple[Rule, ...] = (
     (("pool",), _pool),
     (("task",), _task),
     (("budget", "pool", "trainer"), _persons),
-    (("budget", "recipe"), _delta),
     (("selector",), _selector),
     (("selector", "recipe"), _selector_name),
     (("selector", "simulation?"), _exact),
@@ -501,9 +410,10 @@ RULES: tuple[Rule, ...] = (
     (("trainer", "task"), _trainer),
     (("storage",), _storage),
     *PLAN_RULES,
-    *PUBLIC_RULES,
+    (("recipe", "checkpoint?", "private?"), _tables_of_recipes),
+    (("checkpoint",), _checkpoint),
 )
-"""What each rule reads; a name with a question mark may be left out of a file."""
+"""What each rule reads; a name with a question mark may be left out of a file. A recipe declares rules of its own."""
 POOL_RULES: tuple[Rule, ...] = ((("pool",), _pool),)
 TASK_RULES: tuple[Rule, ...] = ((("task",), _task),)
 ORACLE_RULES: tuple[Rule, ...] = ((("oracle", "simulation?"), _oracle),)

@@ -423,10 +423,17 @@ class Schema:
         top = self._top(data, problems)
         tables = {name: self._table(name, data, problems, source, stored=stored) for name in self.tables}
         unloaded = [name for name, table in tables.items() if isinstance(table, PartTable) and table.is_unloaded]
-        problems += disagreements(tables | (dict.fromkeys(unloaded, UNREAD) if stored else {}), self.rules)
+        problems += disagreements(tables | (dict.fromkeys(unloaded, UNREAD) if stored else {}), self._rules_for(tables))
         if problems:
             raise _all_of(problems, source)
         return top | {name: value for name, value in tables.items() if value is not None}, source
+
+    def _rules_for(self, tables: Mapping[str, Any]) -> Sequence[Rule]:
+        """The rules of this kind of file, and those that its recipe declares."""
+        entry = RECIPES.get(getattr(tables.get("recipe"), "name", ""))
+        if entry is None or entry.rules is None or entry.config.load().SCHEMA is not self:
+            return self.rules
+        return (*self.rules, *entry.rules.load())
 
     def _check_format(self, data: Table, source: Source) -> None:
         """A file of another kind of ours has a hundred mistakes, and one reason."""
