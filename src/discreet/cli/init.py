@@ -44,8 +44,8 @@ def init_command(
     if example is not None:
         _write(config, example)
         form = {"format": "discreet.example/1", "simulation": False, "recipe": example, "file": config.name}
-        kind = "stream" if example == "stream" else "campaign"
-        show(form, f"{config.name} is a {kind}'s file. Change the lines marked CHANGE.", as_json=as_json)
+        what = RECIPES[example].config.load().SCHEMA.what
+        show(form, f"{config.name} is a {what}'s file. Change the lines marked CHANGE.", as_json=as_json)
         return
     from discreet.config import read_campaign
     from discreet.recipes.opening import create, needs_confirmation

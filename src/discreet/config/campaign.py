@@ -53,6 +53,11 @@ class CampaignFile(Declared):
     storage: StorageConfig
     simulation: SimulationConfig | None
 
+    @property
+    def recipe_name(self) -> str:
+        """As `discreet.parts.RECIPES` has it."""
+        return self.recipe.name
+
     def storage_url(self) -> str:
         """Where state is kept: as declared, with a SQLite file (also a bare path) seen from the file's folder."""
         url = self.storage.url or f"{self.name}.db"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from discreet.config.campaign_tables import BudgetConfig, SelectorConfig
+from discreet.config.campaign_tables import BudgetConfig, RecipeConfig, SelectorConfig
 from discreet.config.cross_field_checks import Problems, at
 from discreet.config.schema import Rule
 from discreet.planning.parameters import PlanTable
-
-NAME = "private-pool"
 
 
 def _delta(budget: BudgetConfig) -> Problems:
@@ -15,14 +13,14 @@ def _delta(budget: BudgetConfig) -> Problems:
         yield at("budget.delta", "training with Gaussian noise has no guarantee at delta 0", "Write delta = '1e-6'")
 
 
-def _paid_for(plan: PlanTable, selector: SelectorConfig) -> Problems:
+def _paid_for(plan: PlanTable, selector: SelectorConfig, recipe: RecipeConfig) -> Problems:
     if selector.part is not None and selector.part.prices == ("hidden",):
         if plan.selection_epsilon > 0:
             yield at("plan.selection_epsilon", "whom it asks is not released, and costs nothing", "Remove it")
         if selector.threshold_epsilon is None:
             yield at("selector.threshold_epsilon", "its thresholds are all it pays for", "Write '0.05'")
         return
-    free = selector.part is not None and not selector.part.prices and NAME in selector.part.recipes
+    free = selector.part is not None and not selector.part.prices and recipe.name in selector.part.recipes
     if free and plan.selection_epsilon > 0:
         yield at(
             "plan.selection_epsilon", f"{selector.name} selection costs nothing", "Remove it, or choose a selector"
@@ -43,4 +41,4 @@ def _begins(plan: PlanTable) -> Problems:
         yield at("plan.initial", "phase 0 has no records to begin with", "Write initial = 1000")
 
 
-RULES: tuple[Rule, ...] = ((("budget",), _delta), (("plan", "selector"), _paid_for), (("plan",), _begins))
+RULES: tuple[Rule, ...] = ((("budget",), _delta), (("plan", "selector", "recipe"), _paid_for), (("plan",), _begins))
