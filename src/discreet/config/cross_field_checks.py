@@ -240,10 +240,12 @@ def _trainer(trainer: TrainerConfig, task: TaskConfig) -> Problems:
         yield at("trainer.loss", "weights are for the usual loss", "Keep one of the two")
     if trainer.views > 1 and not trainer.augment:
         yield at("trainer.views", "nothing makes the views differ", "Add augment = [{ name = 'flip' }], or remove it")
-    for number, part in enumerate(trainer.augment):
-        if (part.name == "shift") != (part.pixels is not None) or (part.fill is not None and part.name != "shift"):
-            remedy = "Write { name = 'shift', pixels = 2 }"
-            yield Problem(path=("trainer", "augment", number), fact="pixels and fill belong to shift", remedy=remedy)
+    for number, view in enumerate(trainer.augment):
+        declared = {} if view.part is None else {option.name: option for option in view.part.options}
+        missing = [name for name, option in declared.items() if not option.default and name not in view.options]
+        for name in (*missing, *(name for name in view.options if name not in declared))[:1]:
+            fact, remedy = view.registry.options()[name].unlisted or (f"{name} does not fit {view.name}", "Change it")
+            yield Problem(path=("trainer", "augment", number), fact=fact, remedy=remedy)
 
 
 def _storage(storage: StorageConfig) -> Problems:

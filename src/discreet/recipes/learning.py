@@ -186,13 +186,7 @@ def settings_of(config: CampaignConfig) -> Settings:
 
 
 def _view(table: AugmentConfig) -> Any:
-    from discreet.trainers.dp_sgd import RandomFlip, RandomShift
-
-    if table.name == "flip":
-        return RandomFlip()
-    if table.name == "shift":
-        return RandomShift(pixels=table.pixels or 1, fill=table.fill or 0.0)
-    return named_object(table.name)
+    return named_object(table.name) if table.part is None else table.part.build(**table.options)
 
 
 def _loss(config: CampaignConfig) -> Any:
