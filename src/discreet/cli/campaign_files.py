@@ -159,7 +159,7 @@ def where(campaign: Campaign, *, answered: bool = False) -> str:
     """The next step, in words. ``answered``: nothing is open, which is for the owner to know."""
     from discreet.recipes.specification import spec_of_campaign
 
-    now, phases = campaign.standing, campaign.recipe.phases
+    now, phases = campaign.state, campaign.recipe.phases
     step = "next: discreet tell, then discreet train"
     if spec_of_campaign(campaign).answers_itself:  # whether they answered is public
         step, answered = "next: discreet ask, and its teachers answer", campaign.answered

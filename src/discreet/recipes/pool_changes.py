@@ -89,7 +89,7 @@ def _check_withdrawn(campaign: Campaign, further: Pool) -> None:
 
 def _check_between_queries(campaign: Campaign) -> None:
     """A query that was begun is repeated on the records it was begun with, or could never be finished."""
-    now = campaign.standing
+    now = campaign.state
     if now.step == "ask" and query_begun(campaign.store, now.phase):
         raise NotNow("extending a pool", f"query {now.phase} was begun without the new records", "Finish it: ask first")
 
@@ -160,5 +160,5 @@ def withdraw(
         new=new + (of_persons.new if of_persons else 0),
         known=known + (of_persons.known if of_persons else 0),
         waiting=waiting,
-        standing=campaign.standing,
+        state=campaign.state,
     )
