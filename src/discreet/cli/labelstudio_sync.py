@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from discreet.campaign import Campaign
     from discreet.oracles.label_studio import LabelStudioOracle
 
-Told = Callable[[str], None]
+Show = Callable[[str], None]
 
 
 class Sync:
@@ -137,7 +137,7 @@ def listening(listen: str | None, url: str | None, secret_file: Path | None) -> 
 
 
 @contextmanager
-def _shown() -> Iterator[Told]:
+def _shown() -> Iterator[Show]:
     """A line on standard error, where somebody watches."""
     if not sys.stderr.isatty():
         yield lambda words: None
