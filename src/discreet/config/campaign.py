@@ -46,6 +46,7 @@ _SQLITE = "sqlite:///"
 class CampaignFile(Declared):
     """What files of all recipes have."""
 
+    FORMAT: ClassVar[str] = FORMAT
     task: TaskConfig
     budget: BudgetConfig
     recipe: RecipeConfig
@@ -137,7 +138,6 @@ CAMPAIGN = Schema(
 class CampaignConfig(CampaignFile):
     """All that a campaign's file says. Made by `read`, `from_text` and `from_json`, which check it."""
 
-    FORMAT: ClassVar[str] = FORMAT
     SCHEMA: ClassVar[Schema] = CAMPAIGN
     name: str
     pool: PoolConfig

@@ -6,11 +6,11 @@ log holds is not looked at before it is paid for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from discreet.checks import WORD, Wrong, choice, key, listed, number, part_name, shown, text, whole
-from discreet.config.campaign import FORMAT, CampaignFile, spread_queries
+from discreet.config.campaign import CAMPAIGN, CampaignFile
 from discreet.config.campaign_tables import (
     MOST_SEED,
     BudgetConfig,
@@ -194,9 +194,8 @@ RULES: tuple[Rule, ...] = (
     *STORAGE_RULES,
 )
 
-CROWD = Schema(
-    format=FORMAT,
-    what="campaign",
+CROWD = replace(
+    CAMPAIGN,
     such_as="queries",
     tables={
         "log": LogConfig,
@@ -216,9 +215,7 @@ CROWD = Schema(
     },
     rules=RULES,
     optional=("simulation",),
-    extra={"plan": ("phases",)},
-    rewrite={"plan": spread_queries},
-    elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
+    recipes={},
 )
 
 
@@ -226,7 +223,6 @@ CROWD = Schema(
 class CrowdConfig(CampaignFile):
     """All that a crowd campaign's file says. Made by `read_campaign` and its kin, which check it."""
 
-    FORMAT: ClassVar[str] = FORMAT
     SCHEMA: ClassVar[Schema] = CROWD
     name: str
     log: LogConfig

@@ -7,11 +7,11 @@ private records are read once, after all of it is fixed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from discreet.checks import WORD, choice, key, listed, named, number, options, text, truth, whole
-from discreet.config.campaign import FORMAT, CampaignFile, spread_queries
+from discreet.config.campaign import CAMPAIGN, CampaignFile
 from discreet.config.campaign_tables import (
     MOST_SEED,
     BudgetConfig,
@@ -21,7 +21,6 @@ from discreet.config.campaign_tables import (
     SimulationConfig,
     StorageConfig,
     TaskConfig,
-    with_schema,
 )
 from discreet.config.cross_field_checks import POOL_RULES, STORAGE_RULES, TASK_RULES, Problems, at
 from discreet.config.schema import Rule, Schema, Source
@@ -225,9 +224,8 @@ RULES: tuple[Rule, ...] = (
     *STORAGE_RULES,
 )
 
-PATE = Schema(
-    format=FORMAT,
-    what="campaign",
+PATE = replace(
+    CAMPAIGN,
     such_as="income",
     tables={
         "pool": PoolConfig,
@@ -246,9 +244,7 @@ PATE = Schema(
     },
     rules=RULES,
     optional=("oracle", "simulation"),
-    extra={"plan": ("phases",)},
-    rewrite={"plan": spread_queries, "pool": with_schema},
-    elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
+    recipes={},
 )
 
 
@@ -256,7 +252,6 @@ PATE = Schema(
 class PateConfig(CampaignFile):
     """All that such a campaign's file says. Made by `read_campaign` and its kin, which check it."""
 
-    FORMAT: ClassVar[str] = FORMAT
     SCHEMA: ClassVar[Schema] = PATE
     name: str
     pool: PoolConfig
