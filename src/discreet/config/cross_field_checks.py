@@ -85,6 +85,14 @@ def _with_schema(pool: PoolConfig) -> Problems:
         yield at(f"pool.{name}", "the schema declares columns, texts and bounds", "Leave it out")
 
 
+def unit_of_persons(budget: BudgetConfig, person: str | None, table: str, one: str) -> Problems:
+    """Persons are protected where ``table`` names whose ``one`` each is, and nowhere else."""
+    if (person is not None) != (budget.unit == "person"):
+        missing = f"persons are protected, and nothing says whose a {one} is"
+        fact = missing if person is None else "a person column is named, and records are protected"
+        yield at("budget.unit", fact, f"Write unit = 'person' and [{table}] person, or unit = 'record' and none")
+
+
 def _task(task: TaskConfig) -> Problems:
     least = 1 if task.kind == "multilabel" else 2
     if task.kind == "binary" and len(task.classes) != 2:
@@ -261,28 +269,24 @@ def _storage(storage: StorageConfig) -> Problems:
         yield at("storage.directory", "a file has its directory beside it", "Remove it; it is for postgresql:// alone")
 
 
-def _in_plan(key: str, fact: str, remedy: str, table: str = "plan") -> Problem:
-    return Problem(path=(table, key), fact=fact, remedy=remedy)
-
-
 def _sizes(plan: PlanTable) -> Problems:
     if 0 < plan.initial < plan.batch:
         fact = f"phase 0 has {plan.initial}, too few for an expected batch of {plan.batch}"
-        yield _in_plan("batch", fact, f"Write at most {plan.initial}, or raise initial")
+        yield at("plan.batch", fact, f"Write at most {plan.initial}, or raise initial")
     if plan.whole_batches and plan.schedule != "naive":
-        yield _in_plan(
-            "whole_batches", f"{plan.schedule} does not round its rates", "Remove it, or use schedule = 'naive'"
+        yield at(
+            "plan.whole_batches", f"{plan.schedule} does not round its rates", "Remove it, or use schedule = 'naive'"
         )
 
 
 def _rates(plan: PlanTable) -> Problems:
     if plan.high_share is not None and not plan.individual_rates:
-        yield _in_plan("high_share", "without individual rates it changes nothing", "Add individual_rates = true")
+        yield at("plan.high_share", "without individual rates it changes nothing", "Add individual_rates = true")
     if plan.individual_rates and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
         fact = "only one-sided selection that is paid for gives records rates of their own"
-        yield _in_plan("individual_rates", fact, "Use selection one-sided or shards, and a selection_epsilon")
+        yield at("plan.individual_rates", fact, "Use selection one-sided or shards, and a selection_epsilon")
     if plan.individual_rates and plan.schedule not in _AMPLIFIED:
-        yield _in_plan("individual_rates", f"{plan.schedule} has one rate for all", f"Use {' or '.join(_AMPLIFIED)}")
+        yield at("plan.individual_rates", f"{plan.schedule} has one rate for all", f"Use {' or '.join(_AMPLIFIED)}")
 
 
 def _releases(plan: PlanTable) -> Problems:
@@ -290,28 +294,28 @@ def _releases(plan: PlanTable) -> Problems:
         return
     phases = len(plan.queries) + 1
     if plan.selection != "hidden":
-        yield _in_plan("releases", f"{plan.selection} selection is public when it is made", "Remove it")
+        yield at("plan.releases", f"{plan.selection} selection is public when it is made", "Remove it")
     elif len(plan.releases) != phases:
-        yield _in_plan("releases", f"it has {len(plan.releases)} dates for {phases} phases", "Give one a phase")
+        yield at("plan.releases", f"it has {len(plan.releases)} dates for {phases} phases", "Give one a phase")
     elif list(plan.releases) != sorted(set(plan.releases)):
-        yield _in_plan("releases", "a date is not later than the one before it", "Give them in order")
+        yield at("plan.releases", "a date is not later than the one before it", "Give them in order")
 
 
 def _prices(plan: PlanTable) -> Problems:
     count = len(plan.queries)
     if plan.missed is not None and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
-        yield _in_plan("missed", "there are caps on misses where one-sided selection is paid for, alone", "Remove it")
+        yield at("plan.missed", "there are caps on misses where one-sided selection is paid for, alone", "Remove it")
     elif plan.missed is not None and len(plan.missed) != count:
-        yield _in_plan("missed", f"it has {len(plan.missed)} caps for {count} queries", "Give one a query")
+        yield at("plan.missed", f"it has {len(plan.missed)} caps for {count} queries", "Give one a query")
     if plan.reads_training_data and plan.selection != "paper":
         fact = "one-sided prices hold for scores of the record alone"
-        yield _in_plan("reads_training_data", fact, "Use selection = 'paper', where every record pays every query")
+        yield at("plan.reads_training_data", fact, "Use selection = 'paper', where every record pays every query")
     if isinstance(plan.shards, str):
         return
     if plan.selection != "shards":
-        yield _in_plan("shards", f"{plan.selection} does not cut the pool", "Remove it, or use selection = 'shards'")
+        yield at("plan.shards", f"{plan.selection} does not cut the pool", "Remove it, or use selection = 'shards'")
     elif len(plan.shards) != count or exact_sum(plan.shards) != 1:
-        yield _in_plan("shards", f"it needs {count} shares, one a query, that sum to exactly 1", "Write 'even'")
+        yield at("plan.shards", f"it needs {count} shares, one a query, that sum to exactly 1", "Write 'even'")
 
 
 def _within_the_pool(plan: PlanTable, pool: PoolConfig, budget: BudgetConfig) -> Problems:
@@ -319,19 +323,19 @@ def _within_the_pool(plan: PlanTable, pool: PoolConfig, budget: BudgetConfig) ->
     wanted = plan.initial + sum(plan.queries)
     if units is not None and wanted > units:
         fact = f"initial and queries come to {wanted}, and the pool has {units} {budget.unit}s"
-        yield _in_plan("queries", fact, "Ask fewer")
+        yield at("plan.queries", fact, "Ask fewer")
 
 
 def _within_the_budget(plan: PlanTable, budget: BudgetConfig, initial: InitialConfig | None) -> Problems:
     if plan.selection_epsilon >= budget.epsilon:
         fact = f"it leaves nothing of epsilon {budget.epsilon} for training"
-        yield _in_plan("selection_epsilon", fact, "Give a part of it, about a quarter")
+        yield at("plan.selection_epsilon", fact, "Give a part of it, about a quarter")
     asked = sum(plan.queries) + (0 if initial else plan.initial)
     each = budget.records_per_person if budget.unit == "person" else 1
     if budget.labels is not None and asked * each > budget.labels:
         persons = f" about {asked} persons, each with {each} records at most" if each > 1 else ""
         fact = f"the plan asks {asked * each} questions{persons}, and people answer {budget.labels}"
-        yield _in_plan("labels", fact, "Ask fewer in [plan], or raise it", table="budget")
+        yield at("budget.labels", fact, "Ask fewer in [plan], or raise it")
 
 
 def _hides_asked(plan: PlanTable, selector: SelectorConfig) -> bool:
@@ -341,7 +345,7 @@ def _hides_asked(plan: PlanTable, selector: SelectorConfig) -> bool:
 def _hidden_caps(plan: PlanTable, selector: SelectorConfig, oracle: OracleConfig) -> Problems:
     if _hides_asked(plan, selector) and oracle.per_annotator is not None:
         fact = "selection is hidden, and an annotator who stops at a cap leaves other records without a label"
-        yield _in_plan("per_annotator", fact, "Remove it, or use another selector", "oracle")
+        yield at("oracle.per_annotator", fact, "Remove it, or use another selector")
 
 
 def _hidden_labels(
@@ -361,7 +365,7 @@ def _hidden_labels(
     questions = sum(slots) + (0 if initial else plan.initial)
     if questions > budget.labels:
         fact = f"a hidden selection may ask up to {questions} questions, all of which are answered"
-        yield _in_plan("labels", fact, f"Raise it to {questions}, or leave it out", table="budget")
+        yield at("budget.labels", fact, f"Raise it to {questions}, or leave it out")
 
 
 PLAN_RULES: tuple[Rule, ...] = (

@@ -20,7 +20,7 @@ from discreet.config.campaign_tables import (
     StorageConfig,
     TaskConfig,
 )
-from discreet.config.cross_field_checks import ORACLE_RULES, STORAGE_RULES, TASK_RULES, Problems, at
+from discreet.config.cross_field_checks import ORACLE_RULES, STORAGE_RULES, TASK_RULES, Problems, at, unit_of_persons
 from discreet.config.schema import PartTable, Rule, Schema, Source
 from discreet.errors import alternatives
 from discreet.parts import Registry
@@ -141,11 +141,7 @@ def _one_label(task: TaskConfig) -> Problems:
 
 
 def _units(log: LogConfig, gate: GateConfig, budget: BudgetConfig) -> Problems:
-    if (log.person is not None) != (budget.unit == "person"):
-        fact = "a person column is named, and records are protected"
-        if log.person is None:
-            fact = "persons are protected, and nothing says whose a row is"
-        yield at("budget.unit", fact, "Write unit = 'person' and [log] person, or unit = 'record' and none")
+    yield from unit_of_persons(budget, log.person, "log", "row")
     if log.person is not None and log.row_id is not None:
         yield at("log.row_id", "the person is the unit, and its rows need no name", "Remove it")
     if log.person is None and gate.values != 1:

@@ -22,7 +22,7 @@ from discreet.config.campaign_tables import (
     StorageConfig,
     TaskConfig,
 )
-from discreet.config.cross_field_checks import POOL_RULES, STORAGE_RULES, TASK_RULES, Problems, at
+from discreet.config.cross_field_checks import POOL_RULES, STORAGE_RULES, TASK_RULES, Problems, at, unit_of_persons
 from discreet.config.schema import Rule, Schema, Source
 from discreet.planning.parameters import MOST_QUERIES
 
@@ -153,11 +153,7 @@ def _records(pool: PoolConfig, plan: TeacherPlanConfig) -> Problems:
 
 
 def _units(private: LabelledConfig, budget: BudgetConfig, teachers: TeachersTable) -> Problems:
-    if (private.person is not None) != (budget.unit == "person"):
-        fact = "a person column is named, and records are protected"
-        if private.person is None:
-            fact = "persons are protected, and nothing says whose a record is"
-        yield at("budget.unit", fact, "Write unit = 'person' and [private] person, or unit = 'record' and none")
+    yield from unit_of_persons(budget, private.person, "private", "record")
     if private.persons is not None and private.person is None:
         yield at("private.persons", "no person column is named", "Remove it, or name the column")
     if budget.records_per_person != 1:

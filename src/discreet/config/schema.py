@@ -201,8 +201,8 @@ def _checked(check: Check, value: Any, path: Path) -> Any:
 
 def record(cls: type[Any]) -> Check:
     """A table inside a list: the check for one such."""
-    known = [part.name for part in key_fields(cls)]
-    known += cls.registry.options() if issubclass(cls, PartTable) else ()
+    declared = cls.registry.options() if issubclass(cls, PartTable) else ()
+    known = [*(part.name for part in key_fields(cls)), *declared]
 
     def check(value: Any) -> Any:
         if not isinstance(value, dict):
