@@ -85,6 +85,12 @@ def _with_schema(pool: PoolConfig) -> Problems:
         yield at(f"pool.{name}", "the schema declares columns, texts and bounds", "Leave it out")
 
 
+def one_label(task: TaskConfig, *, fact: str) -> Problems:
+    """For recipes whose answers are one class a record, and why."""
+    if task.kind == "multilabel":
+        yield at("task.kind", fact, "Use binary or multiclass")
+
+
 def unit_of_persons(budget: BudgetConfig, person: str | None, table: str, one: str) -> Problems:
     """Persons are protected where ``table`` names whose ``one`` each is, and nowhere else."""
     if (person is not None) != (budget.unit == "person"):

@@ -7,6 +7,7 @@ log holds is not looked at before it is paid for.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from discreet.checks import WORD, Wrong, choice, key, listed, number, part_name, shown, text, whole
@@ -20,7 +21,15 @@ from discreet.config.campaign_tables import (
     StorageConfig,
     TaskConfig,
 )
-from discreet.config.cross_field_checks import ORACLE_RULES, STORAGE_RULES, TASK_RULES, Problems, at, unit_of_persons
+from discreet.config.cross_field_checks import (
+    ORACLE_RULES,
+    STORAGE_RULES,
+    TASK_RULES,
+    Problems,
+    at,
+    one_label,
+    unit_of_persons,
+)
 from discreet.config.schema import PartTable, Rule, Schema, Source
 from discreet.errors import alternatives
 from discreet.parts import Registry
@@ -135,11 +144,6 @@ class CrowdEvaluationConfig:
     path: str | None = key(_PATH, None)
 
 
-def _one_label(task: TaskConfig) -> Problems:
-    if task.kind == "multilabel":
-        yield at("task.kind", "a crowd's answers are made one label a text", "Use binary or multiclass")
-
-
 def _units(log: LogConfig, gate: GateConfig, budget: BudgetConfig) -> Problems:
     yield from unit_of_persons(budget, log.person, "log", "row")
     if log.person is not None and log.row_id is not None:
@@ -181,7 +185,7 @@ def _measured(evaluation: CrowdEvaluationConfig) -> Problems:
 
 RULES: tuple[Rule, ...] = (
     *TASK_RULES,
-    (("task",), _one_label),
+    (("task",), partial(one_label, fact="a crowd's answers are made one label a text")),
     (("log", "gate", "budget"), _units),
     (("budget", "plan", "oracle"), _labels),
     (("scorer",), _score),

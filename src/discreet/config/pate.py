@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from discreet.checks import WORD, choice, key, listed, named, number, options, text, truth, whole
@@ -22,7 +23,15 @@ from discreet.config.campaign_tables import (
     StorageConfig,
     TaskConfig,
 )
-from discreet.config.cross_field_checks import POOL_RULES, STORAGE_RULES, TASK_RULES, Problems, at, unit_of_persons
+from discreet.config.cross_field_checks import (
+    POOL_RULES,
+    STORAGE_RULES,
+    TASK_RULES,
+    Problems,
+    at,
+    one_label,
+    unit_of_persons,
+)
 from discreet.config.schema import Rule, Schema, Source
 from discreet.planning.parameters import MOST_QUERIES
 
@@ -137,11 +146,6 @@ ORACLE = "teachers"
 _OF_CONFIDENT = ("answered_share", "check_share", "confident_share")
 
 
-def _one_label(task: TaskConfig) -> Problems:
-    if task.kind == "multilabel":
-        yield at("task.kind", "a teacher votes for one class", "Use binary or multiclass")
-
-
 def _records(pool: PoolConfig, plan: TeacherPlanConfig) -> Problems:
     if pool.text is not None or (pool.schema is not None and not pool.schema.width):
         yield at("pool.text", "teachers and students take numbers", "Embed texts by a public encoder first")
@@ -209,7 +213,7 @@ def _measured(evaluation: TeacherEvaluationConfig) -> Problems:
 RULES: tuple[Rule, ...] = (
     *POOL_RULES,
     *TASK_RULES,
-    (("task",), _one_label),
+    (("task",), partial(one_label, fact="a teacher votes for one class")),
     (("pool", "plan"), _records),
     (("private", "budget", "teachers"), _units),
     (("budget", "plan"), _labels),
