@@ -30,7 +30,7 @@ from discreet.config.cross_field_checks import (
     one_label,
     unit_of_persons,
 )
-from discreet.config.schema import PartTable, Rule, Schema, Source
+from discreet.config.schema import PartTable, Rule, Schema
 from discreet.errors import alternatives
 from discreet.parts import Registry
 from discreet.planning.parameters import MOST_QUERIES
@@ -224,19 +224,11 @@ class CrowdConfig(CampaignFile):
     """All that a crowd campaign's file says. Made by `read_campaign` and its kin, which check it."""
 
     SCHEMA: ClassVar[Schema] = CROWD
-    name: str
     log: LogConfig
     gate: GateConfig
     gold: GoldConfig
-    task: TaskConfig
-    budget: BudgetConfig
-    recipe: RecipeConfig
     plan: CrowdPlanConfig
-    oracle: OracleConfig
     answers: AnswersConfig = field(default_factory=AnswersConfig)
     scorer: CrowdScorerConfig = field(default_factory=CrowdScorerConfig)
     model: TextModelConfig = field(default_factory=TextModelConfig)
     evaluation: CrowdEvaluationConfig = field(default_factory=CrowdEvaluationConfig)
-    storage: StorageConfig = field(default_factory=StorageConfig)
-    simulation: SimulationConfig | None = None
-    source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)

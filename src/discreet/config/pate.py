@@ -32,7 +32,7 @@ from discreet.config.cross_field_checks import (
     one_label,
     unit_of_persons,
 )
-from discreet.config.schema import Rule, Schema, Source
+from discreet.config.schema import Rule, Schema
 from discreet.planning.parameters import MOST_QUERIES
 
 AGGREGATORS = ("gaussian", "gaussian-paper", "laplace", "laplace-paper", "confident", "sparse", "sparse-paper")
@@ -253,18 +253,11 @@ class PateConfig(CampaignFile):
     """All that such a campaign's file says. Made by `read_campaign` and its kin, which check it."""
 
     SCHEMA: ClassVar[Schema] = PATE
-    name: str
     pool: PoolConfig
     private: LabelledConfig
-    task: TaskConfig
-    budget: BudgetConfig
-    recipe: RecipeConfig
     teachers: TeachersTable
     plan: TeacherPlanConfig
     answers: VotesConfig = field(default_factory=VotesConfig)
     student: StudentConfig = field(default_factory=StudentConfig)
     oracle: OracleConfig = field(default_factory=lambda: OracleConfig(name=ORACLE))
     evaluation: TeacherEvaluationConfig = field(default_factory=TeacherEvaluationConfig)
-    storage: StorageConfig = field(default_factory=StorageConfig)
-    simulation: SimulationConfig | None = None
-    source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)

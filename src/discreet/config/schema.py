@@ -273,8 +273,8 @@ class Declared:
 
     @classmethod
     def tables(cls) -> tuple[str, ...]:
-        """Names of the tables."""
-        return tuple(part.name for part in fields(cls) if part.name not in ("name", "source"))  # type: ignore[arg-type]
+        """Names of the tables, in the order of a file."""
+        return tuple(cls.SCHEMA.tables)
 
     def error(self, path: str, fact: str, remedy: str = "") -> InvalidConfig:
         """An error that points at a key, ``plan.queries`` or ``plan.queries.2``, or at a table, ``plan``."""
