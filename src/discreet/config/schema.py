@@ -203,7 +203,8 @@ def _checked(check: Check, value: Any, path: Path) -> Any:
 
 def record(cls: type[Any]) -> Check:
     """A table inside a list: the check for one such."""
-    known = [field.name for field in fields(cls)]
+    declared = cls.registry.options() if issubclass(cls, PartTable) else ()
+    known = [*(part.name for part in key_fields(cls)), *declared]
 
     def check(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -274,8 +275,8 @@ class Declared:
 
     @classmethod
     def tables(cls) -> tuple[str, ...]:
-        """Names of the tables."""
-        return tuple(part.name for part in fields(cls) if part.name not in ("name", "source"))  # type: ignore[arg-type]
+        """Names of the tables, in the order of a file."""
+        return tuple(cls.SCHEMA.tables)
 
     def error(self, path: str, fact: str, remedy: str = "") -> InvalidConfig:
         """An error that points at a key, ``plan.queries`` or ``plan.queries.2``, or at a table, ``plan``."""
@@ -425,10 +426,17 @@ class Schema:
         top = self._top(data, problems)
         tables = {name: self._table(name, data, problems, source, stored=stored) for name in self.tables}
         unloaded = [name for name, table in tables.items() if isinstance(table, PartTable) and table.is_unloaded]
-        problems += disagreements(tables | (dict.fromkeys(unloaded, UNREAD) if stored else {}), self.rules)
+        problems += disagreements(tables | (dict.fromkeys(unloaded, UNREAD) if stored else {}), self._rules_for(tables))
         if problems:
             raise _all_of(problems, source)
         return top | {name: value for name, value in tables.items() if value is not None}, source
+
+    def _rules_for(self, tables: Mapping[str, Any]) -> Sequence[Rule]:
+        """The rules of this kind of file, and those that its recipe declares."""
+        entry = RECIPES.get(getattr(tables.get("recipe"), "name", ""))
+        if entry is None or entry.rules is None or entry.config.load().SCHEMA is not self:
+            return self.rules
+        return (*self.rules, *entry.rules.load())
 
     def _check_format(self, data: Table, source: Source) -> None:
         """A file of another kind of ours has a hundred mistakes, and one reason."""

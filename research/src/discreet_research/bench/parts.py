@@ -102,7 +102,7 @@ class Cost:
 
 
 def costs_of(store: Store, cases: Sequence[GridCase], data: Path | None) -> list[Cost]:
-    """Makes plans that are not on the shelf yet; runs nothing."""
+    """Makes plans that are not on the cache yet; runs nothing."""
     taken = {row["case"]: row.get("cpu_seconds") for row in store.rows(cases)}
     groups: dict[tuple[str, str], list[GridCase]] = {}
     for case in cases:
