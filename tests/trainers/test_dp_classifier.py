@@ -31,6 +31,8 @@ FREE = {"epsilon": 50, "delta": "1e-3", "accountant": "rdp", "batch": 64, "epoch
 
 @parametrize_with_checks([DPClassifier(classes="from-labels", **FREE)])
 def test_scikit_learns_checks(estimator, check):
+    if "check_class_weight_classifiers" in repr(check):  # its records are not scaled: the spread is declared
+        estimator.set_params(scale=20.0, epochs=30)
     check(estimator)
 
 
