@@ -32,6 +32,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
+from discreet.features import FEATURES, FeatureMap, TableMap, build_feature_map
 from discreet.planning import PlanRequest
 from discreet.pools.schema import Schema
 from discreet.privacy.budget import Budget, Number
@@ -51,9 +52,10 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters: ``epsilon``, ``delta`` (the guarantee); ``classes``; ``model`` (a name of `discreet.models`, or
     ``module:callable``) with ``model_options``; ``inputs`` (the shape of one record, if not a row of numbers);
     ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``, or ``auto``:
-    a rule chooses them, and ``batch`` and ``epochs`` where those are None, from public numbers; ``center``
-    and ``scale`` (public), or ``schema`` (of the columns of a DataFrame); ``class_weight`` (a dict of declared weights
-    of classes, 1 where it names none; only their ratios matter); ``accountant``; ``unit`` with ``fit(X, y,
+    a rule chooses them from public numbers, and ``batch`` and ``epochs`` where those are None; ``center`` and ``scale``
+    (public), or ``schema`` (of the columns of a DataFrame); ``features`` (a map of `discreet.features`, or its name
+    with ``feature_options``: the model learns from features of each record alone); ``class_weight`` (a dict of declared
+    weights of classes, 1 where it names none; only their ratios matter); ``accountant``; ``unit`` with ``fit(X, y,
     persons=...)``; ``ledger`` (a file that keeps the account; without one it lives as long as `fit`) and
     ``checkpoints`` (a directory: a killed `fit` goes on); ``simulation_seed`` (a number makes it a *simulation*,
     which protects nobody; it is not called random_state, because ensembles set that by themselves); ``watch(done,
@@ -81,6 +83,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         simulation_seed: int | None = None,
         watch: Any = None,
         schema: Any = None,
+        features: Any = None,
+        feature_options: dict[str, Any] | None = None,
         class_weight: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -101,6 +105,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.simulation_seed = simulation_seed
         self.watch = watch
         self.schema = schema
+        self.features = features
+        self.feature_options = feature_options
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, persons: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
@@ -141,11 +147,13 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         See `discreet.privacy.certificate`. Audience: public.
         """
-        from discreet.privacy.certificate import bound, certify
+        from discreet.privacy.certificate import bound, certify, with_parts
         from discreet.privacy.ledger import Ledger, MemorySink
 
         check_is_fitted(self)
-        return bound(certify(Ledger.open(MemorySink(list(self.account_)))), self.predictor_.weights())
+        identity = None if self.feature_map_ is None else self.feature_map_.identity()
+        certificate = with_parts(certify(Ledger.open(MemorySink(list(self.account_)))), [], identity)
+        return bound(certificate, self.predictor_.weights())
 
     def __sklearn_tags__(self) -> Any:
         """NaN is taken (as a null), never refused."""
@@ -172,21 +180,53 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivateData:
-    """What is trained on: ``records`` with the numbers of their classes, the declared ``classes``, and how many
-    ``columns`` a record came with.
+    """What is trained on: ``records`` with the numbers of their classes, the declared ``classes``, how many
+    ``columns`` a record came with, and how long one can be: as its features say, or if numbers are declared to be
+    about 1.
     """
 
     records: Any
     classes: Any
     columns: int
+    norm_bound: float | None
 
 
 def private_data(estimator: DPClassifier, x: Any, y: Any, persons: Any) -> PrivateData:
     """``x`` and ``y`` as the estimator trains on them."""
     rows, labels = _validated(estimator, x, y)
     classes = _classes(estimator, labels)
+    estimator.feature_map_ = _feature_map(estimator)
     records = records_of(estimator, rows, labels, classes, persons)
-    return PrivateData(records=records, classes=classes, columns=estimator.n_features_in_)
+    columns, feature_map = estimator.n_features_in_, estimator.feature_map_
+    bound = math.sqrt(columns) if feature_map is None else feature_map.norm_bound
+    return PrivateData(records=records, classes=classes, columns=columns, norm_bound=bound)
+
+
+def _feature_map(estimator: DPClassifier) -> FeatureMap | None:
+    """The declared map, for records of the declared shape or schema. It sees no record."""
+    wanted, options = estimator.features, estimator.feature_options or {}
+    asked = "features of a classifier"
+    if wanted is None or isinstance(wanted, FeatureMap):
+        if options:
+            fact = "they are options of a map that is named, and none is"
+            raise BadInput("feature_options", fact, "Give features='scattering', or leave them out")
+        made = wanted
+    elif isinstance(wanted, str):
+        shape = estimator.inputs or (estimator.n_features_in_,)
+        schema = None if estimator.schema is None else Schema.of(estimator.schema)
+        made = build_feature_map(wanted, **{"shape": shape, "schema": schema} | options)
+    else:
+        fact = f"a {type(wanted).__name__} is neither a map nor a name"
+        raise BadInput(asked, fact, f"Give one of {', '.join(FEATURES.names())}")
+    if made is None:
+        return None
+    lowest = made.record_map
+    if lowest.reads == "texts":
+        fact = "they are of texts, and X holds numbers or a table"
+        raise BadInput(asked, fact, "Give their features as X: HashedText().transform(texts)")
+    if isinstance(lowest, TableMap) and (estimator.schema is None or lowest.schema != Schema.of(estimator.schema)):
+        raise BadInput(asked, "they are of a table with another schema, or none is given", "Give its schema, too")
+    return made
 
 
 def rows_in(estimator: DPClassifier, x: Any) -> Any:
@@ -323,11 +363,17 @@ def _shaped(estimator: DPClassifier, x: Any) -> Any:
             raise BadInput("center or scale", "they do not fit the columns of X", "Give one number a column") from None
     if moved.shape != x.shape:
         raise BadInput("center or scale", "they do not fit the columns of X", "Give one number a column")
-    if estimator.inputs is None:
+    if estimator.inputs is not None:
+        if int(np.prod(estimator.inputs)) != x.shape[1]:
+            fact = f"records have {x.shape[1]} numbers"
+            raise BadInput(f"inputs={estimator.inputs}", fact, "Give a shape of that size")
+        moved = moved.reshape(len(moved), *estimator.inputs)
+    feature_map = estimator.feature_map_ if hasattr(estimator, "feature_map_") else _feature_map(estimator)
+    if feature_map is None:
         return moved
-    if int(np.prod(estimator.inputs)) != x.shape[1]:
-        raise BadInput(f"inputs={estimator.inputs}", f"records have {x.shape[1]} numbers", "Give a shape of that size")
-    return moved.reshape(len(moved), *estimator.inputs)
+    features, readable = feature_map.of_inputs(moved)
+    features[~readable] = np.nan  # a null, as of records without features
+    return features
 
 
 def chosen_settings(estimator: DPClassifier, data: PrivateData) -> tuple[int, int, Settings]:
@@ -345,7 +391,7 @@ def chosen_settings(estimator: DPClassifier, data: PrivateData) -> tuple[int, in
         delta=float(budget.delta),
         classes=len(data.classes),
         dimension=math.prod(data.records.x.shape[1:]),
-        norm_bound=math.sqrt(data.columns),  # of numbers declared to be about 1, and of categories
+        norm_bound=data.norm_bound,
         linear=by_rule and estimator.model == "linear",
         batch=None if estimator.batch is None else int(estimator.batch),
         epochs=None if estimator.epochs is None else int(estimator.epochs),

@@ -47,7 +47,9 @@ def test_the_example_is_valid_and_explains_every_key():
 def test_commented_parts_of_the_example_are_valid_too():
     text = EXAMPLE.replace("# [", "[").replace("# path", "path").replace("# chosen", "chosen")
     text = text.replace("# seed", "seed").replace("# init", "init")
+    text = text.replace("# name", "name").replace("# lengthscale", "lengthscale")
     config = CampaignConfig.from_text(text)
+    assert (config.features.name, config.features.lengthscale) == ("random-fourier", 2.0)
     assert (config.initial.chosen, config.simulation.seed, config.model.init) == ("uniformly", 0, "weights.safetensors")
 
 

@@ -74,7 +74,21 @@ def features():
         yield f"| `{part.name}` | {part.summary} | {options} |"
 
 
+def feature_options():
+    """A row for each option: maps may call different things by one name."""
+    yield "| key | type | default | of | meaning |"
+    yield "|---|---|---|---|---|"
+    homes = {}
+    for part in FEATURES:
+        for option in part.options:
+            row = option.name, option.type, option.default, option.meaning
+            homes.setdefault(row, []).append(part.name)
+    for (name, kind, default, meaning), names in homes.items():
+        yield f"| `{name}` | {kind} | {default} | {words(names)} | {meaning} |"
+
+
 TABLES = {
+    "features options": feature_options(),
     "selector options": options_of(SELECTORS),
     "selector private-pool": parts_of(SELECTORS, "private-pool"),
     "selector public-data": parts_of(SELECTORS, "public-data"),

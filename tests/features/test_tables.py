@@ -169,3 +169,32 @@ def test_cells_are_in_no_error():
     with pytest.raises(BadInput) as refused:
         built("bins", np.array([["secret"] * 3], dtype=object))
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_encoded_rows_have_the_features_of_their_cells(name):
+    """Also where a value is an edge: 18, 40 and 65 are not exact in the inputs of a model."""
+    rng = np.random.default_rng(1)
+    ages = [18, 40, 65, 17.99, 65.01, None, "x", 180, *rng.integers(0, 100, 40)]
+    table = {
+        "age": ages,
+        "job": rng.choice(["cook", "nurse", "king", ""], len(ages)),
+        "since": rng.choice(["2020-03-01", "2001-09-30", "soon", "2020-12-31"], len(ages)),
+        "note": ["a"] * len(ages),
+    }
+    options = {"crosses": [["age", "job"]]} | (
+        {} if name in ("standardise", "one-hot") else {"edges": {"age": [18, 40, 65]}}
+    )
+    made = build_feature_map(name, schema=SCHEMA, **options)
+    rows, readable = SCHEMA.encode(table)
+    rows[~readable] = np.nan
+    values, fine = made.of_inputs(rows)
+    expected, present = made.readable(table)
+    assert fine.tolist() == present.tolist()
+    assert np.abs(values - expected).max() < 1e-5
+    on_top = build_feature_map("random-fourier", base=made, size=8)
+    assert np.abs(on_top.of_inputs(rows)[0] - on_top.readable(table)[0]).max() < 1e-5
+    assert on_top.record_map is made
+    assert (on_top.record_map.reads, build_feature_map("hashed-text").reads) == ("tables", "texts")
+    with pytest.raises(BadInput, match="rows of the"):
+        made.of_inputs(rows[:, 1:])

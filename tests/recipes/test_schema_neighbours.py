@@ -12,6 +12,7 @@ from discreet.config import CampaignConfig
 from discreet.noise import Seeded
 from discreet.pools import open_frame
 from discreet.recipes import private_pool
+from discreet.recipes.feature_rows import with_features
 from discreet.recipes.private_pool import PrivatePool, plan_of
 from discreet.testing import NotPrivate, check_neighbours
 from discreet.trainers.metric_words import evaluation_words
@@ -31,6 +32,11 @@ NULL = {"age": None, "day": None, "job": None, "note": None}
 TERMS = {
     "hidden-threshold": {"selector": "hidden-threshold", "threshold_epsilon": "0.5"},
     "threshold-response": {"selection_epsilon": "2", "threshold_epsilon": "0.5"},
+}
+BINS = {"name": "bins", "edges": {"age": [18, 65]}, "crosses": [["age", "job"]]}
+TERMS["bins"] = TERMS["threshold-response"] | {"features": BINS}
+TERMS["random-fourier"] = TERMS["threshold-response"] | {
+    "features": {"name": "random-fourier", "size": 8, "base": BINS}
 }
 
 
@@ -85,7 +91,10 @@ def recipe_of(kind, place, persons):
     (place / "held.csv").touch()
     lines = [f"h{number},{'yes' if number % 3 else 'no'}" for number in range(HELD)]
     (place / "labels.csv").write_text("\n".join(["record,label", *lines]) + "\n")
-    return PrivatePool(config=config, plan=plan_of(config), inputs=(7,))
+    shown = frame_of(rows(SIZE, 3), "r", persons=False)
+    config = with_features(config, open_frame(shown, id="id", schema=SCHEMA))
+    inputs = (7,) if config.features is None else config.features.fitted.output_shape
+    return PrivatePool(config=config, plan=plan_of(config), inputs=inputs)
 
 
 def campaign(recipe, place, persons):
@@ -130,7 +139,15 @@ def neighbours(table, persons):
 
 
 @pytest.mark.parametrize(
-    ("kind", "persons"), [("hidden-threshold", False), ("threshold-response", False), ("threshold-response", True)]
+    ("kind", "persons"),
+    [
+        ("hidden-threshold", False),
+        ("threshold-response", False),
+        ("threshold-response", True),
+        ("bins", False),
+        ("random-fourier", True),
+        ("random-fourier", False),
+    ],
 )
 def test_nothing_but_what_was_paid_for_depends_on_a_record_with_or_without_gaps(kind, persons, tmp_path):
     recipe = recipe_of(kind, tmp_path, persons)

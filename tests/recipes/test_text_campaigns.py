@@ -122,12 +122,12 @@ def test_k_centre_places_texts(folder, tmp_path):
 
 
 def test_k_centre_is_tried_before_a_campaign_begins(folder, tmp_path, monkeypatch):
-    from discreet.recipes.texts import TextPredictor
+    from discreet.trainers.torch_predictor import TorchPredictor
 
     def broken(*_):
         raise BadInput("vectors of texts", "this model has none", "Choose a score")
 
-    monkeypatch.setattr(TextPredictor, "embed", broken)
+    monkeypatch.setattr(TorchPredictor, "embed", broken)
     with pytest.raises(InvalidConfig, match="this model has none") as refused:
         create(config(folder, tmp_path, *CENTRES))
     assert refused.value.line

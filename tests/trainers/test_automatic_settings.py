@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from discreet import DPClassifier
+from discreet.classifier import private_data
 from discreet.errors import BadInput
 from discreet.trainers.dp_sgd import Settings, automatic
 from discreet.trainers.dp_sgd.automatic import gaussian_budget
@@ -113,6 +114,14 @@ def test_what_is_given_is_kept():
         DPClassifier(epsilon=2, settings="best", **FITTED).fit(x[:300], y[:300])
     weighted = DPClassifier(epsilon=2, settings="auto", epochs=2, class_weight={3: 2}, **FITTED)
     assert weighted.fit(x[:300], y[:300]).n_iter_ == 2
+
+
+def test_the_norm_bound_is_that_of_the_features():
+    x, y = load_digits(return_X_y=True)
+    records = {"inputs": (8, 8), "features": "scattering", "feature_options": {"scales": 1}, "epochs": 1}
+    model = DPClassifier(epsilon=2, settings="auto", **records, **FITTED).fit(x[:200], y[:200])
+    assert private_data(model, x[:200], y[:200], None).norm_bound == model.feature_map_.norm_bound
+    assert private_data(DPClassifier(**FITTED), x[:200], y[:200], None).norm_bound == 8
 
 
 def test_a_search_refuses_to_change_what_the_rule_chose():

@@ -172,10 +172,12 @@ class Campaign:
 
         A table in memory is read by the schema of the pool; a record that is a null by it is zeros.
         """
-        schema = self.pool.declared.schema
+        schema, model = self.pool.declared.schema, self.predictor()
         if schema is not None and is_frame(x):
-            x, _ = schema.encode(schema_table(x, schema, asked="predicting"))
-        return self.predictor().predict_proba(x)
+            x, readable = schema.encode(schema_table(x, schema, asked="predicting"))
+            if hasattr(model, "on_features"):  # whose zeros are those of features
+                x[~readable] = np.nan
+        return model.predict_proba(x)
 
     def predict(self, x: Any) -> list[str] | list[tuple[str, ...]]:
         """Classes by the newest model, at the declared threshold; of several labels, those above one half."""

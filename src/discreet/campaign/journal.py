@@ -18,7 +18,7 @@ from discreet.campaign.state import CampaignState, Step
 from discreet.errors import BadInput
 
 Level = Literal["info", "error"]
-Work = Literal["enrolling", "scoring", "training", "working"]
+Work = Literal["enrolling", "scoring", "features", "training", "working"]
 _WORK: tuple[Work, ...] = get_args(Work)
 _WORDS = 100
 """The longest name: of a campaign, a hash, an error."""

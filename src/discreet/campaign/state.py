@@ -181,11 +181,11 @@ def public_certificate(store: CampaignStore, *, through: int | None = None) -> d
     from discreet.privacy.certificate import certify, with_parts
 
     ledger, releases = public_ledger(store)
-    parts = third_party_parts(store.config.get("config", {}))
+    parts, features = third_party_parts(store.config.get("config", {})), store.config.get("features")
     if releases is not None and through is not None and through >= releases.released:
         with ledger_of(store) as full:
-            return with_parts(certify(full.before(through + 1)), parts)
-    return with_parts(certify(ledger, on_time=releases is not None and releases.on_time), parts)
+            return with_parts(certify(full.before(through + 1)), parts, features)
+    return with_parts(certify(ledger, on_time=releases is not None and releases.on_time), parts, features)
 
 
 MODEL = "model"

@@ -19,6 +19,7 @@ from discreet.config.campaign_tables import (
     BudgetConfig,
     CheckpointConfig,
     EvaluationConfig,
+    FeaturesConfig,
     InitialConfig,
     ModelConfig,
     OracleConfig,
@@ -85,6 +86,7 @@ SCHEMA: dict[str, type[Any]] = {
     "scorer": ScorerConfig,
     "selector": SelectorConfig,
     "oracle": OracleConfig,
+    "features": FeaturesConfig,
     "model": ModelConfig,
     "trainer": TrainerConfig,
     "evaluation": EvaluationConfig,
@@ -120,7 +122,7 @@ CAMPAIGN = Schema(
     such_as="scans",
     tables=SCHEMA,
     rules=RULES,
-    optional=("initial", "checkpoint", "private", "simulation"),
+    optional=("initial", "checkpoint", "private", "features", "simulation"),
     extra={"plan": ("phases",)},
     rewrite={"plan": spread_queries, "pool": with_schema},
     elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
@@ -150,6 +152,7 @@ class CampaignConfig(CampaignFile):
     initial: InitialConfig | None = None
     checkpoint: CheckpointConfig | None = None
     private: PrivateConfig | None = None
+    features: FeaturesConfig | None = None
     simulation: SimulationConfig | None = None
     source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
 

@@ -9,7 +9,7 @@ have them know them, and point at the line by `CampaignConfig.error`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, get_args
 
@@ -30,9 +30,10 @@ from discreet.checks import (
     whole,
 )
 from discreet.config.schema import PartTable, Problem, Source, record
-from discreet.errors import InvalidConfig
+from discreet.errors import BadInput, InvalidConfig
+from discreet.features import FEATURES, FeatureMap
 from discreet.oracles import ORACLES
-from discreet.parts import RECIPES, Registry
+from discreet.parts import RECIPES, Part, Registry
 from discreet.pools.opening import READERS
 from discreet.pools.schema import Schema as TableSchema
 from discreet.pools.schema import checked_schema
@@ -291,6 +292,40 @@ class SelectorConfig(PartTable):
     def reads_private(self) -> bool:
         """Whether it reads the records of [private]: built-in parts alone, whose price the plan of public data has."""
         return self.origin is None and self.part is not None and "private" in self.part.reads
+
+
+def _base(value: Any) -> Any:
+    """The name of a feature map, or a table with its name and options."""
+    table = {"name": value} if isinstance(value, str) else value
+    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
+        raise Wrong("it names no feature map", "Write base = 'bins', or base = { name = 'bins', edges = 8 }")
+    try:
+        part = FEATURES.get(table["name"])
+        checked = part.checked({name: option for name, option in table.items() if name != "name"})
+    except BadInput as error:
+        raise Wrong(f"{error.asked}: {error.fact}", error.remedy) from None
+    return {"name": part.name, **checked}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeaturesConfig(PartTable):
+    """A public function of one record alone, whose values the model learns from instead of the record.
+
+    public   a table of public rows, for maps that are fitted: it is read once, and what was fitted is stored
+    base     of random-fourier: the map that it is on top of, by its name or as a table with its options
+    """
+
+    registry: ClassVar[Registry] = FEATURES
+    name: str = key(part_name(*FEATURES.names()), add="name = 'scattering'")
+    public: str | None = key(_PATH, None)
+    base: Mapping[str, Any] | None = key(_base, None)
+    fitted: FeatureMap | None = field(default=None, compare=False, repr=False)
+    """The map itself, once the records are known; of a campaign that exists the stored one."""
+
+    @property
+    def lowest(self) -> Part | None:
+        """The part that takes the record itself."""
+        return self.part if self.base is None else FEATURES.find(self.base["name"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from discreet.config.campaign_tables import (
     BudgetConfig,
     CheckpointConfig,
     EvaluationConfig,
+    FeaturesConfig,
     InitialConfig,
     ModelConfig,
     OracleConfig,
@@ -33,6 +34,7 @@ from discreet.config.campaign_tables import (
 )
 from discreet.config.schema import PartTable, Problem, Rule
 from discreet.errors import alternatives
+from discreet.features import FEATURES
 from discreet.models.build import MODELS, model_names
 from discreet.oracles import ORACLES
 from discreet.planning.parameters import PlanTable
@@ -240,6 +242,37 @@ def _model(model: ModelConfig) -> Problems:
     for name in ("inputs", "classes", "dropout", "seed"):
         if name in model.options:
             yield at(f"model.options.{name}", "it is no option of a model", "Remove it; the other tables say it")
+
+
+def _features(features: FeaturesConfig, pool: PoolConfig, model: ModelConfig, trainer: TrainerConfig) -> Problems:
+    yield from _name("features", features.name, features, FEATURES.names())
+    yield from _options("features", features, "Leave it out")
+    if features.base is not None and features.name != "random-fourier":
+        yield at("features.base", f"{features.name} takes records themselves", "Leave it out; it is for random-fourier")
+    if model.encoder is not None:
+        yield at("model.encoder", "[features] and an encoder both say what the model reads", "Keep one of them")
+    if trainer.augment:
+        yield at("trainer.augment", "views are of records, and the model reads features of them", "Remove it")
+    lowest = features.lowest
+    if lowest is not None and lowest.makes:
+        yield from _fits_records(features, lowest.name, getattr(lowest.makes[0], "reads", "arrays"), pool)
+
+
+def _fits_records(features: FeaturesConfig, lowest: str, reads: str, pool: PoolConfig) -> Problems:
+    """``lowest``: the map that takes the record itself, and what it ``reads``."""
+    key, schema = "features.name" if features.base is None else "features.base", pool.schema
+    if features.public is not None and reads != "tables":
+        yield at("features.public", f"{lowest} has nothing to fit", "Leave it out; it is for maps of tables")
+    has_text = pool.text is not None or (schema is not None and schema.text is not None)
+    if reads == "tables" and schema is None:
+        fact = f"{lowest} features are of a table whose columns a schema declares"
+        yield at(key, fact, "Declare schema in [pool], with bounds and values; discreet schema proposes one")
+    elif reads == "texts" and not has_text and pool.kind != "arrays":
+        yield at(key, f"{lowest} features are of texts, and the pool declares none", "Name their column: [pool] text")
+    elif reads == "arrays" and has_text and pool.columns is None and schema is None:
+        yield at(key, f"{lowest} features are of numbers, and the pool has texts", "Write name = 'hashed-text'")
+    elif lowest == "scattering" and (schema is not None or (pool.columns is not None and pool.shape is None)):
+        yield at(key, "scattering features are of pictures, and the pool is a table", "Use bins, with a schema")
 
 
 def _trainer(trainer: TrainerConfig, task: TaskConfig) -> Problems:
@@ -498,6 +531,7 @@ RULES: tuple[Rule, ...] = (
     (("oracle", "simulation?"), _oracle),
     (("evaluation", "budget", "task", "pool"), _evaluation),
     (("model",), _model),
+    (("features", "pool", "model", "trainer"), _features),
     (("trainer", "task"), _trainer),
     (("storage",), _storage),
     *PLAN_RULES,

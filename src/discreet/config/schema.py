@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 from discreet.checks import Check, Wrong, choice, is_required, name_of_campaign, nearest, options, required_keys, shown
-from discreet.config.unsupported_keys import KEYS, refused_value
+from discreet.config.unsupported_keys import KEYS, TABLES, refused_value
 from discreet.errors import BadInput, InvalidConfig, alternatives
 from discreet.parts import RECIPES, Option, Origin, Part, Registry
 from discreet.toml_lines import Path, line_index
@@ -129,8 +129,10 @@ def declaration_of(cls: type[Any], data: Mapping[str, Any], *, stored: bool) -> 
             known = {*_ORIGIN, *(part.name for part in key_fields(cls))}
             return {word: _plain_option(word) for word in data if word not in known}, None
         part = cls.registry.find(data["name"])
-    if part is None:
-        return cls.registry.options(), None
+    if part is None:  # built in: its own options come first, for two parts may call different things by one name
+        named = cls.registry.by_name.get(str(data.get("name")))
+        own = {} if named is None else {option.name: option for option in named.options}
+        return cls.registry.options() | own, None
     return {option.name: option for option in part.options}, part
 
 
@@ -507,8 +509,9 @@ class Schema:
         what = "table" if table else "key"
         homes = [home for home in self.tables if name in self.keys_of(home)]
         fact, remedy = f"there is no such {what}", nearest(name, known)
-        if name in KEYS and not table:
-            fact, remedy = KEYS[name]
+        refusals = TABLES if len(path) == 1 else KEYS
+        if name in refusals and table == (len(path) == 1):
+            fact, remedy = refusals[name]
         elif homes and not table:
             remedy = f"It belongs in {' or '.join(f'[{home}]' for home in homes)}"
         return Problem(path=path, fact=fact, remedy=remedy, table=table)

@@ -78,6 +78,11 @@ KEYS: dict[str, Refusal] = {
 }
 """Keys that no table has, or only another one."""
 
+TABLES: dict[str, Refusal] = {
+    "features": ("feature maps are of the recipes private-pool and public-data", "Remove the table"),
+}
+"""Tables that only the files of other recipes have."""
+
 _TARGETS = (
     "real numbers as targets are not supported: scores, votes and answers here are about classes",
     "Cut the target into classes at declared borders, and use kind = 'multiclass'",

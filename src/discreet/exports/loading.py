@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
+from discreet.features import FeatureMap, feature_map_from_json
 from discreet.pools.rows import Scaling
 from discreet.pools.schema import Schema
+from discreet.recipes.feature_rows import MapReader, Reader, record_shape
 from discreet.recipes.specification import CLASSIFIER, STUDENT
 from discreet.trainers.layouts import answers_of
 
@@ -33,6 +35,7 @@ class ExportedModel:
         self._predictor, self.form = predictor, form
         self.classes: tuple[str, ...] = tuple(form["classes"])
         self.task: str = form["task"]
+        self.features = features_in(form)
 
     @property
     def claim(self) -> dict[str, Any]:
@@ -42,7 +45,14 @@ class ExportedModel:
     @property
     def reads_text(self) -> bool:
         """Whether records are texts."""
+        if self.features is not None:
+            return self.features.record_map.reads == "texts"
         return bool({"encoder", "normalisation"} & set(self.form["preprocessing"]))
+
+    @property
+    def record_shape(self) -> tuple[int, ...]:
+        """The shape of a record of numbers."""
+        return tuple(self.form["inputs"]) if self.features is None else record_shape(self.features)
 
     def predict_proba(self, x: Any, *, raw: bool = False) -> NDArray[np.float32]:
         """(n, C): of each class, or of each label. Texts: a list of strings. ``raw``: scale numbers first, as declared.
@@ -55,7 +65,7 @@ class ExportedModel:
             return np.asarray(self._predictor.predict_proba(self._normalised(texts)), dtype=np.float32)
         is_table = "schema" in self.form["preprocessing"] and not isinstance(x, np.ndarray)
         values = self.scaled(x) if raw or is_table else np.asarray(x)
-        inputs = tuple(self.form["inputs"])
+        inputs = self.record_shape
         if values.shape[1:] != inputs or values.dtype.kind not in "biuf":
             raise BadInput(
                 "records to predict", f"a record of this model is numbers of shape {inputs}", "Give a row a record"
@@ -103,9 +113,12 @@ class ExportedModel:
         """Numbers as the campaign's pool scaled them: (value - center) / scale, declared; or a table, by its schema."""
         read = self.form["preprocessing"]
         if "schema" in read:
-            return Schema.from_json(read["schema"]).encode(x)[0]
+            rows, readable = Schema.from_json(read["schema"]).encode(x)
+            if self.features is not None:  # zeros are a record, too
+                rows[~readable] = np.nan
+            return rows
         values = np.asarray(x)
-        inputs = tuple(self.form["inputs"])
+        inputs = self.record_shape
         try:
             values = values.reshape(len(values), *inputs)
         except (TypeError, ValueError):
@@ -156,7 +169,7 @@ def load_model(
 
     module = build_model(name, inputs=inputs, classes=classes, dropout=dropout, **options)
     filled = from_bytes((export / WEIGHTS).read_bytes(), module)
-    return ExportedModel(_predictor(filled, task, device, read, folder), form)
+    return ExportedModel(_predictor(filled, task, device, form, folder), form)
 
 
 def _student(export: Path, form: dict[str, Any], wanted: str | None) -> Any:
@@ -175,16 +188,31 @@ def _student(export: Path, form: dict[str, Any], wanted: str | None) -> Any:
     return student_from_bytes((export / STUDENT).read_bytes(), estimator=estimator_named(name, options), seed=seed)
 
 
-def _predictor(module: Any, task: Any, device: str, read: dict[str, Any], folder: Path | None) -> TorchPredictor:
+def features_in(form: dict[str, Any]) -> FeatureMap | None:
+    """The feature map that a `model.json` names, compared with its hash."""
+    identity = form["preprocessing"].get("features") if isinstance(form.get("preprocessing"), dict) else None
+    return None if identity is None else feature_map_from_json(identity)
+
+
+def _predictor(module: Any, task: Any, device: str, form: dict[str, Any], folder: Path | None) -> TorchPredictor:
+    from discreet.recipes.record_predictor import RecordPredictor
     from discreet.trainers.torch_predictor import TorchPredictor
 
-    if folder is None:
+    features = features_in(form)
+    reader: Reader | None = None
+    if features is not None:
+        reader = MapReader(features)
+    elif folder is not None:
+        reader = _text_reader(form["preprocessing"]["encoder"], folder)
+    if reader is None:
         return TorchPredictor(module, task=task, device=device)
-    from discreet.recipes.texts import MAX_LENGTH, TextPredictor, TextReader
+    return RecordPredictor(module, reader=reader, task=task, device=device)
 
-    words = read["encoder"]
-    reader = TextReader(folder, max_length=words["max_length"] or MAX_LENGTH, tokens=words["tokens"])
-    return TextPredictor(module, reader=reader, task=task, device=device)
+
+def _text_reader(words: dict[str, Any], folder: Path) -> Reader:
+    from discreet.recipes.texts import MAX_LENGTH, TextReader
+
+    return TextReader(folder, max_length=words["max_length"] or MAX_LENGTH, tokens=words["tokens"])
 
 
 def _check_own(name: str, wanted: str | None) -> None:

@@ -25,7 +25,8 @@ from typing import Any
 from discreet._version import __version__
 from discreet.campaign.state import MODEL as STORED
 from discreet.config import CampaignFile
-from discreet.errors import InvalidCertificate, InvalidCheckpoint, InvalidLedger
+from discreet.errors import BadInput, InvalidCertificate, InvalidCheckpoint, InvalidLedger
+from discreet.features import feature_map_from_json
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.signatures import read_public, signature_checks
 from discreet.privacy.certificate.statement import digest_of, read_certificate
@@ -173,10 +174,26 @@ def verify_export(
         "selection": (form.get("private") is True, "NOT PRIVATE: records were chosen by looking at them", "private"),
     }
     checks = [Check(name=name, ok=ok, detail=fine if ok else wrong) for name, (ok, wrong, fine) in outcomes.items()]
+    checks += _feature_checks(directory, form)
     if lines is not None:
         checks += _named_by(lines, form)
     checks += [replace(check, name="model's signature") for check in signature_checks(form, known)]
     return replace(verdict, what="export", checks=(*verdict.checks, *checks))
+
+
+def _feature_checks(directory: Path, form: dict[str, Any]) -> list[Check]:
+    """Whether the feature map is what its hash says, and the one that the certificate names."""
+    identity = form["preprocessing"].get("features")
+    certificate = read_certificate((directory / CERTIFICATE).read_bytes())
+    if identity is None and "features" not in certificate:
+        return []
+    try:
+        sha256 = feature_map_from_json(identity).identity()["sha256"]
+        ok = certificate["features"]["sha256"] == sha256
+        detail = f"{identity['name']}, which reads one record alone" if ok else "it is not the certificate's"
+    except (BadInput, KeyError, TypeError):
+        ok, detail = False, "it does not have its hash, or model.json or the certificate names none"
+    return [Check(name="features", ok=ok, detail=detail)]
 
 
 def _named_by(lines: list[bytes], form: dict[str, Any]) -> list[Check]:

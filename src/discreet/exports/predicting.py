@@ -94,10 +94,10 @@ def records_in(model: ExportedModel, path: Path, kind: str | None, declared: Map
     if model.reads_text and pool.text is None:
         raise BadInput(f"predicting {path.name}", "the model reads texts", "Declare the column: --text")
     shape = None if pool.x is None else tuple(int(size) for size in pool.x.shape[1:])
-    if not model.reads_text and shape != tuple(model.form["inputs"]):
+    if not model.reads_text and shape != model.record_shape:
         raise BadInput(
             f"predicting {path.name}",
-            f"its records have shape {shape}, those of the model {tuple(model.form['inputs'])}",
+            f"its records have shape {shape}, those of the model {model.record_shape}",
             "Declare columns or shape",
         )
     return pool

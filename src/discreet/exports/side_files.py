@@ -52,7 +52,8 @@ def card(form: dict[str, Any], certificate: dict[str, Any], spec: RecipeSpec, *,
 
 def _front(form: dict[str, Any]) -> str:
     read = form["preprocessing"]
-    kind = "text" if {"encoder", "normalisation"} & set(read) else read["kind"]
+    texts = bool({"encoder", "normalisation"} & set(read)) or (read.get("features") or {}).get("name") == "hashed-text"
+    kind = "text" if texts else read["kind"]
     lines = [
         "---",
         "library_name: discreet",
@@ -69,6 +70,10 @@ def _front(form: dict[str, Any]) -> str:
 def _summary(form: dict[str, Any]) -> str:
     several = form["task"] == "multilabel"
     records = f"records of shape {form['inputs']}" if form["inputs"] else "texts"
+    features, named = form["preprocessing"].get("features"), []
+    if features is not None:
+        records = f"on `{features['name']}` features of records"
+        named = [f"| features | of each record alone, so they change no claim; SHA-256 `{features['sha256']}` |"]
     classes = ", ".join(f"`{name}`" for name in form["classes"])
     lines = [
         f"# {form['name']}",
@@ -79,6 +84,7 @@ def _summary(form: dict[str, Any]) -> str:
         "| | |",
         "|---|---|",
         f"| model | `{form['model']['name']}`, {records} |",
+        *named,
         f"| trained by | discreet {form['discreet']}: private active learning |",
         f"| state | after phase {form['phase']} of {form['phases'] - 1} |",
     ]
@@ -159,7 +165,7 @@ def _use(form: dict[str, Any], spec: RecipeSpec, onnx: str | None) -> str:
         "",
         "In Python: `discreet.load_model(DIR).predict(x)`; `raw=True` scales records first, as `preprocessing` in "
         "`model.json` says.",
-        f"`{ONNX}` takes records that are scaled, and gives probabilities."
+        f"`{ONNX}` takes {_ONNX_ROWS[form['preprocessing'].get('features') is not None]}, and gives probabilities."
         if onnx is None
         else f"No ONNX file: {onnx}.",
         "",
@@ -178,6 +184,10 @@ def _use(form: dict[str, Any], spec: RecipeSpec, onnx: str | None) -> str:
     return "\n".join(lines)
 
 
+_ONNX_ROWS = {
+    False: "records that are scaled",
+    True: "features of records (`discreet.load_model(DIR).features.of_inputs(x)`)",
+}
 _CHECK = f"""## Check it
 
 ```text

@@ -36,6 +36,7 @@ from discreet.exports.model_form import (
 from discreet.exports.side_files import card, write_onnx
 from discreet.privacy.certificate.statement import bound, write_certificate
 from discreet.privacy.files import sync_directory, write_whole
+from discreet.recipes.feature_rows import on_features
 from discreet.recipes.specification import ModelParts, spec_of_campaign
 
 _ROWS = 5
@@ -117,7 +118,7 @@ def _beside(
         return parts.example_rows
     if not onnx:
         return "it was not asked for"
-    return write_onnx(campaign.predictor(number), parts.example_rows(_ROWS), scratch / ONNX)
+    return write_onnx(on_features(campaign.predictor(number)), parts.example_rows(_ROWS), scratch / ONNX)
 
 
 def _signed(form: dict[str, Any], key: Path | str | None) -> dict[str, Any]:

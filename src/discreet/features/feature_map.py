@@ -18,8 +18,9 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +37,18 @@ _BLOCKS_AT_ONCE = 64
 
 
 class FeatureMap(ABC):
-    """A public function of one record. Maps are frozen dataclasses; ``version`` changes when the numbers do."""
+    """A public function of one record. Maps are frozen dataclasses; ``version`` changes when the numbers do.
+
+    ``reads``: the kind of records that it takes.
+    """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    reads: ClassVar[Literal["arrays", "tables", "texts"]] = "arrays"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: what is derived from them is derived anew in a copy."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
 
     @property
     @abstractmethod
@@ -67,6 +76,17 @@ class FeatureMap(ABC):
     def transform(self, batch: Any) -> Features:
         """The features of records, float32, nulls as zeros."""
         return self.readable(batch)[0]
+
+    def of_inputs(self, inputs: Any) -> tuple[Features, Mask]:
+        """As `readable`, of records as a pool gives them: rows of a table as its schema encodes them, scaled arrays,
+        or texts.
+        """
+        return self.readable(inputs)
+
+    @property
+    def record_map(self) -> FeatureMap:
+        """The map that takes the record itself: this one, or the lowest of those that it is on top of."""
+        return self
 
     @property
     def output_size(self) -> int:

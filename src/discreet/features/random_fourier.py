@@ -83,9 +83,18 @@ class RandomFourier(ArrayMap):
 
     def readable(self, batch: Any) -> tuple[Features, Mask]:
         """The features of records, nulls as zeros, and which records are none. Audience: owner."""
-        if self.base is None:
-            return super().readable(batch)
-        below, present = self.base.readable(batch)
+        return super().readable(batch) if self.base is None else self._on_top(*self.base.readable(batch))
+
+    def of_inputs(self, inputs: Any) -> tuple[Features, Mask]:
+        """The same of records as a pool gives them."""
+        return super().readable(inputs) if self.base is None else self._on_top(*self.base.of_inputs(inputs))
+
+    @property
+    def record_map(self) -> FeatureMap:
+        """The lowest map."""
+        return self if self.base is None else self.base.record_map
+
+    def _on_top(self, below: Features, present: Mask) -> tuple[Features, Mask]:
         values, fine = super().readable(below)
         fine &= present
         values[~fine] = 0

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft
 
 from discreet.checks import whole
 from discreet.errors import BadInput
@@ -108,6 +107,8 @@ class Scattering(ArrayMap):
 
     def features(self, records: Features) -> Features:
         """Of a block of pictures."""
+        from scipy import fft
+
         pictures = records.reshape(-1, *self._picture)  # every channel is a picture
         rows, columns = self._mirrored
         field = np.ascontiguousarray(pictures.transpose(1, 2, 0)[rows[:, None], columns])
@@ -209,6 +210,8 @@ def _folding(spectra: NDArray[np.float64], halvings: int) -> Features:
 
 def _filtered(spectrum: NDArray[np.complex64], folding: Features) -> Features:
     """The modulus of a field, by its spectrum (rows, columns, pictures), filtered and sampled by ``folding``."""
+    from scipy import fft
+
     rows, columns, _, copies = folding.shape
     step = spectrum.shape[0] // rows
     parts = spectrum.view(np.float32).reshape(step, rows, step, columns, -1).transpose(1, 3, 0, 2, 4)

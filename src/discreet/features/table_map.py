@@ -40,6 +40,7 @@ class TableMap(FeatureMap):
     of the schema in their order.
     """
 
+    reads = "tables"
     schema: Schema
     edges: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     crosses: tuple[tuple[str, ...], ...] = ()
@@ -103,7 +104,37 @@ class TableMap(FeatureMap):
         nulls = np.zeros(len(codes), dtype=bool)
         for cells in resolved.values():
             nulls |= cells.nulls
-        values, start = np.zeros((len(codes), self.output_size), dtype=np.float32), 0
+        return self._of_resolved(resolved, nulls)
+
+    def of_inputs(self, inputs: Any) -> tuple[Features, Mask]:
+        """The same of rows as the schema encodes them (`Schema.encode`). A row that is not finite is a null."""
+        rows = np.asarray(inputs, dtype=np.float32)
+        if rows.ndim != 2 or rows.shape[1] != self.schema.width:
+            fact = f"the records are not rows of the {self.schema.width} inputs that the schema makes"
+            raise BadInput(f"{self.name} features", fact, "Encode a table by its schema: schema.encode(table)[0]")
+        nulls = np.zeros(len(rows), dtype=bool) | ~np.isfinite(rows).all(axis=1)
+        rows = np.where(nulls[:, None], np.float32(0), rows)
+        resolved, start = {}, 0
+        for column in self.schema.columns:
+            if column.type != "text":
+                cells = column.resolve_inputs(rows[:, start : start + len(column.inputs)])
+                resolved[column.name] = self._on_edges(column, cells)
+                start += len(column.inputs)
+        return self._of_resolved(resolved, nulls)
+
+    def _on_edges(self, column: Column, cells: ResolvedCells) -> ResolvedCells:
+        """``cells`` read back from inputs in single precision: those that are the inputs of an edge are that edge."""
+        if column.name not in self.edges:
+            return cells
+        edges = np.array(self.edges[column.name])
+        into = np.zeros((len(edges), len(column.inputs)), dtype=np.float32)
+        column.expand(into, edges, np.zeros(len(edges), dtype=np.uint8))
+        rounded = column.resolve_inputs(into).codes
+        place = np.searchsorted(rounded, cells.codes).clip(max=len(edges) - 1)
+        return cells._replace(codes=np.where(rounded[place] == cells.codes, edges[place], cells.codes))
+
+    def _of_resolved(self, resolved: Mapping[str, ResolvedCells], nulls: Mask) -> tuple[Features, Mask]:
+        values, start = np.zeros((len(nulls), self.output_size), dtype=np.float32), 0
         for group in self._groups:
             group.write(values[:, start : start + group.width], resolved)
             start += group.width

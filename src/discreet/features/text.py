@@ -35,6 +35,7 @@ class HashedText(FeatureMap):
     """
 
     name = "hashed-text"
+    reads = "texts"
     size: int = 4096
     words: int = 2
     letters: int = 4

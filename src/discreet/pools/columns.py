@@ -149,6 +149,19 @@ class Column:
         if self.missing in ("indicator", "category"):
             into[cells.missing, -1] = 1
 
+    def resolve_inputs(self, inputs: NDArray[Any]) -> ResolvedCells:
+        """The cells whose inputs `expand` wrote, of records that are no nulls; codes in single precision."""
+        nothing = np.zeros(len(inputs), dtype=bool)
+        missing = inputs[:, -1] != 0 if self.missing in ("indicator", "category") else nothing
+        if self.type == "category":
+            count = len(self.values)
+            other = inputs[:, count] != 0 if self.outside == "other" else nothing
+            codes = inputs[:, :count].argmax(axis=1).astype(np.float64)
+            return ResolvedCells(codes, ~missing & ~other, other, missing, nothing)
+        low, high = self.code(self.low), self.code(self.high)
+        codes = np.clip((low + high) / 2 + inputs[:, 0].astype(np.float64) * ((high - low) / 2), low, high)
+        return ResolvedCells(codes, ~missing, nothing, missing, nothing)
+
     def shown(self, inputs: NDArray[Any]) -> str:
         """The value that a record's inputs stand for, for people."""
         if self.missing in ("indicator", "category") and inputs[-1]:

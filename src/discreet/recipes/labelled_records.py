@@ -33,6 +33,7 @@ from discreet.privacy.events import Event
 from discreet.privacy.ledger import ChargeReason
 from discreet.privacy.ledger.charges import request
 from discreet.privacy.ledger.plan_terms import HELD_OUT
+from discreet.recipes.feature_rows import on_features
 from discreet.recipes.learning import cohort_of
 from discreet.recipes.pool_records import Units
 from discreet.records import Value
@@ -209,6 +210,7 @@ def evaluated(config: CampaignConfig, model: Any, context: PhaseContext, measure
 
     if measured is None:
         return None
+    model = on_features(model)
     common: dict[str, Any] = {
         "classes": len(config.task.classes),
         "layout": layout_of(config),

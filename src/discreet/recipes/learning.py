@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.campaign.recipe import PhaseContext
+from discreet.campaign.recipe import PhaseContext, Watch, unwatched
 from discreet.config import AugmentConfig, CampaignConfig, CrowdConfig
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.models.build import check_model_name
@@ -42,6 +42,7 @@ def check_named(config: CampaignConfig, *checks: Callable[[CampaignConfig], obje
         "evaluation.labels": evaluation.labels,
         "model.init": config.model.init,
         "model.encoder": config.model.encoder,
+        "features.public": None if config.features is None else config.features.public,
     }
     config.check_all(
         *(partial(check, config) for check in (*checks, scorer_of, _check_model, _check_trainer, _check_function)),
@@ -244,21 +245,22 @@ def trainer_of(config: CampaignConfig, context: PhaseContext, inputs: Sequence[i
     )
 
 
-def cohort_of(config: CampaignConfig, pool: Pool, ids: Sequence[str], labels: Mapping[str, Value]) -> CohortRecords:
+def cohort_of(
+    config: CampaignConfig, pool: Pool, ids: Sequence[str], labels: Mapping[str, Value], watch: Watch = unwatched
+) -> CohortRecords:
     """Asked records with what was said of them; one without a label keeps its place and teaches nothing."""
     from discreet.trainers.dp_sgd import CohortRecords
 
     places = pool.places(ids)
     known = {record: labels.get(record) for record in ids}
-    for record in np.asarray(ids, dtype=object)[pool.broken(places)].tolist():
+    rows, broken = training_rows(config, pool, places, watch)
+    for record in np.asarray(ids, dtype=object)[broken].tolist():
         known[record] = None
     persons = None
     if config.budget.unit == "person":
         assert pool.persons is not None
         persons = np.array([pool.persons[position] for position in places.tolist()], dtype=object)
-    return CohortRecords(
-        x=training_rows(config, pool, places), y=targets([known[record] for record in ids], config), persons=persons
-    )
+    return CohortRecords(x=rows, y=targets([known[record] for record in ids], config), persons=persons)
 
 
 def in_slots(
@@ -297,9 +299,9 @@ def predictor_of(config: CampaignConfig, module: nn.Module) -> TorchPredictor:
     with config.pointing("trainer.device"):
         if reader is None:
             return TorchPredictor(module, task=task, device=device)
-        from discreet.recipes.texts import TextPredictor
+        from discreet.recipes.record_predictor import RecordPredictor
 
-        return TextPredictor(module, reader=reader, task=task, device=device)
+        return RecordPredictor(module, reader=reader, task=task, device=device)
 
 
 def to_bytes(module: nn.Module) -> bytes:

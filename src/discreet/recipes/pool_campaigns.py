@@ -22,9 +22,11 @@ from discreet.campaign.recipe import replannings
 from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, today
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, DiscreetError
+from discreet.features import feature_map_from_json
 from discreet.pools import Pool, extended
 from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import Ledger
+from discreet.recipes.feature_rows import features_form, stored_features
 from discreet.recipes.labelled_records import pool_like
 from discreet.recipes.learning import task_of
 from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reading_of, scaling_of
@@ -42,6 +44,7 @@ MAY_CHANGE = (
     "initial.path",
     "model.init",
     "model.encoder",
+    "features.public",
     "checkpoint.path",
     "checkpoint.certificate",
     "private.path",
@@ -56,7 +59,10 @@ def check_releases(config: CampaignConfig) -> None:
 
 
 def as_created(store: CampaignStore, config: CampaignConfig) -> CampaignConfig:
-    """A pool given in Python says its own length: longer by what joined later, shorter by what was withdrawn."""
+    """With its stored feature map. A pool given in Python says its own length: longer by what joined later, shorter by
+    what was withdrawn.
+    """
+    config = stored_features(store, config)
     if config.pool.kind != "arrays":
         return config
     first, withdrawn = int(form_of(store)["config"]["pool"]["size"]), len(store.withdrawn())
@@ -108,6 +114,20 @@ def joined_files(store: CampaignStore, config: CampaignConfig) -> list[tuple[Pat
                 "Put it back, or say where the files that joined are now: further = ['...']",
             )
     return [(path, cohort.size) for path, cohort in zip(paths, joined, strict=True)]
+
+
+def feature_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Check]:
+    """The stored feature map against its hash, and against what the campaign's file names; none without one."""
+    if config.features is None:
+        return
+    try:
+        identity = feature_map_from_json(store.config.get("features")).identity()
+    except DiscreetError as error:
+        yield Check(name="features", ok=False, detail=f"{error.asked}: {error.fact}")
+        return
+    ok, named = identity["name"] == config.features.name, f"{identity['name']}, SHA-256 {identity['sha256'][:12]}..."
+    detail = "it has its hash, and reads one record alone" if ok else "the campaign's file names another map"
+    yield Check(name="features", ok=ok, detail=f"{named}: {detail}")
 
 
 def plan_checks(
@@ -231,7 +251,9 @@ def exported(campaign: Campaign) -> ModelParts:
         },
         "inputs": list(inputs),
     }
-    if table.encoder is None:
+    if config.features is not None:
+        form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool) | features_form(config)
+    elif table.encoder is None:
         form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool)
     else:
         encoder = config.resolve(table.encoder)

@@ -23,6 +23,7 @@ from discreet.noise import Source, random_places
 from discreet.privacy.ledger import ChargeReason
 from discreet.privacy.ledger.plan_terms import pool_of, query_lines
 from discreet.privacy.plan import Plan
+from discreet.recipes.feature_rows import on_features
 from discreet.recipes.labelled_records import MECHANISM, known_units
 from discreet.recipes.learning import scorer_of, selector_built
 from discreet.recipes.pool_records import Places, Units, null_scores, rows_at
@@ -180,15 +181,19 @@ def _scores(context: PhaseContext, config: CampaignConfig, units: Units, left: P
     places = units.places(left)
     rows = rows_at(config, context.pool, places)
     scores = pool_scores(
-        scorer_of(config), context.model, rows, progress=lambda done, total: context.watch("scoring", done, total)
+        scorer_of(config),
+        on_features(context.model),
+        rows,
+        progress=lambda done, total: context.watch("scoring", done, total),
     )
     return units.scores(left, null_scores(scores, rows, context.pool, places))
 
 
 def _embedded(context: PhaseContext, config: CampaignConfig, places: Places) -> Any:
     assert context.model is not None
-    embeddings = np.array(context.model.embed(rows_at(config, context.pool, places)))
-    embeddings[context.pool.broken(places)] = np.nan
+    rows = rows_at(config, context.pool, places)
+    embeddings = np.array(on_features(context.model).embed(rows))
+    embeddings[np.isnan(null_scores(np.zeros(len(places)), rows, context.pool, places))] = np.nan
     return embeddings
 
 
@@ -225,7 +230,7 @@ def exact_counts(campaign: Campaign, query: int, bins: int, *, config: CampaignC
     scorer, rows = scorer_of(config), rows_at(config, campaign.pool, places)
     scores = pool_scores(
         scorer,
-        campaign.predictor(query - 1),
+        on_features(campaign.predictor(query - 1)),
         rows,
         progress=lambda done, total: campaign.watch("scoring", done, total),
     )

@@ -5,7 +5,7 @@ place in a histogram and one coin, and enters one cohort with all records. So pe
 pay, and nothing m-fold. A person with more records than ``limit`` takes part with the first ones; the others are never
 asked.
 
-Rows are numbers as they are, and texts through a public encoder.
+Rows are numbers as they are, features of them, and texts through a public map or encoder.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.campaign.recipe import Watch, unwatched
 from discreet.config import CampaignConfig, PoolConfig
 from discreet.pools import Pool
 from discreet.privacy.budget import Unit
-
-if TYPE_CHECKING:
-    from discreet.recipes.texts import TextReader
+from discreet.recipes.feature_rows import MapReader, Reader
 
 Scores = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -129,10 +128,15 @@ class RowsAt:
 # -- rows for the model
 
 TRANSFORMER = "transformer"
+PIECE = 4096
+"""Records whose features are computed at once."""
 
 
-def reader_of(config: CampaignConfig) -> TextReader | None:
-    """What reads texts; None where records are numbers."""
+def reader_of(config: CampaignConfig) -> Reader | None:
+    """What makes rows of records: a feature map, or an encoder of texts; None where rows are records as they are."""
+    if config.features is not None:
+        assert config.features.fitted is not None  # built before records are read, or stored with the campaign
+        return MapReader(config.features.fitted)
     if config.model.encoder is None:
         return None
     with config.pointing("model.encoder"):
@@ -142,7 +146,7 @@ def reader_of(config: CampaignConfig) -> TextReader | None:
 
 
 @lru_cache(maxsize=4)
-def _reader(path: Path, max_length: int | None, *, tokens: bool) -> TextReader:
+def _reader(path: Path, max_length: int | None, *, tokens: bool) -> Reader:
     """Read once in a process: an encoder is large."""
     from discreet.recipes.texts import MAX_LENGTH, TextReader
 
@@ -151,25 +155,27 @@ def _reader(path: Path, max_length: int | None, *, tokens: bool) -> TextReader:
 
 def inputs_of(config: CampaignConfig, pool: Pool) -> tuple[int, ...]:
     """The public shape of a record, as the model takes it."""
-    if pool.x is not None:
-        if config.model.encoder is not None:
-            raise config.error("model.encoder", "the pool has numbers, and it reads texts", "Remove it")
-        return tuple(int(size) for size in pool.x.shape[1:])
+    if pool.x is not None and config.model.encoder is not None:
+        raise config.error("model.encoder", "the pool has numbers, and it reads texts", "Remove it")
     reader = reader_of(config)
-    if reader is None:
+    if reader is not None:
+        with config.pointing("model.encoder"):
+            return reader.inputs
+    if pool.x is None:
         raise config.error(
             "pool.text",
             "nothing turns texts into numbers",
-            "Name the folder of a public encoder: encoder = '...' in [model]",
+            "Add [features] with name = 'hashed-text', or name the folder of a public encoder: encoder in [model]",
         )
-    with config.pointing("model.encoder"):
-        return reader.inputs
+    return tuple(int(size) for size in pool.x.shape[1:])
 
 
 def rows_of(config: CampaignConfig, pool: Pool) -> Any:
     """All records, read when they are asked for: an array, or a table of columns."""
-    reader = None if pool.x is not None else reader_of(config)
-    return pool.x if reader is None else reader.rows(pool.text)
+    reader = reader_of(config)
+    if reader is None:
+        return pool.x
+    return reader.rows(pool.text if reader.reads == "texts" else pool.x)
 
 
 def rows_at(config: CampaignConfig, pool: Pool, places: Places) -> Any:
@@ -188,26 +194,37 @@ def null_scores(scores: Scores, rows: Any, pool: Pool, places: Places) -> Scores
     """The scores of ``rows``, once all were read, with NaN for records that could not be: nulls, and never worth
     asking. Of a blank in its place a model may be as unsure as of anything.
     """
-    seen = isinstance(rows, RowsAt) and pool.x is not None
-    broken = rows.broken if seen else pool.broken(places)
-    if seen and pool.text is not None:  # which no model reads beside numbers; a record may be a null by it
+    broken = rows.broken if isinstance(rows, RowsAt) else pool.broken(places)
+    if isinstance(rows, RowsAt) and pool.x is not None and pool.text is not None:  # the model reads one of them
         broken = broken | pool.broken(places)
     return np.where(broken, np.nan, scores)
 
 
-def training_rows(config: CampaignConfig, pool: Pool, places: Places) -> Any:
-    """Records of a cohort: numbers where they are, texts read once, for every step asks for them again."""
-    rows = rows_of(config, pool)
-    if pool.x is not None:
-        return RowsAt(rows, places)
-    return {name: part[places] for name, part in rows.items()} if isinstance(rows, Mapping) else rows[places]
+def training_rows(
+    config: CampaignConfig, pool: Pool, places: Places, watch: Watch = unwatched
+) -> tuple[Any, NDArray[np.bool_]]:
+    """Records of a cohort, and which are none: numbers where they are; features are computed once, for every step asks
+    for them again.
+    """
+    rows, broken = rows_of(config, pool), pool.broken(places)
+    if reader_of(config) is None:
+        return RowsAt(rows, places), broken
+    if isinstance(rows, Mapping):
+        return {name: part[places] for name, part in rows.items()}, broken
+    features = np.zeros((len(places), *rows.shape[1:]), dtype=np.float32)
+    for start in range(0, len(places), PIECE):
+        some = slice(start, start + PIECE)
+        features[some], fine = rows.readable(places[some])
+        broken[some] |= ~fine
+        watch("features", min(start + PIECE, len(places)), len(places))
+    return features, broken
 
 
 def made_up_rows(config: CampaignConfig, inputs: tuple[int, ...], count: int) -> Any:
     """Nobody's records, of the right shape."""
     reader = reader_of(config)
     if reader is not None:
-        return reader.read(["a text"] * count)
+        return reader.made_up(count)
     return np.random.default_rng(0).normal(size=(count, *inputs)).astype(np.float32)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from discreet.campaign import Campaign
 from discreet.campaign.crash_recovery import secret_key
-from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained
+from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained, unwatched
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
@@ -33,6 +33,7 @@ from discreet.privacy.ledger.terms import plan_digest
 from discreet.privacy.plan import Plan, TrainingPhase, TrainingStage
 from discreet.privacy.plan_files import plan_from_json
 from discreet.recipes import learning, pool_campaigns, pool_queries
+from discreet.recipes.feature_rows import features_form, on_features, with_features
 from discreet.recipes.labelled_records import check as check_labelled
 from discreet.recipes.labelled_records import (
     check_proposal,
@@ -141,8 +142,15 @@ class PrivatePool(FileRecipe):
 
         phase = TrainingPhase.of(self.plan, context.phase)
         trainer = learning.trainer_of(self.config, context, self.inputs)
+        hidden = dict(phase.slots)  # cohorts whose size no progress may tell
         cohorts = {
-            label: learning.cohort_of(self.config, context.pool, context.members.get(label, ()), labels)
+            label: learning.cohort_of(
+                self.config,
+                context.pool,
+                context.members.get(label, ()),
+                labels,
+                unwatched if label in hidden else context.watch,
+            )
             for label in phase.labels
         }
         measured = held_out(self.config, context, last=context.phase == self.phases - 1)
@@ -171,7 +179,8 @@ def _preflight(config: CampaignConfig, pool: Pool) -> None:
         known_units(config, pool, Units.of(pool, config.budget.unit, config.budget.records_per_person))
     _try_training(config, inputs)
     if config.plan.queries and config.selector.declared.reads:
-        _try_choosing(config, learning.predictor_of(config, learning.model_of(config, inputs)), inputs)
+        model = learning.model_of(config, inputs)
+        _try_choosing(config, on_features(learning.predictor_of(config, model)), inputs)
     check_labelled(config, pool)
 
 
@@ -228,13 +237,14 @@ def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Po
     pool = pool_campaigns.base_pool(config, inputs.pool)
     if inputs.plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
+    config = with_features(config, pool)
     _preflight(config, pool)
     plan = inputs.plan or plan_of(config)
     pool_campaigns.check_releases(config)
     for query in range(1, len(plan.phases)):  # the selector of every query, which needs a plan
         selector = pool_queries.selector_of(config, plan, query, OperatingSystem())
         pool_queries.check_price(config, plan, query, selector, config.pool.size)
-    return {"plan": plan.to_json(), "inputs": list(inputs_of(config, pool))}, pool
+    return {"plan": plan.to_json(), "inputs": list(inputs_of(config, pool)), **features_form(config)}, pool
 
 
 def _open(store: CampaignStore, config: CampaignConfig) -> PrivatePool:
@@ -253,6 +263,7 @@ def _checks(store: CampaignStore, config: CampaignConfig, ledger: Ledger) -> Any
         return plan_digest(plan_from_json(form, certify=False))
 
     yield from pool_campaigns.plan_checks(store, ledger, digest_of=digest_of, needed=_needed)
+    yield from pool_campaigns.feature_checks(store, config)
     yield from pool_campaigns.hidden_checks(store, config, ledger)
 
 
@@ -289,7 +300,7 @@ def _about(campaign: Campaign) -> dict[str, str]:
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(recipe.classes)} classes",
         "pool": f"{config.pool.size:,} records, as declared",
-        "model": config.model.name,
+        "model": config.model.name + ("" if config.features is None else f" on {config.features.name} features"),
         "schedule": f"{plan.schedule}, accounted by {plan.accountant.upper()}",
         "questions": questions,
         "evaluation": {"none": "none", "public": "on public records", "paid": "on held-out records, paid for"}[

@@ -16,6 +16,7 @@ from discreet.errors import InvalidStore
 from discreet.noise import random_places
 from discreet.pools import Pool
 from discreet.privacy.ledger import ChargeReason
+from discreet.recipes.feature_rows import on_features
 from discreet.recipes.labelled_records import beside_arrays, pool_like
 from discreet.recipes.learning import scorer_of, selector_built
 from discreet.recipes.pool_records import rows_at
@@ -55,10 +56,12 @@ def chosen_public(context: PhaseContext, config: CampaignConfig, plan: PublicPla
     request = SelectorRequest(options=config.selector.resolved().options, source=context.source, seed=config.model.seed)
     selector = selector_built(config, request)
     if "embeddings" in reads:
-        arguments["embeddings"] = EmbeddedRows(context.model, rows)
+        arguments["embeddings"] = EmbeddedRows(on_features(context.model), rows)
     if "centres" in reads and context.asked:
         known = context.pool.places(sorted(context.asked - context.pool.withdrawn))
-        arguments["centres"] = np.asarray(EmbeddedRows(context.model, rows_at(config, context.pool, known))[:])
+        arguments["centres"] = np.asarray(
+            EmbeddedRows(on_features(context.model), rows_at(config, context.pool, known))[:]
+        )
     if not isinstance(selector, DiversePublic):
         selection = selector.select(**arguments)
         check_chosen(selection, names, k)
@@ -90,7 +93,10 @@ def near_private_of(config: CampaignConfig, plan: PublicPlan) -> NearPrivate:
 def scores_of(context: PhaseContext, config: CampaignConfig, rows: Any, what: str = "scoring") -> Any:
     """How uncertain the model is about rows."""
     return pool_scores(
-        scorer_of(config), context.model, rows, progress=lambda done, total: context.watch(what, done, total)
+        scorer_of(config),
+        on_features(context.model),
+        rows,
+        progress=lambda done, total: context.watch(what, done, total),
     )
 
 
@@ -110,7 +116,7 @@ def _near_private(context: PhaseContext, config: CampaignConfig, plan: PublicPla
         "ids": [context.pool.ids[position] for position in places.tolist()],
         "scores": scores_of(context, config, rows),
         "k": planned,
-        "embeddings": EmbeddedRows(context.model, rows),
+        "embeddings": EmbeddedRows(on_features(context.model), rows),
     }
     candidates = selector.candidates(**arguments)  # where there are none nothing is paid
     why = ChargeReason(phase=context.phase, purpose="selection")
@@ -120,7 +126,7 @@ def _near_private(context: PhaseContext, config: CampaignConfig, plan: PublicPla
         candidates=candidates,
         receipt=paid,
         private_scores=own_scores,
-        private_embeddings=EmbeddedRows(context.model, private_rows, nulls=nulls),
+        private_embeddings=EmbeddedRows(on_features(context.model), private_rows, nulls=nulls),
     )
     ranked = [name for name in support_set.ids if name not in context.pool.withdrawn][:planned]
     counts = dict(zip(support_set.ids, support_set.counts, strict=True))

@@ -27,6 +27,7 @@ from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import ChargeReason, Ledger, Terms
 from discreet.privacy.ledger.charges import request
 from discreet.recipes import labelled_records, learning, pool_campaigns, public_choice
+from discreet.recipes.feature_rows import features_form, on_features, with_features
 from discreet.recipes.learning import scorer_of
 from discreet.recipes.pool_records import inputs_of, made_up_rows
 from discreet.recipes.public_plan import FIRST_QUERY, PRIVATE, PublicPlan, checkpoint_bytes, public_plan_of
@@ -66,7 +67,7 @@ class PublicData(FileRecipe):
     def check(self, pool: Pool) -> None:
         """Everything that could be refused later is refused before a campaign begins."""
         inputs_of(self.config, pool)
-        predictor = learning.predictor_of(self.config, self._checkpoint())
+        predictor = on_features(learning.predictor_of(self.config, self._checkpoint()))
         self._tuning(0)
         rows = made_up_rows(self.config, self.inputs, _ROWS)
         with self.config.pointing("scorer.name"):
@@ -196,9 +197,10 @@ def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Po
     labelled_records.check_proposal(config, *paid, *(("private.path",) if config.private is not None else ()))
     pool = pool_campaigns.base_pool(config, inputs.pool)
     pool_campaigns.check_releases(config)
+    config = with_features(config, pool)
     recipe = PublicData(config=config, plan=public_plan_of(config), inputs=inputs_of(config, pool))
     recipe.check(pool)
-    return {"plan": recipe.plan.to_json(), "inputs": list(recipe.inputs)}, pool
+    return {"plan": recipe.plan.to_json(), "inputs": list(recipe.inputs), **features_form(config)}, pool
 
 
 def _open(store: CampaignStore, config: CampaignConfig) -> PublicData:
@@ -210,7 +212,8 @@ def _checks(store: CampaignStore, config: CampaignConfig, ledger: Ledger) -> Ite
     def digest_of(form: Any) -> str:
         return PublicPlan.from_json(form).digest()
 
-    return pool_campaigns.plan_checks(store, ledger, digest_of=digest_of, needed=_needed)
+    yield from pool_campaigns.plan_checks(store, ledger, digest_of=digest_of, needed=_needed)
+    yield from pool_campaigns.feature_checks(store, config)
 
 
 def _needed(form: Any, taken: set[tuple[str, int]]) -> set[tuple[int, str]]:

@@ -7,7 +7,6 @@ Guarantee: a row depends on its own text and on public files alone. A text that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.models.encoders import SentenceEncoder, encode, load_tokenizer
 from discreet.pools.rows import Mask, RecordArray, Span
-from discreet.trainers.torch_predictor import TorchPredictor
+from discreet.recipes.feature_rows import FeatureRows
 
 MAX_LENGTH = 128
 _COLUMNS = ("input_ids", "attention_mask")
@@ -33,6 +32,8 @@ class TextReader:
     @cached_property
     def _tokenizer(self) -> Any:
         return load_tokenizer(self._encoder.path)
+
+    reads = "texts"
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -52,23 +53,12 @@ class TextReader:
     def rows(self, texts: Any) -> Any:
         """All ``texts`` of a pool as rows that are read when they are asked for."""
         if not self.tokens:
-            return VectorRows(texts, self)
+            return FeatureRows(texts, lambda some: (self.read(some), np.ones(len(some), dtype=bool)), self.inputs)
         return {name: TokenRows(texts, self, name) for name in _COLUMNS}
 
-
-class VectorRows(RecordArray):
-    """A vector a text."""
-
-    def __init__(self, texts: Any, reader: TextReader) -> None:
-        super().__init__(shape=(len(texts), *reader.inputs), dtype=np.float32)
-        self._texts, self._reader = texts, reader
-
-    def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
-        """The vectors of a span; of a text that is missing, zeros."""
-        texts, fine = self._texts.readable(span)
-        vectors = self._reader.read(texts)
-        vectors[~fine] = 0
-        return vectors, fine
+    def made_up(self, count: int) -> Any:
+        """Rows of nobody's texts."""
+        return self.read(["a text"] * count)
 
 
 class TokenRows(RecordArray):
@@ -82,28 +72,3 @@ class TokenRows(RecordArray):
         """The tokens of a span; a text that is missing has those of an empty one."""
         texts, fine = self._texts.readable(span)
         return self._reader.read(texts)[self._name], fine
-
-
-class TextPredictor(TorchPredictor):
-    """A model of texts: takes a list of them, or rows that were read already."""
-
-    def __init__(self, module: Any, *, reader: TextReader, task: Any, device: str) -> None:
-        super().__init__(module, task=task, device=device)
-        self._reader = reader
-
-    def predict_proba(self, x: Any) -> NDArray[np.float32]:
-        """(n, C)."""
-        return super().predict_proba(self._rows(x))
-
-    def sample_proba(self, x: Any, draws: int, *, seed: int = 0) -> NDArray[np.float32]:
-        """(J, n, C)."""
-        return super().sample_proba(self._rows(x), draws, seed=seed)
-
-    def embed(self, x: Any) -> NDArray[np.float32]:
-        """(n, d)."""
-        return super().embed(self._rows(x))
-
-    def _rows(self, x: Any) -> Any:
-        if isinstance(x, Mapping) or not len(x):
-            return x
-        return self._reader.read(x) if isinstance(x[0], str) else x

@@ -23,7 +23,8 @@ from discreet.campaign import Campaign
 from discreet.campaign.state import PUBLISHED
 from discreet.errors import BadInput, NotNow, require
 from discreet.pools.images import is_picture, png
-from discreet.recipes.pool_records import rows_at
+from discreet.recipes.feature_rows import on_features
+from discreet.recipes.pool_records import RowsAt, rows_at
 from discreet.recipes.specification import spec_of_campaign
 from discreet.records import Value
 from discreet.report.markup import Markup, tag
@@ -94,7 +95,8 @@ def gallery_of(campaign: Campaign, phase: int | None = None, *, limit: int = MOS
     places = campaign.pool.places(ids)
     rows = rows_at(recipe.config, campaign.pool, places)
     predicted = _classes(campaign, number, rows) if ids else []
-    labels, pictures = campaign.labels(), _pictures(rows)
+    labels, pool = campaign.labels(), campaign.pool
+    pictures = _pictures(rows if pool.x is None else RowsAt(pool.x, places))
     ranked = facts.get("support") or {"ids": (), "counts": ()}
     support = dict(zip(ranked["ids"], ranked["counts"], strict=True))
     clusters = facts.get("clusters", {})
@@ -133,7 +135,8 @@ def _central(asked: list[str], facts: Mapping[str, Any]) -> list[str]:
 
 def _classes(campaign: Campaign, number: int, rows: Any) -> list[str]:
     """What the model of the round before says: the one that chose them."""
-    probabilities, names = np.asarray(campaign.predictor(number - 1).predict_proba(rows)), campaign.recipe.classes
+    model, names = on_features(campaign.predictor(number - 1)), campaign.recipe.classes
+    probabilities = np.asarray(model.predict_proba(rows))
     if campaign.recipe.multilabel:
         return [
             _words(tuple(n for n, probability in zip(names, row, strict=True) if probability > 0.5)) or ""

@@ -25,6 +25,7 @@ from discreet.errors import BadInput, DiscreetError
 from discreet.oracles import SimulatedOracle
 from discreet.privacy.budget import LooseDelta
 from discreet.privacy.plan_files import read_plan, write_plan
+from discreet.recipes.feature_rows import on_features
 from discreet.recipes.labelled_records import layout_of
 from discreet.recipes.learning import cohort_of, named_object
 from discreet.recipes.opening import create
@@ -81,7 +82,9 @@ class Setting:
 
     def pool_table(self, sizes: Sizes) -> dict[str, Any]:
         """What a configuration says of the pool of a dry run."""
-        table = {"path": "in Python", "kind": "arrays", "size": sizes.records}
+        table: dict[str, Any] = {"path": "in Python", "kind": "arrays", "size": sizes.records}
+        if self.config.features is not None and self.config.pool.schema is not None:
+            table["schema"] = self.config.pool.schema.to_json()  # which features are computed by
         if self.config.budget.unit == "person":
             table |= {"person": "person", "persons": sizes.pool}
         return table
@@ -146,10 +149,11 @@ class DryRun:
                 multilabel=config.task.kind == "multilabel",
             )
             run(campaign, oracle)
-            measured = cohort_of(config, held_out, held_out.ids, labelled.labels)
+            recipe: Any = campaign.recipe
+            measured = cohort_of(recipe.config, held_out, held_out.ids, labelled.labels)
             rows = []
             for phase in range(campaign.recipe.phases):
-                model, layout = campaign.predictor(phase), layout_of(config)
+                model, layout = on_features(campaign.predictor(phase)), layout_of(config)
                 evaluation = evaluate_public(model, measured.x, measured.y, classes=layout.classes, layout=layout)
                 rows.append({"phase": phase} | metric_columns(evaluation))
             claimed = float(campaign.certificate()["claim"]["epsilon"])
@@ -223,8 +227,8 @@ def _planned(setting: Setting, point: Point, sizes: Sizes, directory: Path) -> t
 
 def _named(config: CampaignConfig) -> list[Path]:
     """Files that a result depends on beside the data: public weights, an encoder, modules of the user's."""
-    model = config.model
-    places = [model.init, model.encoder, *(model.options.get(key) for key in ("path", "weights"))]
+    model, public = config.model, None if config.features is None else config.features.public
+    places = [model.init, model.encoder, public, *(model.options.get(key) for key in ("path", "weights"))]
     files = [config.resolve(path) for path in places if isinstance(path, str)]
     names = {config.scorer.name, model.name, config.trainer.loss or "", *(part.name for part in config.trainer.augment)}
     for name in sorted(name for name in names if ":" in name and not name.startswith("timm:")):

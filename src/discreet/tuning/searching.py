@@ -192,6 +192,7 @@ class _Search:
         chosen.classes_, chosen.predictor_, chosen.n_iter_ = self.data.classes, predictor, phases[choice].steps
         if hasattr(self.estimator, "feature_names_in_"):
             chosen.feature_names_in_ = self.estimator.feature_names_in_
+        chosen.feature_map_ = self.estimator.feature_map_
         chosen.n_features_in_, chosen.simulation_, chosen.account_ = self.data.columns, simulation, account
         return SearchResult(
             classifier=chosen,

@@ -40,6 +40,8 @@ from discreet.privacy.trajectories import Trajectory
 
 FORMAT = "discreet.certificate/1"
 FILTER = "rdp-filter"
+ONE_RECORD = "one record alone, and nothing of any other record"
+"""What a feature map reads: why it costs nothing."""
 MOST_BYTES = 1 << 28
 NOT_COVERED = ("the decision to start: whoever takes it may have looked at the records",)
 """What no claim of ours is about. Certificates say it since they have the key ``not_covered``."""
@@ -97,12 +99,18 @@ def bound(form: Form, weights: bytes) -> Form:
     return parts | {"digest": digest_of(parts), "signature": None}
 
 
-def with_parts(form: Form, parts: list[dict[str, str]]) -> Form:
-    """``form``, unsigned, as a certificate that names the parts which other packages declared, and that it trusts."""
-    if not parts:
+def with_parts(form: Form, parts: list[dict[str, str]], features: Form | None = None) -> Form:
+    """``form``, unsigned, as a certificate that names the parts which other packages declared, and that it trusts.
+
+    ``features``: the identity of the feature map, if the model reads features of the records.
+    """
+    if not parts and features is None:
         return form
     rest = {name: value for name, value in form.items() if name not in ("digest", "signature")}
-    rest["third_party"] = parts
+    if parts:
+        rest["third_party"] = parts
+    if features is not None:
+        rest["features"] = {name: features[name] for name in ("name", "version", "sha256")} | {"reads": ONE_RECORD}
     return rest | {"digest": digest_of(rest), "signature": None}
 
 

@@ -59,6 +59,8 @@ WEIGHTS_KEY = "weights"
 """Of a model's certificate: the SHA-256 of its weights, directly before the digest."""
 PARTS_KEY = "third_party"
 """Of campaigns with parts that other packages declare, before the weights."""
+FEATURES_KEY = "features"
+"""Of campaigns whose model reads features of records: which map, after the parts."""
 _PART_KEYS = {"kind", "name", "distribution", "version", "note"}
 _BROKEN = (
     KeyError,
@@ -263,13 +265,21 @@ def _form_check(form: Form, data: bytes) -> Check:
     try:
         further = [key for key in (NOT_RELEASED_KEY, REPLANNED_KEY) if key in form]
         weights = [WEIGHTS_KEY] if WEIGHTS_KEY in form else []
-        parts = [PARTS_KEY] if PARTS_KEY in form else []
+        parts = [key for key in (PARTS_KEY, FEATURES_KEY) if key in form]
         wanted = [*KEYS[:-2], NOT_COVERED_KEY, *further, *parts, *weights, *KEYS[-2:]]
         plain = list(form) == wanted and len(further) < 2 and statement.dump_certificate(form).encode("ascii") == data
     except (ValueError, RecursionError):
         plain = False
     ok = plain and _typed(form)
     return Check(name="form", ok=ok, detail="written in the one way we write" if ok else "not as we write it")
+
+
+def _names_map(features: Any) -> bool:
+    """Whether this is the name, version and hash of a feature map, and what it reads."""
+    if not isinstance(features, dict) or list(features) != ["name", "version", "sha256", "reads"]:
+        return False
+    named = _plain(features["name"]) and type(features["version"]) is int and features["reads"] == statement.ONE_RECORD
+    return named and bool(re.fullmatch(r"[0-9a-f]{64}", str(features["sha256"]), re.ASCII))
 
 
 def _typed(form: Form) -> bool:
@@ -281,6 +291,8 @@ def _typed(form: Form) -> bool:
     if not isinstance(parts, list) or not all(isinstance(part, dict) and set(part) == _PART_KEYS for part in parts):
         return False
     if not all(_plain(word) for part in parts for word in part.values()):
+        return False
+    if FEATURES_KEY in form and not _names_map(form[FEATURES_KEY]):
         return False
     if form.get(NOT_COVERED_KEY) != list(statement.NOT_COVERED):
         return False
