@@ -378,14 +378,14 @@ def _shaped(estimator: DPClassifier, x: Any) -> Any:
 
 def chosen_settings(estimator: DPClassifier, data: PrivateData) -> tuple[int, int, Settings]:
     """Batch, epochs and the trainer's settings: those given, the rest by default or by the rule for public numbers."""
-    from discreet.trainers.dp_sgd import Settings, automatic
+    from discreet.trainers.dp_sgd import Settings, automatic_settings
 
     wanted = estimator.settings
     if isinstance(wanted, str) and wanted != AUTO:
         raise BadInput(f"settings={wanted!r}", "it is not Settings", f'Give Settings(...), or "{AUTO}"')
     by_rule = wanted == AUTO
     budget = Budget(epsilon=estimator.epsilon, delta=estimator.delta, unit=estimator.unit)  # type: ignore[arg-type]
-    rule = automatic(
+    rule = automatic_settings(
         labels=data.records.units,
         epsilon=float(budget.epsilon),
         delta=float(budget.delta),

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from discreet import DPClassifier
 from discreet.classifier import private_data
 from discreet.errors import BadInput
-from discreet.trainers.dp_sgd import Settings, automatic
+from discreet.trainers.dp_sgd import Settings, automatic_settings
 from discreet.trainers.dp_sgd.automatic import gaussian_budget
 from discreet.tuning import tune
 
@@ -20,23 +20,23 @@ NUMBERS = {"labels": 1000, "epsilon": 3.0, "delta": 1e-5, "classes": 10, "dimens
 
 
 def test_it_takes_public_numbers_and_no_data():
-    kinds = {name: parameter.annotation for name, parameter in inspect.signature(automatic).parameters.items()}
+    kinds = {name: parameter.annotation for name, parameter in inspect.signature(automatic_settings).parameters.items()}
     assert set(kinds.values()) <= {"int", "float", "float | None", "int | None", "bool"}
-    assert automatic(**NUMBERS) == automatic(**NUMBERS)
+    assert automatic_settings(**NUMBERS) == automatic_settings(**NUMBERS)
 
 
 def test_scaling_the_features_changes_nothing_but_units():
     """Features ten times as long: weights a tenth as long make the same logits."""
-    short = automatic(**NUMBERS, norm_bound=100.0).settings
-    long = automatic(**NUMBERS, norm_bound=1000.0).settings
+    short = automatic_settings(**NUMBERS, norm_bound=100.0).settings
+    long = automatic_settings(**NUMBERS, norm_bound=1000.0).settings
     assert long.clip / short.clip == pytest.approx(10, rel=1e-3)
     assert long.learning_rate / short.learning_rate == pytest.approx(1 / 100, rel=1e-3)
-    assert automatic(**NUMBERS) == automatic(**NUMBERS, norm_bound=8.0)  # the root of the dimension
+    assert automatic_settings(**NUMBERS) == automatic_settings(**NUMBERS, norm_bound=8.0)  # the root of the dimension
 
 
 def test_more_budget_more_labels_and_fewer_phases_go_further():
     def far(**changes):
-        chosen = automatic(**NUMBERS | changes)
+        chosen = automatic_settings(**NUMBERS | changes)
         phases = changes.get("phases", 1)
         return chosen.epochs * phases, chosen.epochs * phases * chosen.settings.learning_rate * chosen.settings.clip
 
@@ -45,21 +45,21 @@ def test_more_budget_more_labels_and_fewer_phases_go_further():
         assert far(**more)[0] >= steps
         assert far(**more)[1] > travel
     assert far(phases=4)[1] < travel
-    assert automatic(**NUMBERS, phases=4).batch == 250
-    assert automatic(**NUMBERS).batch == 1000
-    assert far(labels=10**9)[0] <= 100
+    assert automatic_settings(**NUMBERS, phases=4).batch == 250
+    assert automatic_settings(**NUMBERS).batch == 1000
+    assert far(labels=10**9)[0] <= 100  # and a learning rate that Settings take
 
 
 def test_the_learning_rate_follows_the_steps_of_a_batch_and_epochs_that_are_given():
-    full, tenth = automatic(**NUMBERS, epochs=20), automatic(**NUMBERS, batch=100, epochs=20)
+    full, tenth = automatic_settings(**NUMBERS, epochs=20), automatic_settings(**NUMBERS, batch=100, epochs=20)
     assert (full.batch, tenth.batch, tenth.epochs) == (1000, 100, 20)
     assert full.settings.learning_rate == pytest.approx(10 * tenth.settings.learning_rate)
 
 
 def test_other_models_have_the_defaults():
-    chosen = automatic(**NUMBERS, linear=False)
+    chosen = automatic_settings(**NUMBERS, linear=False)
     assert (chosen.batch, chosen.epochs, chosen.settings) == (256, 20, Settings())
-    assert automatic(**NUMBERS | {"labels": 50}, linear=False).batch == 50
+    assert automatic_settings(**NUMBERS | {"labels": 50}, linear=False).batch == 50
 
 
 def test_the_gaussian_budget():
@@ -87,7 +87,7 @@ def test_the_gaussian_budget():
 )
 def test_impossible_numbers_are_refused(wrong):
     with pytest.raises(BadInput):
-        automatic(**NUMBERS | wrong)
+        automatic_settings(**NUMBERS | wrong)
 
 
 FITTED = {"delta": "1e-5", "classes": range(10), "scale": 16, "accountant": "rdp", "simulation_seed": 1}
@@ -131,4 +131,7 @@ def test_a_search_refuses_to_change_what_the_rule_chose():
         tune(model, {"learning_rate": [0.1, 1.0]}, x[:300], y[:300], public=(x[300:], y[300:]), runs=2)
     found = tune(model, {"epochs": [2, 4]}, x[:300], y[:300], public=(x[300:], y[300:]), runs=2)
     epochs = found.setting["epochs"]
-    assert found.classifier.settings == automatic(**NUMBERS | {"labels": 300, "epsilon": 2.0}, epochs=epochs).settings
+    assert (
+        found.classifier.settings
+        == automatic_settings(**NUMBERS | {"labels": 300, "epsilon": 2.0}, epochs=epochs).settings
+    )

@@ -17,6 +17,8 @@ CLIP = 0.1
 """The clip, as a share of the longest (record, 1)."""
 NOISE = 2.0
 """Standard deviation of the noise in a logit of the longest record, after the last step and before averaging."""
+MOST_TRAVEL = 5000.0
+"""The most that the logit of a class may move without noise, if all gradients agreed."""
 STEPS = 4.0
 LEAST_STEPS, MOST_STEPS = 20, 100
 """STEPS times the root of the signal, between these."""
@@ -35,7 +37,7 @@ class AutomaticSettings:
     settings: Settings
 
 
-def automatic(
+def automatic_settings(
     *,
     labels: int,
     epsilon: float,
@@ -84,7 +86,7 @@ def automatic(
     steps = max(epochs * labels // batch, 1)  # of the last phase, where rates and steps are those of a naive plan
     longest = math.hypot(bound, 1)  # of a record and the 1 of the intercept
     clip = CLIP * longest
-    travel = NOISE * budget * labels
+    travel = min(NOISE * budget * labels, MOST_TRAVEL * classes)
     settings = Settings(clip=clip, learning_rate=travel / (steps * clip * longest), ema=AVERAGE)
     return AutomaticSettings(batch=batch, epochs=epochs, settings=settings)
 
