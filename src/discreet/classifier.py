@@ -18,6 +18,7 @@ What differs from other estimators, because data must not decide it:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,8 +40,9 @@ from discreet.privacy.plan import Plan
 
 if TYPE_CHECKING:
     from discreet.privacy.ledger import Ledger, Sink, Terms
+    from discreet.trainers.dp_sgd import Settings
 
-FROM_LABELS = "from-labels"
+AUTO, FROM_LABELS = "auto", "from-labels"
 PHASE = 0
 
 
@@ -49,11 +51,12 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters: ``epsilon``, ``delta`` (the guarantee); ``classes``; ``model`` (a name of `discreet.models`, or
     ``module:callable``) with ``model_options``; ``inputs`` (the shape of one record, if not a row of numbers);
-    ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``; ``center``
-    and ``scale`` (public), or ``schema`` (of the columns of a DataFrame); ``features`` (a map of `discreet.features`,
-    or its name with ``feature_options``: the model learns from features of each record alone); ``class_weight`` (a
-    dict of declared weights of classes, 1 where it names none; only their ratios matter); ``accountant``; ``unit`` with
-    ``fit(X, y, persons=...)``; ``ledger`` (a file that keeps the account; without one it lives as long as `fit`) and
+    ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``, or ``auto``:
+    a rule chooses them from public numbers, and ``batch`` and ``epochs`` where those are None; ``center`` and ``scale``
+    (public), or ``schema`` (of the columns of a DataFrame); ``features`` (a map of `discreet.features`, or its name
+    with ``feature_options``: the model learns from features of each record alone); ``class_weight`` (a dict of declared
+    weights of classes, 1 where it names none; only their ratios matter); ``accountant``; ``unit`` with ``fit(X, y,
+    persons=...)``; ``ledger`` (a file that keeps the account; without one it lives as long as `fit`) and
     ``checkpoints`` (a directory: a killed `fit` goes on); ``simulation_seed`` (a number makes it a *simulation*,
     which protects nobody; it is not called random_state, because ensembles set that by themselves); ``watch(done,
     steps)``.
@@ -68,8 +71,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model: str = "linear",
         model_options: dict[str, Any] | None = None,
         inputs: tuple[int, ...] | None = None,
-        batch: int = 256,
-        epochs: int = 20,
+        batch: int | None = None,
+        epochs: int | None = None,
         settings: Any = None,
         center: Any = 0.0,
         scale: Any = 1.0,
@@ -113,9 +116,11 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         check_parameters(self, persons)
         data = private_data(self, X, y, persons)
-        epsilon, delta, batch, epochs = str(self.epsilon), str(self.delta), int(self.batch), int(self.epochs)
-        plan = _planned(epsilon, delta, data.records.units, batch, epochs, str(self.accountant), self.unit)
-        trainer = trainer_for(self, data)
+        batch, epochs, settings = chosen_settings(self, data)
+        plan = _planned(
+            str(self.epsilon), str(self.delta), data.records.units, batch, epochs, str(self.accountant), self.unit
+        )
+        trainer = trainer_for(self, data, settings)
         phase, cohorts = TrainingPhase.of(plan, PHASE), {"initial": data.records}
         trainer.check(phase=phase, cohorts=cohorts)
         sink, opened = open_ledger(self, terms_of(plan))
@@ -175,13 +180,15 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivateData:
-    """What is trained on: ``records`` with the numbers of their classes, the declared ``classes``, and how many
-    ``columns`` a record came with.
+    """What is trained on: ``records`` with the numbers of their classes, the declared ``classes``, how many
+    ``columns`` a record came with, and how long one can be: as its features say, or if numbers are declared to be
+    about 1.
     """
 
     records: Any
     classes: Any
     columns: int
+    norm_bound: float | None
 
 
 def private_data(estimator: DPClassifier, x: Any, y: Any, persons: Any) -> PrivateData:
@@ -190,7 +197,9 @@ def private_data(estimator: DPClassifier, x: Any, y: Any, persons: Any) -> Priva
     classes = _classes(estimator, labels)
     estimator.feature_map_ = _feature_map(estimator)
     records = records_of(estimator, rows, labels, classes, persons)
-    return PrivateData(records=records, classes=classes, columns=estimator.n_features_in_)
+    columns, feature_map = estimator.n_features_in_, estimator.feature_map_
+    bound = math.sqrt(columns) if feature_map is None else feature_map.norm_bound
+    return PrivateData(records=records, classes=classes, columns=columns, norm_bound=bound)
 
 
 def _feature_map(estimator: DPClassifier) -> FeatureMap | None:
@@ -278,7 +287,7 @@ def check_parameters(estimator: DPClassifier, persons: Any) -> None:
         )
     for name in ("batch", "epochs"):
         value = getattr(estimator, name)
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer))):
             raise BadInput(f"{name}={value!r}", "it is not a whole number", "Count again")
     try:
         center, scale = np.asarray(estimator.center, dtype=np.float64), np.asarray(estimator.scale, dtype=np.float64)
@@ -367,14 +376,37 @@ def _shaped(estimator: DPClassifier, x: Any) -> Any:
     return features
 
 
-def trainer_for(estimator: DPClassifier, data: PrivateData) -> Any:
+def chosen_settings(estimator: DPClassifier, data: PrivateData) -> tuple[int, int, Settings]:
+    """Batch, epochs and the trainer's settings: those given, the rest by default or by the rule for public numbers."""
+    from discreet.trainers.dp_sgd import Settings, automatic_settings
+
+    wanted = estimator.settings
+    if isinstance(wanted, str) and wanted != AUTO:
+        raise BadInput(f"settings={wanted!r}", "it is not Settings", f'Give Settings(...), or "{AUTO}"')
+    by_rule = wanted == AUTO
+    budget = Budget(epsilon=estimator.epsilon, delta=estimator.delta, unit=estimator.unit)  # type: ignore[arg-type]
+    rule = automatic_settings(
+        labels=data.records.units,
+        epsilon=float(budget.epsilon),
+        delta=float(budget.delta),
+        classes=len(data.classes),
+        dimension=math.prod(data.records.x.shape[1:]),
+        norm_bound=data.norm_bound,
+        linear=by_rule and estimator.model == "linear",
+        batch=None if estimator.batch is None else int(estimator.batch),
+        epochs=None if estimator.epochs is None else int(estimator.epochs),
+    )
+    return rule.batch, rule.epochs, rule.settings if by_rule else wanted or Settings()
+
+
+def trainer_for(estimator: DPClassifier, data: PrivateData, settings: Settings) -> Any:
     """A new model for these records, in its trainer."""
     from discreet.models import build_model
-    from discreet.trainers.dp_sgd import DPSGD, Settings, WeightedCrossEntropy
+    from discreet.trainers.dp_sgd import DPSGD, WeightedCrossEntropy
 
-    inputs, count, settings = tuple(data.records.x.shape[1:]), len(data.classes), estimator.settings
+    inputs, count = tuple(data.records.x.shape[1:]), len(data.classes)
     if estimator.class_weight is not None:
-        settings = replace(settings or Settings(), loss=WeightedCrossEntropy(_class_weights(estimator, data.classes)))
+        settings = replace(settings, loss=WeightedCrossEntropy(_class_weights(estimator, data.classes)))
     return DPSGD(
         build_model(estimator.model, inputs=inputs, classes=count, **(estimator.model_options or {})),
         classes=count,
@@ -393,7 +425,7 @@ def _class_weights(estimator: DPClassifier, classes: Any) -> list[float]:
         raise BadInput("class_weight", "it is not a dict of declared classes", 'Give e.g. {"no": 1, "yes": 8}')
     if any(isinstance(weight, bool) or not isinstance(weight, (int, float, np.number)) for weight in weights.values()):
         raise BadInput("class_weight", "a weight is not a number", 'Give e.g. {"no": 1, "yes": 8}')
-    if estimator.settings is not None and estimator.settings.loss != "cross-entropy":
+    if estimator.settings not in (None, AUTO) and estimator.settings.loss != "cross-entropy":
         raise BadInput("class_weight", "weights are for the usual loss", "Leave loss out of settings")
     return [float(weights.get(name, 1)) for name in known]
 

@@ -30,9 +30,11 @@ from typing import Any
 from sklearn.base import clone
 
 from discreet.classifier import (
+    AUTO,
     PHASE,
     DPClassifier,
     check_parameters,
+    chosen_settings,
     labels_in,
     open_ledger,
     private_data,
@@ -130,6 +132,8 @@ class _Search:
         for variant in self.variants:
             check_parameters(variant, persons)
         self.data = private_data(estimator, x, y, persons)
+        for variant in self.variants:
+            variant.batch, variant.epochs, variant.settings = chosen_settings(variant, self.data)
         self.public = public is not None
         pair = public if public is not None else held_out
         assert pair is not None  # checked
@@ -167,7 +171,7 @@ class _Search:
         """Charge, run, keep the best."""
         cohorts = {TRAINED: self.data.records}
         phases = [_phase(price.run_of(_shape(variant)), price) for variant in self.variants]
-        trainers = [trainer_for(variant, self.data) for variant in self.variants]
+        trainers = [trainer_for(variant, self.data, variant.settings) for variant in self.variants]
         for trainer, phase in zip(trainers, phases, strict=True):
             trainer.check(phase=phase, cohorts=cohorts)
         sink, opened = open_ledger(self.estimator, _terms(price))
@@ -279,15 +283,14 @@ def _check(estimator: Any, public: Any, held_out: Any, metric: str) -> None:
 
 
 def _shape(variant: DPClassifier) -> RunShape:
-    return RunShape(batch=int(variant.batch), epochs=int(variant.epochs))
+    assert variant.batch is not None  # chosen with the data
+    assert variant.epochs is not None
+    return RunShape(batch=variant.batch, epochs=variant.epochs)
 
 
 def _named(variant: DPClassifier) -> tuple[Any, ...]:
     """A setting in words that are the same in every process. (Records are compared by each draw.)"""
-    from discreet.trainers.dp_sgd import Settings
-
-    chosen = (variant.settings or Settings()).digest()
-    return chosen, variant.batch, variant.epochs, variant.model, variant.model_options
+    return variant.settings.digest(), variant.batch, variant.epochs, variant.model, variant.model_options
 
 
 def _phase(run: PricedRun, price: TuningPrice) -> TrainingPhase:
@@ -356,6 +359,12 @@ def with_setting(estimator: DPClassifier, setting: Setting) -> DPClassifier:
     changed: DPClassifier = clone(estimator)
     changed.set_params(**{name: value for name, value in setting.items() if name in OF_THE_CLASSIFIER})
     of_training = {name: value for name, value in setting.items() if name in names}
+    if of_training and changed.settings == AUTO:
+        raise BadInput(
+            f"searching over {', '.join(of_training)}",
+            f'a rule chooses them: the classifier has settings="{AUTO}"',
+            "Give Settings(...), or search over settings of the classifier",
+        )
     if of_training:
         changed.set_params(settings=replace(changed.settings or Settings(), **of_training))
     return changed

@@ -8,6 +8,7 @@ require("safetensors", extra="torch", asked="training by DP-SGD")
 from discreet.models.layers import replace_batch_norm
 from discreet.trainers.charging import charge_training
 from discreet.trainers.dp_sgd.augmentation import RandomFlip, RandomShift
+from discreet.trainers.dp_sgd.automatic import AutomaticSettings, automatic_settings
 from discreet.trainers.dp_sgd.checks import check_layers
 from discreet.trainers.dp_sgd.cohorts import MISSING, CohortRecords, PoissonCohortSampler, padded
 from discreet.trainers.dp_sgd.distributed import Processes, join_processes
@@ -18,6 +19,7 @@ from discreet.trainers.dp_sgd.trainer import DPSGD
 __all__ = [
     "DPSGD",
     "MISSING",
+    "AutomaticSettings",
     "CohortRecords",
     "PoissonCohortSampler",
     "Processes",
@@ -25,6 +27,7 @@ __all__ = [
     "RandomShift",
     "Settings",
     "WeightedCrossEntropy",
+    "automatic_settings",
     "charge_training",
     "check_layers",
     "chexpert_targets",

@@ -1,0 +1,121 @@
+"""Settings of DP-SGD by a rule: from public numbers alone, so nothing is tuned on private data.
+
+The rule is for one linear layer on features of bounded norm. It was fitted on three public sets and checked on others:
+docs/reference/automatic-settings.md has its derivation, the figures, and where it is weak.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from discreet.checks import shown
+from discreet.errors import BadInput
+from discreet.trainers.dp_sgd.settings import Settings
+
+CLIP = 0.1
+"""The clip, as a share of the longest (record, 1)."""
+NOISE = 2.0
+"""Standard deviation of the noise in a logit of the longest record, after the last step and before averaging."""
+MOST_TRAVEL = 5000.0
+"""The most that the logit of a class may move without noise, if all gradients agreed."""
+STEPS = 4.0
+LEAST_STEPS, MOST_STEPS = 20, 100
+"""STEPS times the root of the signal, between these."""
+AVERAGE = 0.9
+"""Decay of the moving average of the weights."""
+OTHER_BATCH, OTHER_EPOCHS = 256, 20
+"""For models the rule was not fitted on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutomaticSettings:
+    """``batch`` (expected) and ``epochs`` (a phase) for the plan, ``settings`` for the trainer."""
+
+    batch: int
+    epochs: int
+    settings: Settings
+
+
+def automatic_settings(
+    *,
+    labels: int,
+    epsilon: float,
+    delta: float,
+    classes: int,
+    dimension: int,
+    norm_bound: float | None = None,
+    phases: int = 1,
+    linear: bool = True,
+    batch: int | None = None,
+    epochs: int | None = None,
+) -> AutomaticSettings:
+    """Settings that follow from these numbers. All of them must be public: planned, declared, never counted.
+
+    labels      planned number of units that are trained on in the last phase
+    epsilon     of the whole plan
+    delta       of the whole plan
+    classes     of the task
+    dimension   how many numbers a record has
+    norm_bound  the longest that a record's features can be; None: the root of ``dimension``, for numbers up to 1
+    phases      how often the model is trained
+    linear      whether the model is one linear layer; for others the defaults are returned, which were not fitted
+    batch       expected, if it is chosen already; the learning rate follows the steps that it makes
+    epochs      a phase, if they are chosen already
+    """
+    counts = {"labels": labels, "classes": classes, "dimension": dimension, "phases": phases}
+    given = {name: count for name, count in (("batch", batch), ("epochs", epochs)) if count is not None}
+    for name, count in (counts | given).items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise BadInput(f"automatic settings with {name}={shown(count)}", "it is not a count from 1", "Count again")
+    if not linear:
+        return AutomaticSettings(
+            batch=batch or min(OTHER_BATCH, labels), epochs=epochs or OTHER_EPOCHS, settings=Settings()
+        )
+    if not (0 < epsilon < math.inf and 0 < delta < 1):
+        raise BadInput(
+            f"automatic settings for ({epsilon}, {delta})", "this is no guarantee", "Give epsilon and delta above 0"
+        )
+    bound = math.sqrt(dimension) if norm_bound is None else norm_bound
+    if not 0 < bound < math.inf:
+        raise BadInput(f"norm_bound={norm_bound}", "it is not a number above 0", "Leave it out, or give the map's")
+    budget = gaussian_budget(epsilon, delta) / math.sqrt(phases)
+    most = min(max(STEPS * math.sqrt(budget * labels / classes), LEAST_STEPS), MOST_STEPS)
+    batch = min(batch or max(labels // phases, 1), labels)
+    epochs = epochs or max(round(most * batch / labels), 1)
+    steps = max(epochs * labels // batch, 1)  # of the last phase, where rates and steps are those of a naive plan
+    longest = math.hypot(bound, 1)  # of a record and the 1 of the intercept
+    clip = CLIP * longest
+    travel = min(NOISE * budget * labels, MOST_TRAVEL * classes)
+    settings = Settings(clip=clip, learning_rate=travel / (steps * clip * longest), ema=AVERAGE)
+    return AutomaticSettings(batch=batch, epochs=epochs, settings=settings)
+
+
+def gaussian_budget(epsilon: float, delta: float) -> float:
+    """mu: one release of sensitivity 1 under Gaussian noise of scale 1 / mu is (epsilon, delta)-private.
+
+    The largest mu with Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) <= delta (Balle and Wang 2018). Used
+    to choose settings, never as a claim.
+    """
+    low, high = 0.0, 1.0
+    while _delta_of(high, epsilon) <= delta:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _delta_of(middle, epsilon) <= delta:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _delta_of(mu: float, epsilon: float) -> float:
+    if mu <= 0:
+        return 0.0
+    above, below = _normal(mu / 2 - epsilon / mu), _normal(-mu / 2 - epsilon / mu)
+    return above - math.exp(epsilon + math.log(below)) if below > 0 else above
+
+
+def _normal(value: float) -> float:
+    """The distribution function of the standard normal."""
+    return math.erfc(-value / math.sqrt(2)) / 2
