@@ -35,7 +35,8 @@ from discreet.config.campaign_tables import (
     with_schema,
 )
 from discreet.config.cross_field_checks import RULES
-from discreet.config.schema import Declared, Problem, Schema, Source, word_at
+from discreet.config.schema import Declared, Schema, Source, word_at
+from discreet.config.tables import Problem
 from discreet.errors import BadInput
 from discreet.parts import RECIPES
 from discreet.planning.parameters import MOST_QUERIES, PlanTable

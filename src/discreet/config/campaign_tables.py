@@ -29,7 +29,8 @@ from discreet.checks import (
     text,
     whole,
 )
-from discreet.config.schema import PartTable, Problem, Source, record
+from discreet.config.schema import Source
+from discreet.config.tables import PartTable, Problem, record
 from discreet.errors import BadInput, InvalidConfig
 from discreet.features import FEATURES, FeatureMap
 from discreet.oracles import ORACLES

@@ -32,7 +32,8 @@ from discreet.config.campaign_tables import (
     TrainerConfig,
     groups_of,
 )
-from discreet.config.schema import PartTable, Problem, Rule
+from discreet.config.schema import Rule
+from discreet.config.tables import PartTable, Problem
 from discreet.errors import alternatives
 from discreet.features import FEATURES
 from discreet.models.build import MODELS, model_names

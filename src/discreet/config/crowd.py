@@ -30,7 +30,8 @@ from discreet.config.cross_field_checks import (
     one_label,
     unit_of_persons,
 )
-from discreet.config.schema import PartTable, Rule, Schema
+from discreet.config.schema import Rule, Schema
+from discreet.config.tables import PartTable
 from discreet.errors import alternatives
 from discreet.parts import Registry
 from discreet.planning.parameters import MOST_QUERIES

@@ -20,7 +20,7 @@ from discreet.campaign.recipe import Recipe, Watch, unwatched
 from discreet.campaign.state import CREATED
 from discreet.campaign.withdrawal import nulled
 from discreet.config import CampaignFile, campaign_from_json
-from discreet.config.schema import PartTable
+from discreet.config.tables import PartTable
 from discreet.errors import BadInput, CampaignExists
 from discreet.noise import OperatingSystem, Seeded
 from discreet.parts import Origin, third_party_parts
