@@ -183,7 +183,7 @@ def _problem(data: Data, held_out: int = 0) -> PictureProblem:
 _RATES: dict[tuple[int, int], tuple[tuple[float, float | None], ...]] = {
     (4096, 40): ((8.0, None), (8.0, 0.97), (16.0, None)),
     (8192, 40): ((8.0, None), (16.0, None), (16.0, 0.97), (24.0, 0.97)),
-    (8192, 60): ((8.0, None), (16.0, None)),
+    (8192, 60): ((8.0, None),),
 }
 """By batch and epochs: learning rates, and the decay of the average of the weights."""
 GRID = tuple(
