@@ -1,0 +1,104 @@
+"""Tables of the rule for settings: what it falls short of the best of twelve, by set, number of labels and epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.simulation.points import Interval
+from discreet.simulation.results import Row, Table
+from discreet_research.bench.automatic_settings import CHOOSING_SEEDS, FITTED, RULE, THROUGH_CLASSIFIER, TWELVE
+from discreet_research.bench.rows import by_seed, difference, grouped, half_interval, points_of
+
+NOTE = (
+    f"Accuracy, and of two classes AUC, in percent. The best of twelve settings is chosen by the mean of seeds 0 to "
+    f"{CHOOSING_SEEDS - 1} and measured, as the rule is, on the others. *Shortfall*: the best of twelve less the rule, "
+    "paired over those seeds, in points, with 95% intervals. The last column is the rule through DPClassifier, the "
+    "others the same arithmetic without a ledger."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cell:
+    """Of one problem: scores by seed of the rule, of the best of twelve, and of the rule through the classifier."""
+
+    row: Row
+    best: str
+    rule: dict[int, float]
+    twelve: dict[int, float]
+    classifier: dict[int, float]
+
+    @property
+    def shortfall(self) -> Interval | None:
+        """With its interval, from two seeds on."""
+        return difference(self.twelve, self.rule)
+
+    @property
+    def gap(self) -> float:
+        """Over the seeds that both have."""
+        return float(np.mean([self.twelve[seed] - self.rule[seed] for seed in set(self.twelve) & set(self.rule)]))
+
+
+def automatic_tables(rows: Sequence[Row]) -> list[Table]:
+    """A summary; sets that the rule was not fitted on; those of the fit."""
+    cells = [cell for of_problem in grouped(rows, "problem").values() if (cell := _cell(of_problem)) is not None]
+    checked = [cell for cell in cells if cell.row["data"] not in FITTED]
+    fitted = [cell for cell in cells if cell.row["data"] in FITTED]
+    tables = [
+        _details("Sets that the rule was not fitted on", checked),
+        _details("Sets that the rule was fitted on", fitted),
+    ]
+    return [_summary(checked, fitted), *(table for table in tables if table.rows)]
+
+
+def _cell(rows: Sequence[Row]) -> _Cell | None:
+    scores = {method: by_seed(of_method, "score") for method, of_method in grouped(rows, "method").items()}
+    choosing = {
+        method.name: float(np.mean([value for seed, value in scores[method.name].items() if seed < CHOOSING_SEEDS]))
+        for method in TWELVE
+        if any(seed < CHOOSING_SEEDS for seed in scores.get(method.name, {}))
+    }
+    if not choosing or RULE.name not in scores:
+        return None
+    best = max(choosing, key=lambda name: choosing[name])
+    rule, twelve, classifier = (
+        {seed: value for seed, value in scores.get(name, {}).items() if seed >= CHOOSING_SEEDS}
+        for name in (RULE.name, best, THROUGH_CLASSIFIER.name)
+    )
+    if not set(rule) & set(twelve):
+        return None
+    return _Cell(row=rows[0], best=best, rule=rule, twelve=twelve, classifier=classifier)
+
+
+def _details(title: str, cells: Sequence[_Cell]) -> Table:
+    lines = tuple(
+        (
+            str(cell.row["data"]),
+            f"{cell.row['labels']:,}",
+            f"{cell.row['epsilon']:g}",
+            str(cell.row["metric"]),
+            half_interval(cell.rule.values()),
+            half_interval(cell.twelve.values()),
+            cell.best,
+            points_of(cell.shortfall),
+            half_interval(cell.classifier.values()),
+        )
+        for cell in cells
+    )
+    columns = ("set", "labels", "epsilon", "metric", "auto", "best of 12", "which", "shortfall", "by DPClassifier")
+    return Table(title=title, columns=columns, rows=lines, note=NOTE)
+
+
+def _summary(checked: Sequence[_Cell], fitted: Sequence[_Cell]) -> Table:
+    lines = []
+    for name, cells in (("not fitted on", checked), ("fitted on", fitted)):
+        for metric in ("accuracy", "auc"):
+            gaps = {str(cell.row["problem"]): 100 * cell.gap for cell in cells if cell.row["metric"] == metric}
+            if gaps:
+                worst = max(gaps, key=lambda problem: gaps[problem])
+                mean = float(np.mean(list(gaps.values())))
+                lines.append((name, metric, str(len(gaps)), f"{mean:+.2f}", f"{gaps[worst]:+.1f}: {worst}"))
+    columns = ("sets", "metric", "cells", "mean shortfall, points", "worst cell")
+    return Table(title="The rule beside the best of twelve", columns=columns, rows=tuple(lines), note=NOTE)
