@@ -37,8 +37,8 @@ CHECKED: tuple[FeatureSetName, ...] = (
     "clinc150 hashed",
 )
 EPSILONS = ("1", "8")
-CHOOSING_SEEDS, SEEDS = 3, 8
-"""The first choose the best of the twelve, the others measure."""
+SEEDS = 6
+"""The even ones choose the best of the twelve, the odd ones measure."""
 STEPS, TRAVELS = (20, 80), (10, 30, 100, 300, 1000, 3000)
 Trainer = Literal["simulated", "DPClassifier"]
 _SECONDS_PER_NUMBER = 2e-10
@@ -71,7 +71,8 @@ class AutomaticMethod(GridSettings):
 
 
 RULE = AutomaticMethod(name="auto")
-THROUGH_CLASSIFIER = AutomaticMethod(name="auto, DPClassifier", trainer="DPClassifier")
+THROUGH_CLASSIFIER = AutomaticMethod(name="DPClassifier", trainer="DPClassifier")
+DEFAULTS = AutomaticMethod(name="DPClassifier, defaults", trainer="DPClassifier")
 TWELVE = tuple(
     AutomaticMethod(name=f"{steps} steps, travel {travel}", steps=steps, travel=travel)
     for steps in STEPS
@@ -91,7 +92,7 @@ def _problems(sets: tuple[FeatureSetName, ...], sizes: tuple[int, ...]) -> tuple
 
 SMALL_PROBLEMS = _problems((*CHECKED, *FITTED), (500, 2_000))
 AUTOMATIC = (
-    (SMALL_PROBLEMS, (RULE, *TWELVE, THROUGH_CLASSIFIER)),
+    (SMALL_PROBLEMS, (RULE, *TWELVE, THROUGH_CLASSIFIER, DEFAULTS)),
     (_problems(LARGE, (20_000,)), (RULE, *TWELVE)),
 )
 
@@ -136,7 +137,7 @@ def _constants() -> dict[str, float]:
 
 
 def settings_of(problem: AutomaticProblem, method: AutomaticMethod, records: LabelledFeatures) -> AutomaticSettings:
-    """By the rule, or the rule's with other steps and another learning rate."""
+    """By the rule, the rule's with other steps and another learning rate, or the defaults."""
     chosen = automatic_settings(
         labels=problem.labels,
         epsilon=float(problem.epsilon),
@@ -144,6 +145,7 @@ def settings_of(problem: AutomaticProblem, method: AutomaticMethod, records: Lab
         classes=records.classes,
         dimension=records.x.shape[1],
         norm_bound=records.norm_bound,
+        linear=method != DEFAULTS,
     )
     if method.steps is None or method.travel is None:
         return chosen
