@@ -60,9 +60,9 @@ def opened(folder: Path, queries: int) -> Any:
 
 def write_pool(folder: Path) -> None:
     """Pictures that are nobody's: blots at random places."""
-    luck = np.random.default_rng(0)
-    x = luck.integers(0, 60, size=(RECORDS, 28, 28), dtype=np.uint8)
-    for place, (row, column) in enumerate(luck.integers(4, 18, size=(RECORDS, 2)).tolist()):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 60, size=(RECORDS, 28, 28), dtype=np.uint8)
+    for place, (row, column) in enumerate(rng.integers(4, 18, size=(RECORDS, 2)).tolist()):
         x[place, row : row + 6, column : column + 6] = 200
     np.save(folder / "pool.npy", x)
 

@@ -55,10 +55,10 @@ low = 0.02
 
 def lines(records: int, features: int, labels: str) -> Iterator[str]:
     """Made up: two clouds."""
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for start in range(0, records, 10_000):
-        yes = luck.random(10_000) < 0.3
-        rows = luck.normal(size=(10_000, features)).round(4) + yes[:, None]
+        yes = rng.random(10_000) < 0.3
+        rows = rng.normal(size=(10_000, features)).round(4) + yes[:, None]
         for number, (row, label) in enumerate(zip(rows.tolist(), yes.tolist(), strict=True), start):
             truth = {"label": "yes" if label else "no"}
             form: dict[str, Any] = {"id": f"r{number}"} | {f"c{place}": value for place, value in enumerate(row)}

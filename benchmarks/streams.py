@@ -60,10 +60,10 @@ class Stream:
 
 def made_up(features: int) -> Stream:
     """Records in the unit ball, on two sides of a plane."""
-    luck = np.random.default_rng(0)
-    x = luck.normal(size=(RECORDS, features))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(RECORDS, features))
     x /= np.maximum(1.0, np.linalg.norm(x, axis=1))[:, None]
-    return Stream(f"made up, {features} features", x, (x @ luck.normal(size=features) > 0).astype(np.int64))
+    return Stream(f"made up, {features} features", x, (x @ rng.normal(size=features) > 0).astype(np.int64))
 
 
 def kdd(place: Path) -> Stream:

@@ -194,11 +194,11 @@ def coins(k, pool, above, missed):
     return min(grow * low, 1 - (1 - low) * keep), low
 
 
-def choose(scores, k, missed, luck):
+def choose(scores, k, missed, rng):
     """Places of about k records: a private threshold, then a coin for each; too many are dropped at random."""
     pool, geometric = scores.size, 1 - np.exp(-THRESHOLD)
     counts = np.bincount(np.minimum((scores[scores > 0] * BINS).astype(int), BINS - 1), minlength=BINS)
-    noisy = counts + luck.geometric(geometric, BINS) - luck.geometric(geometric, BINS)  # discrete Laplace
+    noisy = counts + rng.geometric(geometric, BINS) - rng.geometric(geometric, BINS)  # discrete Laplace
     tails = np.clip(np.maximum.accumulate(np.cumsum(noisy[::-1]))[::-1], 0, pool).astype(int)
     gains, each = [], -np.diff(tails, append=0) * (np.arange(BINS) + 0.5) / BINS
     for edge in range(BINS):  # post-processing: the edge that makes the expected sum of asked scores largest
@@ -207,8 +207,8 @@ def choose(scores, k, missed, luck):
     edge = int(np.argmax(gains))
     doubt = round(np.sqrt(2 * (BINS - edge)) / THRESHOLD)  # rather too many than too few: dropping is free
     high, low = coins(k + round(2 * np.sqrt(k)), pool, max(tails[edge] - doubt, 0), missed)
-    fell = np.flatnonzero(luck.random(pool) < np.where((scores >= edge / BINS) & (scores > 0), high, low))
-    return luck.permutation(fell)[:k]
+    fell = np.flatnonzero(rng.random(pool) < np.where((scores >= edge / BINS) & (scores > 0), high, low))
+    return rng.permutation(fell)[:k]
 
 
 def entropy(x, weights):
@@ -227,17 +227,17 @@ def softmax(x, weights):
     return grown / grown.sum(axis=1, keepdims=True)
 
 
-def train(phase, cohorts, x, y, weights, luck):
+def train(phase, cohorts, x, y, weights, rng):
     """DP-SGD: everybody tosses a coin in every step; gradients are clipped one by one; noise on the sum; over b."""
     members, rates = np.concatenate(cohorts), np.repeat(phase.rates, [len(mine) for mine in cohorts])
     average = weights.copy()
     for step in range(1, phase.steps + 1):
-        batch = members[luck.random(members.size) < rates]  # may be empty: it is a step all the same
+        batch = members[rng.random(members.size) < rates]  # may be empty: it is a step all the same
         error = softmax(x[batch], weights)
         error[np.arange(batch.size), y[batch]] -= 1
         norm = np.linalg.norm(error, axis=1) * np.linalg.norm(x[batch], axis=1)  # of a record's outer product
         error *= np.minimum(1, CLIP / np.maximum(norm, 1e-12))[:, None]
-        noise = luck.normal(0, phase.sigma * CLIP, weights.shape)
+        noise = rng.normal(0, phase.sigma * CLIP, weights.shape)
         weights = weights - RATE * (x[batch].T @ error + noise) / BATCH
         kept = min(AVERAGE, (1 + step) / (10 + step))
         average = kept * average + (1 - kept) * weights
@@ -249,17 +249,17 @@ def train(phase, cohorts, x, y, weights, luck):
 
 def campaign(phases, x, y, seed, *, random=False):
     """The model after all phases. ``random``: ask uniformly at random, for comparison."""
-    luck = np.random.default_rng(seed)
-    order = luck.permutation(len(x))
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(x))
     cohorts, pool = [order[:INITIAL]], order[INITIAL:]
-    weights = train(phases[0], cohorts, x, y, np.zeros((x.shape[1], CLASSES)), luck)
+    weights = train(phases[0], cohorts, x, y, np.zeros((x.shape[1], CLASSES)), rng)
     for phase, k, missed in zip(phases[1:], QUERIES, MISSED, strict=True):
-        here = choose(entropy(x[pool], weights), k, missed, luck)
+        here = choose(entropy(x[pool], weights), k, missed, rng)
         if random:
-            here = luck.permutation(pool.size)[:k]
+            here = rng.permutation(pool.size)[:k]
         cohorts.append(pool[here])  # people label these
         pool = np.delete(pool, here)
-        weights = train(phase, cohorts, x, y, weights, luck)
+        weights = train(phase, cohorts, x, y, weights, rng)
     return weights
 
 

@@ -59,12 +59,12 @@ def my_model(classes: int) -> nn.Module:
 
 def draw(folder: Path, count: int) -> Path:
     """Made-up pictures of three shapes."""
-    luck = random.Random(0)
+    rng = random.Random(0)
     for number in range(count):
         shape = ("disc", "square", "triangle")[number % 3]
-        picture = Image.new("L", (SIDE, SIDE), luck.randrange(60))
-        pen, size = ImageDraw.Draw(picture), luck.randrange(8, 14)
-        x, y = luck.randrange(2, 16), luck.randrange(2, 16)
+        picture = Image.new("L", (SIDE, SIDE), rng.randrange(60))
+        pen, size = ImageDraw.Draw(picture), rng.randrange(8, 14)
+        x, y = rng.randrange(2, 16), rng.randrange(2, 16)
         if shape == "triangle":
             pen.polygon([(x, y + size), (x + size, y + size), (x + size // 2, y)], fill=200)
         else:

@@ -188,6 +188,8 @@ class RecipeEntry:
     guide     its page in docs/howto
     audit     the function that makes its audit targets; None: `discreet audit` refuses it
     people    whether people (or another oracle) answer its questions
+    tables    of files that are read as several recipes': optional tables that are for this one
+    rules     what its tables must agree on (rules of `discreet.config.schema`), beside the rules of its config
     elsewhere what commands for private pools say about its file: what is wrong, and what to do; None: they read it
     """
 
@@ -196,6 +198,8 @@ class RecipeEntry:
     guide: str
     audit: Target | None = None
     people: bool = True
+    tables: tuple[str, ...] = ()
+    rules: Target | None = None
     elsewhere: tuple[str, str] | None = ("this verb is of private-pool campaigns", "See its page in docs/howto")
 
 
@@ -205,6 +209,7 @@ RECIPES: Mapping[str, RecipeEntry] = {
         spec=Target("discreet.recipes.private_pool:SPEC"),
         guide="run-a-campaign.md",
         audit=Target("discreet.audit.auditing:private_pool_targets"),
+        rules=Target("discreet.config.private_pool:RULES"),
         elsewhere=None,
     ),
     "public-data": RecipeEntry(
@@ -212,6 +217,8 @@ RECIPES: Mapping[str, RecipeEntry] = {
         spec=Target("discreet.recipes.public_data:SPEC"),
         guide="improve-with-public-data.md",
         audit=Target("discreet.audit.auditing:public_data_targets"),
+        tables=("checkpoint", "private"),
+        rules=Target("discreet.config.public_data:RULES"),
         elsewhere=None,
     ),
     "crowd": RecipeEntry(

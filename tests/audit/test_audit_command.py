@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.api import create_campaign
-from discreet.audit.auditing import RECIPES, recipe_of, targets_of
+from discreet.audit.auditing import RECIPES, targets_of
 from discreet.cli.app import run
 from discreet.cli.audit import _subject
 from discreet.config import StreamConfig, read_campaign
@@ -51,7 +51,7 @@ def test_example_files_have_targets(name, tmp_path):
     path = tmp_path / "example.toml"
     assert run(["init", str(path), "--example", name]) == 0
     subject = _subject(str(path), None)
-    recipe = recipe_of(subject)
+    recipe = subject.recipe_name
     if recipe == "private-pool":
         assert targets_of(recipe, subject)[1]["campaign"].selector == subject.selector.name
         return
@@ -68,7 +68,7 @@ def test_example_files_have_targets(name, tmp_path):
 def test_a_campaign_in_a_store(tmp_path):
     created(tmp_path, "small")
     found = _subject(str(tmp_path / "c.db"), None)
-    assert recipe_of(found) == "private-pool"
+    assert found.recipe_name == "private-pool"
     assert targets_of("private-pool", found)[1]["training"].selector == "random"
     created(tmp_path, "other", selection_epsilon="2")
     other = _subject(str(tmp_path / "c.db"), "other")

@@ -114,7 +114,7 @@ def test_several_annotators(tmp_path):
     assert labels[asked[3].record] == "a"
     assert campaign_in(tmp_path, per_question=2).labels() == labels, "ties fall the same way in every process"
     campaign.train()
-    assert campaign.standing.step == "ask"
+    assert campaign.state.step == "ask"
 
 
 def test_each_verb_at_the_wrong_time(tmp_path):

@@ -43,7 +43,7 @@ def begun(place, *, stops, seed=None, **options):
 def test_a_query_that_was_cut_off_is_charged_once_and_drawn_the_same(tmp_path, seed):
     drawn = begun(tmp_path, stops="choosing", seed=seed)
     again = campaign_in(tmp_path, seed=seed)
-    assert again.standing.step == "ask"
+    assert again.state.step == "ask"
     assert again.store.questions(1) == []
     assert len(again.ask()) == 2
     assert again.recipe.drawn == [drawn]
@@ -53,7 +53,7 @@ def test_a_query_that_was_cut_off_is_charged_once_and_drawn_the_same(tmp_path, s
 def test_a_training_that_was_cut_off_is_charged_once_and_drawn_the_same(tmp_path, seed):
     drawn = begun(tmp_path, stops="training", seed=seed)
     again = campaign_in(tmp_path, seed=seed)
-    assert again.standing.step == "train"
+    assert again.state.step == "train"
     again.train()
     assert again.recipe.drawn == [drawn]
     assert again.predictor().counts == drawn[2]
@@ -119,7 +119,7 @@ def test_a_record_that_changed_is_noticed_before_labels_are_fixed(tmp_path):
     with pytest.raises(PoolChanged) as refused:
         changed.train()
     assert asked[0].record not in str(refused.value)
-    assert changed.standing.step == "answer"
+    assert changed.state.step == "answer"
     assert charges(changed) == []
     assert campaign_in(tmp_path).train() is not None
 

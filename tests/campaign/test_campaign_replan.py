@@ -117,7 +117,7 @@ def test_it_goes_on_by_the_new_plan_to_its_end(here):
         asked += answered(campaign)
         campaign.train()
     assert 0 < asked <= 8
-    assert campaign.standing.phase == 3
+    assert campaign.state.phase == 3
     assert checks(here) == []
     claim = campaign.certificate()["claim"]
     assert (claim["epsilon"], claim["delta"]) == (8.5, 0.0001)
@@ -134,7 +134,7 @@ def test_annotators_gone_means_one_last_training(here):
     campaign.replan(because="outside", labels=0)
     assert campaign.ask() == []
     campaign.train()
-    assert (campaign.done, campaign.standing.phase) == (True, 1)
+    assert (campaign.done, campaign.state.phase) == (True, 1)
     assert checks(here) == []
     campaign.replan(because="outside", epsilon=9, queries=())  # and another one, for a larger promise
     campaign.ask()

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from loop_parts import campaign_in, truth
 
-from discreet.campaign.state import CampaignState, standing
+from discreet.campaign.state import CampaignState, campaign_state
 from discreet.errors import BadInput
 from discreet.storage import Transition
 
@@ -36,15 +36,15 @@ WHOLE = [("created", 0)] + [(kind, phase) for phase in (0, 1) for kind in ("publ
     ],
 )
 def test_every_number_of_steps(count, phase, step):
-    assert standing(taken(*WHOLE[:count]), phases=2) == CampaignState(phase=phase, step=step)
+    assert campaign_state(taken(*WHOLE[:count]), phases=2) == CampaignState(phase=phase, step=step)
 
 
 def test_the_order_in_which_they_are_read_does_not_matter():
-    assert standing(reversed(taken(*WHOLE[:5])), phases=2) == CampaignState(phase=1, step="answer")
+    assert campaign_state(reversed(taken(*WHOLE[:5])), phases=2) == CampaignState(phase=1, step="answer")
 
 
 def test_more_phases_than_were_trained_are_still_to_come():
-    assert standing(taken(*WHOLE), phases=3) == CampaignState(phase=2, step="ask")
+    assert campaign_state(taken(*WHOLE), phases=3) == CampaignState(phase=2, step="ask")
 
 
 def test_each_audience_sees_its_own(tmp_path):

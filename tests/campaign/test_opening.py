@@ -43,7 +43,7 @@ def test_creating_again_is_loading_unless_that_is_not_wanted(config):
 def test_of_two_that_create_at_once_the_slower_one_loads(config, monkeypatch):
     create(config)
     monkeypatch.setattr(opening.Storage, "campaigns", lambda self: [])  # as it was when the slower one looked
-    assert create(config).standing.step == "ask"
+    assert create(config).state.step == "ask"
     with pytest.raises(CampaignExists):
         create(config, load_if_exists=False)
 

@@ -126,9 +126,9 @@ class Says:
 
 def paid(truth, seed, count=4000, epsilon="0.5"):
     """A paid evaluation of a model that is right with ``truth``; records, and noise, of ``seed``."""
-    luck = np.random.default_rng(seed)
-    x = luck.normal(size=count)
-    y = ((x > 0) ^ (luck.random(count) > truth)).astype(int)
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=count)
+    y = ((x > 0) ^ (rng.random(count) > truth)).astype(int)
     ledger = Ledger.create(MemorySink(), adaptive(AMPLE), source=Seeded(seed))
     receipt = ledger.charge(event=evaluation_event(epsilon=epsilon), who="held-out", why="evaluation")
     return evaluate_paid(Says(), CohortRecords(x=x, y=y), classes=2, receipt=receipt)

@@ -24,7 +24,7 @@ def played(tmp_path_factory):
     marked.answer_files(0)
     marked.verb("run")
     campaign = load(CampaignConfig.read(marked.file))
-    assert (campaign.standing.phase, campaign.standing.step) == (1, "answer")
+    assert (campaign.state.phase, campaign.state.step) == (1, "answer")
     corrected = {one.id: ("b",) for one in campaign.store.questions(0)}
     for one in campaign.store.questions(0):
         campaign.tell({one.id: corrected[one.id]}, annotator=marked.annotator(one.record, "ida"))

@@ -55,8 +55,8 @@ SIMULATED = '"simulated"\npath = "truth.csv"\n[simulation]\nseed = 3'
 
 
 def write_pool(place):
-    luck = np.random.default_rng(0)
-    x = luck.normal(size=(150, 4)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, 4)).astype(np.float32)
     ids = np.array([f"r{number}" for number in range(150)])
     np.savez(place / "pool.npz", x=x[:120], id=ids[:120])
     np.savez(place / "more.npz", x=x[120:], id=ids[120:])

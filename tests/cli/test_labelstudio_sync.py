@@ -59,8 +59,8 @@ def syncing(monkeypatch):
 
 
 def test_a_campaign_whose_people_answer_elsewhere_is_refused(tmp_path, monkeypatch, capsys):
-    luck = np.random.default_rng(0)
-    np.savez(tmp_path / "pool.npz", x=luck.normal(size=(60, 4)).astype(np.float32), id=[f"r{n}" for n in range(60)])
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "pool.npz", x=rng.normal(size=(60, 4)).astype(np.float32), id=[f"r{n}" for n in range(60)])
     (tmp_path / "c.toml").write_text(FILE)
     monkeypatch.chdir(tmp_path)
     assert run(["init", "c.toml"]) == 0

@@ -19,11 +19,11 @@ FIELDS |= {"dropped", "recorded"}
 
 @pytest.fixture
 def pool(tmp_path):
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     table = pyarrow.table(
         {
             "scan": [f"s{place}" for place in range(3000)],
-            "entropy": luck.beta(1, 6, 3000),
+            "entropy": rng.beta(1, 6, 3000),
             "number": range(3000),
             "same": ["a"] * 3000,
             "gaps": [None if place % 2 else 0.5 for place in range(3000)],

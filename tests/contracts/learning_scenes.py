@@ -128,10 +128,10 @@ def stream(**parts):
         learner.update()
         return bits, models, learner.model().weights
 
-    luck = np.random.default_rng(8)
-    x = luck.normal(size=(7, 2))
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(7, 2))
     x *= 1.5 / np.linalg.norm(x, axis=1)[:, None]
-    rows = [(row, int(label)) for row, label in zip(x, luck.integers(len(settings.classes), size=7), strict=True)]
+    rows = [(row, int(label)) for row, label in zip(x, rng.integers(len(settings.classes), size=7), strict=True)]
     return Scene(
         mechanism=mechanism,
         data=rows,

@@ -52,21 +52,21 @@ def selecting(make, module, reads=lambda scores: scores, most=3):
 def near_private(table, ledger):
     selector = NearPrivate(support_epsilon="0.5", noise_multiplier=4.0, uncertain=10, components=2, norm=2.0)
     paid = charge_selection(ledger, selector, k=4, pool_size=20, who="private", why="near private")
-    luck = np.random.default_rng(4)
+    rng = np.random.default_rng(4)
     return selector.select(
         ids=IDS,
         scores=SCORES,
         k=4,
         receipt=paid,
-        embeddings=luck.normal(size=(20, 3)),
+        embeddings=rng.normal(size=(20, 3)),
         private_scores=table[:, 0],
         private_embeddings=table[:, 1:],
     ).ids
 
 
 def private_rows():
-    luck = np.random.default_rng(1)
-    return np.hstack([np.full((8, 1), 0.9), 3 * luck.normal(size=(8, 3))])
+    rng = np.random.default_rng(1)
+    return np.hstack([np.full((8, 1), 0.9), 3 * rng.normal(size=(8, 3))])
 
 
 SELECTING = {
@@ -109,8 +109,8 @@ class Sign:
 def held_out(change=None):
     from discreet.trainers.dp_sgd import CohortRecords
 
-    luck = np.random.default_rng(2)
-    x = luck.normal(size=(12, 2)).astype(np.float32)
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(12, 2)).astype(np.float32)
     y = (x[:, 0] > 0.2).astype(np.int64)
     if change is not None:
         x[change], y[change] = 0, -1
@@ -186,8 +186,8 @@ def taught(records, ledger):
 
 def people():
     """A first call of scikit-learn, here, asks the operating system for names of its own."""
-    luck = np.random.default_rng(5)
-    found = [(float(a), float(b), "xyz"[place % 3]) for place, (a, b) in enumerate(luck.normal(size=(60, 2)) * 2)]
+    rng = np.random.default_rng(5)
+    found = [(float(a), float(b), "xyz"[place % 3]) for place, (a, b) in enumerate(rng.normal(size=(60, 2)) * 2)]
     votes_of(found)
     return found
 

@@ -73,7 +73,7 @@ class Near:
     def select(self, *, ids, scores, k, receipt, phase=0):
         if not len(ids):  # without a public record it refuses: selectors/test_near_private.py
             return Selection(ids=(), mechanism=self.name)
-        count, luck = len(ids), np.random.default_rng(4)
+        count, rng = len(ids), np.random.default_rng(4)
         private = np.asarray(scores, dtype=np.float64)
         return self.inner.select(
             ids=ids,
@@ -81,9 +81,9 @@ class Near:
             k=k,
             receipt=receipt,
             phase=phase,
-            embeddings=luck.normal(size=(count, 3)),
+            embeddings=rng.normal(size=(count, 3)),
             private_scores=private,
-            private_embeddings=luck.normal(size=(count, 3)),
+            private_embeddings=rng.normal(size=(count, 3)),
         )
 
 

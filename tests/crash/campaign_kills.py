@@ -132,7 +132,7 @@ def opened(place, seed):
 
 def take(campaign, say):
     """The next verb. Whether there was one."""
-    now = campaign.standing
+    now = campaign.state
     if now.step == "done":
         return False
     questions = campaign.ask()
@@ -411,7 +411,7 @@ def while_replanning(data, seed):
             say("then", *replanned_in(campaign))
             all_verbs(opened(place, seed), lambda *words: None)
             verdict = verify_campaign(config_in(place, seed))
-            say("end", opened(place, seed).standing.phase, [one.name for one in verdict.checks if not one.ok])
+            say("end", opened(place, seed).state.phase, [one.name for one in verdict.checks if not one.ok])
 
         said, killed = in_child(work)
         assert not killed

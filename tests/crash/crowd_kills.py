@@ -47,7 +47,7 @@ def opened(place, seed):
 
 def take(campaign, say):
     """The next verb. Whether there was one. Two people have their own queues."""
-    now = campaign.standing
+    now = campaign.state
     if now.step == "done":
         return False
     asked = {who: campaign.ask(annotator=who) for who in PEOPLE}

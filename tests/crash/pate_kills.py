@@ -49,7 +49,7 @@ def opened(place, seed):
 
 def take(campaign, say):
     """The next verb. Whether there was one."""
-    now = campaign.standing
+    now = campaign.state
     if now.step == "done":
         return False
     if now.step == "ask":

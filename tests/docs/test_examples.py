@@ -56,12 +56,12 @@ def run(command, place):
 
 def write_tiny_mnist(place):
     place.mkdir(parents=True)
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for kind, count in (("train", 40), ("t10k", 10)):
-        pixels = luck.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+        pixels = rng.integers(0, 256, (count, 28, 28), dtype=np.uint8)
         head = bytes([0, 0, 8, 3]) + np.array([count, 28, 28], dtype=">u4").tobytes()
         (place / f"{kind}-images-idx3-ubyte.gz").write_bytes(head + pixels.tobytes())
         head = bytes([0, 0, 8, 1]) + np.array([count], dtype=">u4").tobytes()
         (place / f"{kind}-labels-idx1-ubyte.gz").write_bytes(
-            head + luck.integers(0, 10, count, dtype=np.uint8).tobytes()
+            head + rng.integers(0, 10, count, dtype=np.uint8).tobytes()
         )

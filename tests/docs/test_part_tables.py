@@ -14,6 +14,7 @@ from discreet.oracles import ORACLES
 from discreet.pools.columns import OPTIONS
 from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
+from discreet.trainers.augmentations import AUGMENTATIONS
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 REGISTRIES = {registry.kind: registry for registry in (SELECTORS, SCORERS, ORACLES)}
@@ -94,6 +95,7 @@ TABLES = {
     "selector public-data": parts_of(SELECTORS, "public-data"),
     "scorer options": options_of(SCORERS),
     "scorer private-pool": parts_of(SCORERS, "private-pool"),
+    "augmentation options": options_of(AUGMENTATIONS),
     "oracle options": options_of(ORACLES),
     "oracle private-pool": parts_of(ORACLES, "private-pool"),
     "schema columns": schema_columns(),

@@ -94,9 +94,9 @@ def test_coins_keep_their_caps_and_ask_about_k(page):
 
 
 def test_high_scores_are_asked_more_often_and_never_more_than_k(page):
-    luck = np.random.default_rng(0)
-    scores = luck.random(1000) ** 4
-    found = [page.choose(scores, 100, 1.0, luck) for _ in range(30)]
+    rng = np.random.default_rng(0)
+    scores = rng.random(1000) ** 4
+    found = [page.choose(scores, 100, 1.0, rng) for _ in range(30)]
     assert max(len(one) for one in found) == 100
     assert np.mean([scores[one].mean() for one in found]) > 1.5 * scores.mean()
     assert all(len(set(one.tolist())) == len(one) for one in found)

@@ -6,7 +6,7 @@ import pytest
 
 from discreet.errors import BadInput
 from discreet.features import Bins, OneHot, Spline, Standardise, build_feature_map, feature_map_from_json
-from discreet.features.public_statistics import public_edges
+from discreet.features.table_options import public_edges
 from discreet.pools import Schema
 from discreet.testing import check_feature_map
 

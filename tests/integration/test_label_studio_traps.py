@@ -139,7 +139,7 @@ def test_an_export_omits_what_nobody_labelled_and_leaves_a_copy_behind_so_none_i
     before = len(people.exports())
     oracle.collect()
     oracle.push(questions(6))
-    assert oracle.standing().tasks == 6  # all of them are seen
+    assert oracle.status().tasks == 6  # all of them are seen
     assert len(people.exports()) == before  # and no copy was made
     exported = people.send("GET", f"/api/projects/{project}/export", exportType="JSON")
     assert len(exported) == 1  # the first trap
@@ -171,7 +171,7 @@ def test_removing_deletes_a_tasks_data_and_annotations(people, pushed):
     assert word not in people.database()
     assert people.count(project) == 5
     assert oracle.remove_all() == 5
-    assert oracle.standing().project is None
+    assert oracle.status().project is None
 
 
 class Dropping(httpx2.HTTPTransport):

@@ -78,7 +78,7 @@ def test_fifty_pictures_by_keyboard_to_the_end_of_a_phase(tmp_path):
     again = load(CampaignConfig.read(path))
     assert again.open() == []
     again.train()
-    assert again.standing.phase == 1
+    assert again.state.phase == 1
     assert not re.search(r"scan-|0\.\d+/|dt_", logged.replace(" ms", ""))
     assert "POST /label/answer 200" in logged
 

@@ -116,4 +116,4 @@ def test_an_owner_leads_a_campaign(tmp_path):  # noqa: PLR0915 - one story, told
         written = log.read_text()
     assert "scan-" not in written
     assert tokens["olga"] not in written
-    assert campaign.standing.phase == 1
+    assert campaign.state.phase == 1

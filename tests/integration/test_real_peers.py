@@ -26,10 +26,10 @@ def installed():
             pytest.fail(told) if os.environ.get("CI") else pytest.skip(told)
 
 
-def records(count, shape, luck=0):
+def records(count, shape, seed=0):
     import torch
 
-    chance = torch.Generator().manual_seed(luck)
+    chance = torch.Generator().manual_seed(seed)
     x = torch.randn((count, *shape), generator=chance) * torch.logspace(-2, 2, count).reshape(-1, *[1] * len(shape))
     return x, torch.randint(0, 10, (count,), generator=chance)
 

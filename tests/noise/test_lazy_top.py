@@ -102,14 +102,14 @@ def test_whatever_the_levels_are(noise, monkeypatch):
     whole = noisy_top._all_drawn
     monkeypatch.setattr(noisy_top, "_all_drawn", lambda *given: drawn_in_full.append(1) or whole(*given))
     for seed in range(40):
-        luck = np.random.default_rng(seed)
-        scores = luck.normal(0, luck.choice([0.1, 1.0, 10.0]), 250).round(luck.integers(0, 3))
-        low = float(luck.normal(0, 6))
-        high = None if seed % 3 == 0 else math.ceil((low + luck.exponential(2)) * (1 << 28))
-        halvings = int(luck.integers(0, 9))
+        rng = np.random.default_rng(seed)
+        scores = rng.normal(0, rng.choice([0.1, 1.0, 10.0]), 250).round(rng.integers(0, 3))
+        low = float(rng.normal(0, 6))
+        high = None if seed % 3 == 0 else math.ceil((low + rng.exponential(2)) * (1 << 28))
+        halvings = int(rng.integers(0, 9))
         cut = low - noise.distance(halvings) - 0.01 if halvings else -math.inf
         levels = Levels(low=math.floor(low * (1 << 28)), high=high, halvings=halvings, cut=cut)
-        found, expected = both(scores, int(luck.integers(1, 249)), noise, seed, monkeypatch, levels)
+        found, expected = both(scores, int(rng.integers(1, 249)), noise, seed, monkeypatch, levels)
         assert found == expected
     assert 10 < len(drawn_in_full) < 40  # both ways were taken
 

@@ -350,14 +350,14 @@ SALT = [
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_mutated_and_random_files_are_read_or_refused_never_anything_else(monkeypatch, suffix):
     """3,000 files each, in memory; a few are read, most are not."""
-    luck, path, read = random.Random(suffix), Path(f"answers.{suffix}"), 0
+    rng, path, read = random.Random(suffix), Path(f"answers.{suffix}"), 0
     good = GOOD[suffix].encode()
     monkeypatch.setattr(Path, "read_bytes", lambda self: bytes(data))
     for number in range(3000):
-        data = bytearray(luck.randbytes(luck.randrange(60)) if number % 5 == 0 else good)
-        for _ in range(luck.randrange(1, 6)):
-            place = luck.randrange(len(data) + 1)
-            data[place : place + luck.choice([0, 0, 1, 1, 9])] = luck.choice([*SALT, luck.randbytes(2)])
+        data = bytearray(rng.randbytes(rng.randrange(60)) if number % 5 == 0 else good)
+        for _ in range(rng.randrange(1, 6)):
+            place = rng.randrange(len(data) + 1)
+            data[place : place + rng.choice([0, 0, 1, 1, 9])] = rng.choice([*SALT, rng.randbytes(2)])
         try:
             found = read_answers(path, multilabel=number % 2 == 0)
         except BadInput as refused:

@@ -127,9 +127,9 @@ def test_the_names_of_classes_do_not_matter(votes, order):
 
 @given(VOTES, st.randoms())
 @settings(max_examples=30, deadline=None)
-def test_the_order_of_answers_does_not_matter(votes, luck):
+def test_the_order_of_answers_does_not_matter(votes, rng):
     shuffled = list(votes)
-    luck.shuffle(shuffled)
+    rng.shuffle(shuffled)
     plain, other = run(votes, rounds=15), run(shuffled, rounds=15)
     places = [other.questions.index(q) for q in plain.questions]
     np.testing.assert_allclose(other.posterior[places], plain.posterior, atol=1e-6)

@@ -145,8 +145,8 @@ def picture_of(shown):
 
 
 def test_pictures_keep_their_shades_or_are_spread_by_themselves():
-    luck = np.random.default_rng(0)
-    ids, x = ["a", "b", "c"], luck.integers(0, 200, (3, 8, 8)).astype(np.uint8)
+    rng = np.random.default_rng(0)
+    ids, x = ["a", "b", "c"], rng.integers(0, 200, (3, 8, 8)).astype(np.uint8)
     pool = ArrayPool(ids=ids, x=x)
     assert kind_of(pool) == "image"
     for name, shown in zip(("c", "a"), rendered(pool, ["c", "a"]), strict=True):

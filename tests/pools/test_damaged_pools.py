@@ -9,11 +9,11 @@ from discreet.errors import BadInput
 from discreet.pools import open_pool
 
 
-def damaged(whole, luck):
+def damaged(whole, rng):
     content = bytearray(whole)
-    for _ in range(luck.choice([1, 2, 5])):
-        content[luck.randrange(len(content))] = luck.randrange(256)
-    return bytes(content[: luck.randrange(len(content))] if luck.random() < 0.2 else content)
+    for _ in range(rng.choice([1, 2, 5])):
+        content[rng.randrange(len(content))] = rng.randrange(256)
+    return bytes(content[: rng.randrange(len(content))] if rng.random() < 0.2 else content)
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "images"])
@@ -21,10 +21,10 @@ def test_damaged_files_are_read_or_refused(name, tmp_path):
     write, file, options = FILES[name]
     plain = {"compression": "uncompressed"} if "arrow" in name else {}  # what is mapped is least checked
     whole = write(tmp_path / file, **plain).read_bytes()
-    luck, path, ends = random.Random(5), tmp_path / f"damaged-{file}", set()
+    rng, path, ends = random.Random(5), tmp_path / f"damaged-{file}", set()
     for _ in range(25):
         path.unlink(missing_ok=True)  # never changed below the feet of the pool before
-        path.write_bytes(damaged(whole, luck))
+        path.write_bytes(damaged(whole, rng))
         try:
             pool = open_pool(path, **options, size=COUNT)
             ends.add(len(pool.x[:]) + len(pool.rows([0])))

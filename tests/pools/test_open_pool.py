@@ -153,13 +153,13 @@ def test_blocks_of_any_size_give_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(pool_tables, "BLOCK_BYTES", 60)
     monkeypatch.setattr(pool_tables, "_FEWEST", 1)
     monkeypatch.setattr(pool_tables, "CACHE_BYTES", 100)
-    luck = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     for name in ("parquet", "parquet lists", "arrow", "arrow lists"):
         write, file, options = FILES[name]
         size = {"row_group_size": 23} if "parquet" in name else {"chunksize": 23}
         pool = open_pool(write(tmp_path / f"{name}{file}", **size), **options)
         for _ in range(20):
-            places = luck.integers(0, luck.choice([8, 23, COUNT]), 9)  # also backwards within a row group
+            places = rng.integers(0, rng.choice([8, 23, COUNT]), 9)  # also backwards within a row group
             assert (pool.x[places] == PIXELS[places]).all()
         assert len(pool.x._blocks._kept) <= 2
 

@@ -95,7 +95,7 @@ def annotate(campaign, name, until, did):
 def train(campaign, until, did):
     while time.monotonic() < until:
         try:
-            if campaign.standing.step == "ask":
+            if campaign.state.step == "ask":
                 campaign.ask(1)
             else:
                 campaign.train()

@@ -55,10 +55,10 @@ def both(p, q, orders):
 
 
 def pairs():
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for _ in range(5):
-        p = luck.dirichlet(np.full(6, 0.5)) + 1e-6
-        q = p * np.exp(luck.normal(0, luck.uniform(0.1, 2), 6))
+        p = rng.dirichlet(np.full(6, 0.5)) + 1e-6
+        q = p * np.exp(rng.normal(0, rng.uniform(0.1, 2), 6))
         yield p / p.sum(), q / q.sum()
     for rare, ratio in ((1e-3, 1e3), (1e-4, 30), (0.02, 5)):  # a rare best outcome that tells much
         yield np.array([1 - rare, rare]), np.array([1 - rare / ratio, rare / ratio])
@@ -138,9 +138,9 @@ def _delta_of(density, left, right, epsilon):
 
 def _searches(draw, shift, seed):
     """The best of K scores N(shift, 1), K by ``draw``; many searches."""
-    stream, luck = Stream(b"attack" * 6, str(seed).encode()), np.random.default_rng(seed)
+    stream, rng = Stream(b"attack" * 6, str(seed).encode()), np.random.default_rng(seed)
     counts = np.array([draw(stream) for _ in range(8_000)])
-    return stats.norm.ppf(luck.uniform(size=counts.size) ** (1 / counts)) + shift
+    return stats.norm.ppf(rng.uniform(size=counts.size) ** (1 / counts)) + shift
 
 
 def _proven_loss(inside, outside, delta):

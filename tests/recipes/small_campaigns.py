@@ -15,9 +15,9 @@ TRAINER = {"learning_rate": 1.0, "engine": "reference"}
 
 def records(size=SIZE, seed=0):
     """Rows, and a class for each."""
-    luck = np.random.default_rng(seed)
-    y = luck.integers(0, len(CLASSES), size)
-    x = luck.normal(size=(size, 4)) * 0.5
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, len(CLASSES), size)
+    x = rng.normal(size=(size, 4)) * 0.5
     x[np.arange(size), y] += 2
     return x.astype(np.float32), y
 
@@ -62,7 +62,7 @@ def finish(campaign, truth):
     asked = []
     while not campaign.done:
         questions = campaign.ask()
-        asked.append(campaign.store.questions(campaign.standing.phase))
+        asked.append(campaign.store.questions(campaign.state.phase))
         campaign.tell({one.id: truth[one.record] for one in questions})
         campaign.train()
     return asked

@@ -85,7 +85,7 @@ def test_a_verb_at_a_time_by_other_processes_ends_alike(tmp_path, ended):
         if questions:
             oracle.ask(questions)
             campaign.tell(list(oracle.collect()))
-        elif campaign.standing.step != "ask":
+        elif campaign.state.step != "ask":
             campaign.train()
     assert campaign.done
     assert [one.sha256 for one in campaign.store.files() if one.kind == "model"] == [

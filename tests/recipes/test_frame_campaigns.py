@@ -54,7 +54,7 @@ def test_a_campaign_on_a_data_frame_from_end_to_end(tmp_path):
     again = load_campaign("bank", pool=pl.from_pandas(records), **options)
     finish(again, truth)
     loaded = load_campaign("bank", storage=tmp_path / "c.db", pool=records)
-    assert loaded.standing.step == "done"
+    assert loaded.state.step == "done"
     guesses = loaded.predict(records)
     assert guesses == loaded.predict(loaded.pool.x[:])
     assert np.mean([guess == truth[name] for guess, name in zip(guesses, records["customer"], strict=True)]) > 0.7
@@ -78,7 +78,7 @@ def test_persons_of_a_data_frame(tmp_path):
     asked = finish(campaign, truth)
     owner = dict(zip(records["customer"], records["who"], strict=True))
     assert len({owner[question.record] for question in asked[0]}) == 40
-    assert load_campaign("people", storage=tmp_path / "c.db", pool=records).standing.step == "done"
+    assert load_campaign("people", storage=tmp_path / "c.db", pool=records).state.step == "done"
 
 
 def test_what_is_declared_wrong_is_refused_in_words(tmp_path):

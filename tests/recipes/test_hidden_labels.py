@@ -75,7 +75,7 @@ def test_with_a_cap_a_record_takes_the_label_of_another_and_that_is_refused(neig
         with pytest.raises(NotNow, match="selection is hidden"):
             run(campaign, PageOracle(), partial=True)
         assert len(campaign.store.sink().read()) == lines, "a refused verb charges nothing"
-        assert campaign.standing.step == "answer"
+        assert campaign.state.step == "answer"
 
 
 def test_everybody_else_has_the_same_label_annotators_and_cohort_in_both_worlds(neighbours):
@@ -150,7 +150,7 @@ def test_declared_annotators_get_disjoint_shares_that_nobody_else_may_answer(rea
         run(campaign, CallableOracle(lambda one: "a"))
     with pytest.raises(NotNow, match="not one of its declared annotators"):
         campaign.ask(annotator="cy")
-    assert campaign.standing.step == "ask", "nothing was charged or drawn"
+    assert campaign.state.step == "ask", "nothing was charged or drawn"
     ada, bo = campaign.ask(annotator="ada"), campaign.ask(annotator="bo")
     questions = campaign.store.questions(0)
     assert {one.id for one in ada} | {one.id for one in bo} == {one.id for one in questions}

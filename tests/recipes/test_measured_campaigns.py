@@ -60,11 +60,11 @@ seed = 1
 
 
 def write(folder, text=TOML):
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for name, size, start in (("pool", 200, 0), ("held", 400, 1000)):
         x, sex = (
-            luck.normal(size=(size, 2)),
-            luck.choice(["female", "male", "", "other"], size, p=[0.5, 0.4, 0.05, 0.05]),
+            rng.normal(size=(size, 2)),
+            rng.choice(["female", "male", "", "other"], size, p=[0.5, 0.4, 0.05, 0.05]),
         )
         yes = x[:, 0] > np.where(sex == "male", 1.5, 0.5)
         rows = [f"c{start + n},{a:.3f},{b:.3f},{s}" for n, ((a, b), s) in enumerate(zip(x, sex, strict=True))]

@@ -62,8 +62,8 @@ seed = 1
 
 
 def labelled(size, seed):
-    luck = np.random.default_rng(seed)
-    x = luck.normal(size=(size, 4)).astype(np.float32)
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(size, 4)).astype(np.float32)
     return x, x[:, :3] > 0.2
 
 
@@ -141,4 +141,4 @@ def test_scores_that_cannot_be_are_refused(score, word, tmp_path):
 def test_a_score_of_the_least_certain_label(tmp_path):
     file, _, _ = write(tmp_path, score="least-confidence")
     run("init", file)
-    assert load(CampaignConfig.read(file)).standing.step == "ask"
+    assert load(CampaignConfig.read(file)).state.step == "ask"

@@ -88,7 +88,7 @@ def test_a_verb_at_a_time_by_other_processes_ends_alike(tmp_path, ended):
     file = make(tmp_path)
     for _ in range(20):
         campaign = opening.create(read_campaign(file), confirm=True)
-        now = campaign.standing
+        now = campaign.state
         if now.step == "done":
             break
         if now.step == "ask":
@@ -113,7 +113,7 @@ def test_records_without_a_usable_label_teach_nobody(tmp_path):
     file = make(tmp_path)
     lines = (tmp_path / "private.csv").read_text().splitlines()
     (tmp_path / "private.csv").write_text("\n".join([*lines[:500], "private-700,neither"]) + "\n")
-    assert opening.create(read_campaign(file), confirm=True).standing.step == "ask"
+    assert opening.create(read_campaign(file), confirm=True).state.step == "ask"
 
 
 # -- a process that dies while they answer
@@ -169,7 +169,7 @@ def test_nothing_is_trained_without_answers(tmp_path):
     for partial in (False, True):
         with pytest.raises(NotNow, match="did not answer"):
             campaign.train(partial=partial)
-    assert campaign.standing.step == "answer"
+    assert campaign.state.step == "answer"
 
 
 def test_a_phase_in_which_nothing_is_asked_is_over_at_once(tmp_path, monkeypatch):
@@ -274,7 +274,7 @@ def test_a_campaign_keeps_its_terms(tmp_path):
         opening.create(read_campaign(file), confirm=True)
     assert not verify_campaign(read_campaign(file)).ok
     file.write_text(toml(teachers={"processes": 2}, private={"path": "'moved.npz'"}))
-    assert opening.create(read_campaign(file), confirm=True).standing.step == "ask"
+    assert opening.create(read_campaign(file), confirm=True).state.step == "ask"
 
 
 def test_a_file_says_the_same_after_storing_it():

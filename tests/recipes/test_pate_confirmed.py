@@ -115,11 +115,11 @@ def test_a_function_of_ones_own_decides(tmp_path):
     assert set(tallies.classes) == set(CLASSES)
     assert str(PRIVATE - 1) not in repr(tallies)
     assert "classes" not in repr(tallies)
-    assert opening.create(read_campaign(file), confirm=lambda tallies: True).standing.step == "ask"
+    assert opening.create(read_campaign(file), confirm=lambda tallies: True).state.step == "ask"
 
 
 def test_a_simulation_has_nobody_to_ask(tmp_path):
-    assert opening.create(read_campaign(make(tmp_path))).standing.step == "ask"
+    assert opening.create(read_campaign(make(tmp_path))).state.step == "ask"
 
 
 # -- one bad cell is one null
@@ -157,7 +157,7 @@ def test_private_records_none_of_which_can_be_read_are_told_to_the_owner_alone(t
         np.savez(tmp_path / "private.npz", id=stored["id"], x=np.full_like(stored["x"], np.nan))
     tallies = private_tallies(read_campaign(file))
     assert (tallies.usable, tallies.cells.nulls) == (0, PRIVATE)
-    assert opening.create(read_campaign(file), confirm=True).standing.step == "ask"
+    assert opening.create(read_campaign(file), confirm=True).state.step == "ask"
 
 
 def test_missing_cells_of_a_table_are_counted_by_column(tmp_path):

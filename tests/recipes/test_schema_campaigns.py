@@ -65,14 +65,14 @@ TRUE = {}
 
 def write_table(path, name, size, seed):
     """Records of which a tenth of the cells is missing; who is older than fifty says yes."""
-    luck = random.Random(seed)
+    rng = random.Random(seed)
     with path.open("w", newline="") as file:
         out = csv.writer(file)
         out.writerow(["id", "job", "age", "note", "spare"])
         for number in range(size):
-            age, job = luck.randrange(100), luck.choice(["admin", "clerk", "pilot"])
+            age, job = rng.randrange(100), rng.choice(["admin", "clerk", "pilot"])
             TRUE[f"{name}{number}"] = "yes" if age >= 50 else "no"
-            cells = [luck.choice(["", "?"]) if luck.random() < 0.1 else cell for cell in (job, age, f"note {number}")]
+            cells = [rng.choice(["", "?"]) if rng.random() < 0.1 else cell for cell in (job, age, f"note {number}")]
             out.writerow([f"{name}{number}", *cells, "x"])
 
 

@@ -42,17 +42,17 @@ TERMS["random-fourier"] = TERMS["threshold-response"] | {
 
 def rows(size, seed):
     """A fifth of the cells is missing or nonsense."""
-    luck = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     table = []
     for number in range(size):
         row = {
-            "age": int(luck.integers(-20, 120)),
-            "day": f"20{luck.integers(0, 40):02}-02-0{luck.integers(1, 9)}",
-            "job": luck.choice(["clerk", "smith", "king"]),
+            "age": int(rng.integers(-20, 120)),
+            "day": f"20{rng.integers(0, 40):02}-02-0{rng.integers(1, 9)}",
+            "job": rng.choice(["clerk", "smith", "king"]),
             "note": f"note {number}",
         }
-        spoilt = luck.random(4) < 0.2
-        odd = {name: luck.choice(["", "?", "a lot"]) for name in row}
+        spoilt = rng.random(4) < 0.2
+        odd = {name: rng.choice(["", "?", "a lot"]) for name in row}
         table.append({name: odd[name] if bad else cell for (name, cell), bad in zip(row.items(), spoilt, strict=True)})
     return table
 

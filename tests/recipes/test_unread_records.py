@@ -62,7 +62,7 @@ def test_a_cohort_of_nulls_alone_is_trained_like_any_other(tmp_path):
     assert not pool.x[20:60].any()
     campaign = made(tmp_path, pool, queries=[30])
     finish(campaign, truth_of(y))
-    assert campaign.standing.step == "done"
+    assert campaign.state.step == "done"
 
 
 def test_a_record_without_its_text_is_never_worth_asking():

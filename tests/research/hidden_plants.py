@@ -11,7 +11,7 @@ from discreet_research.selection_attacks.hidden_attack import HiddenRuns
 class AskedSetShown(HiddenRuns):
     """The asked set is released beside the models."""
 
-    def tell(self, asked, scale, luck):
+    def tell(self, asked, scale, rng):
         return (asked @ (1 << np.arange(asked.shape[1]))).astype(float)
 
     def log_told(self, told, asked, scale):
@@ -22,7 +22,7 @@ class AskedSetShown(HiddenRuns):
 class NumberShown(HiddenRuns):
     """How many were asked is released."""
 
-    def tell(self, asked, scale, luck):
+    def tell(self, asked, scale, rng):
         return asked.sum(axis=1).astype(float)
 
     def log_told(self, told, asked, scale):
@@ -48,8 +48,8 @@ class SlotsAsMany(HiddenRuns):
     def spread(self, asked):
         return self.scene.noise * (1 + 0.05 * asked.sum(axis=-1))
 
-    def tell(self, asked, scale, luck):
-        return scale**2 * luck.chisquare(self.weights, len(asked))
+    def tell(self, asked, scale, rng):
+        return scale**2 * rng.chisquare(self.weights, len(asked))
 
     def log_told(self, told, asked, scale):
         return -self.weights * np.log(scale) - told[:, None] / (2 * scale**2)

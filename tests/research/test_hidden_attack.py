@@ -148,7 +148,7 @@ def _drawn(scene, count):
 
 
 def test_the_lower_end_of_a_mean_is_below_it():
-    luck = np.random.default_rng(0)
-    ends = [lowest_mean((luck.random(2000) < 0.1).astype(float), 1e-3) for _ in range(300)]
+    rng = np.random.default_rng(0)
+    ends = [lowest_mean((rng.random(2000) < 0.1).astype(float), 1e-3) for _ in range(300)]
     assert max(ends) < 0.1
     assert min(ends) > 0.03

@@ -13,8 +13,8 @@ from discreet_research.data_sets.snli import NO_LABEL, read_snli
 # -- CIFAR-10, binary version
 
 
-def cifar(path, classes, luck=0):
-    chance = np.random.default_rng(luck)
+def cifar(path, classes, seed=0):
+    chance = np.random.default_rng(seed)
     pictures = chance.integers(0, 256, (len(classes), 3, 32, 32)).astype(np.uint8)
     path.write_bytes(b"".join(bytes([one]) + picture.tobytes() for one, picture in zip(classes, pictures, strict=True)))
     return pictures
@@ -31,7 +31,7 @@ def test_a_row_of_cifar10_is_a_class_and_three_planes(tmp_path):
 
 
 def test_several_files_of_cifar10_follow_each_other(tmp_path):
-    parts = [cifar(tmp_path / name, [place], luck=place) for place, name in enumerate(TRAINING_FILES)]
+    parts = [cifar(tmp_path / name, [place], seed=place) for place, name in enumerate(TRAINING_FILES)]
     x, y = read_cifar10([tmp_path / name for name in TRAINING_FILES])
     assert y.tolist() == [0, 1, 2, 3, 4]
     assert np.array_equal(x, np.concatenate(parts))

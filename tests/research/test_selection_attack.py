@@ -175,8 +175,8 @@ class Coin:
         self.chances = {True: p, False: q}
 
     def views(self, *, present, runs, seed):
-        luck = np.random.default_rng(seed)
-        return Views(path=(luck.random(runs) < self.chances[present]).astype(int), seen=np.zeros((runs, 1), dtype=int))
+        rng = np.random.default_rng(seed)
+        return Views(path=(rng.random(runs) < self.chances[present]).astype(int), seen=np.zeros((runs, 1), dtype=int))
 
 
 def test_a_known_loss_is_proved_and_not_exceeded():

@@ -59,13 +59,13 @@ def test_known_answers(score, values, expected):
 @pytest.mark.parametrize("kind", [*ONE, *DRAWN, *SEVERAL])
 def test_the_ends_of_the_range_are_reached(kind):
     score = kind(classes=4) if kind not in DRAWN else kind(classes=4, draws=8)
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     shape = (8, 3000, 4) if score.needs == "draws" else (3000, 4)
-    sure = luck.dirichlet([0.02] * 4, size=shape[:-1])
+    sure = rng.dirichlet([0.02] * 4, size=shape[:-1])
     sure[..., 0, :] = [0, 0, 1, 0]
-    unsure = luck.dirichlet([5000.0] * 4, size=shape[:-1])
+    unsure = rng.dirichlet([5000.0] * 4, size=shape[:-1])
     if kind in SEVERAL:
-        sure, unsure = np.round(luck.random(shape)), np.full(shape, 0.5)
+        sure, unsure = np.round(rng.random(shape)), np.full(shape, 0.5)
     found = np.concatenate([score.score(sure), score.score(unsure)])
     bottom, top = score.range
     assert found.min() < bottom + 0.02
@@ -165,7 +165,7 @@ def test_a_score_of_ones_own_is_brought_into_its_range():
         ({"range": None}, "not a pair"),
         ({"range": (0, 0)}, "bottom below top"),
         ({"range": (0, float("inf"))}, "finite"),
-        ({"range": (0, 1), "needs": "luck"}, "no such thing"),
+        ({"range": (0, 1), "needs": "rng"}, "no such thing"),
         ({"range": (0, 1), "function": 3}, "cannot be called"),
     ],
 )

@@ -120,14 +120,14 @@ def test_more_than_the_slots_are_dropped_at_random():
 @pytest.mark.parametrize(("k", "epsilon", "bins"), [(20, "0.5", 8), (200, "0.1", 64), (5, "1", 2)])
 def test_slots_suffice_and_are_not_far_too_many(k, epsilon, bins):
     """For a chance that can be counted: 100,000 histograms, all counts at the edge, where most may be asked."""
-    chance, runs, luck = 0.01, 100_000, np.random.default_rng(1)
+    chance, runs, rng = 0.01, 100_000, np.random.default_rng(1)
     slots = slots_for(k, threshold_epsilon=Decimal(epsilon), bins=bins, chance=chance)
     counts = np.full(bins, 3 * k)
     rate = 1 - math.exp(-float(epsilon))
-    noisy = counts + luck.geometric(rate, (runs, bins)) - luck.geometric(rate, (runs, bins))
+    noisy = counts + rng.geometric(rate, (runs, bins)) - rng.geometric(rate, (runs, bins))
     tails = np.maximum(np.maximum.accumulate(np.cumsum(noisy[:, ::-1], axis=1), axis=1)[:, ::-1], 0.0)
     edge, share = edge_of(tails, k)
-    asked = counts[0] * (bins - 1 - edge) + luck.binomial(counts[0], share)
+    asked = counts[0] * (bins - 1 - edge) + rng.binomial(counts[0], share)
     assert (asked >= slots).mean() <= chance  # one fewer than the slots: the record in question has its own
     assert slots < 8 * np.quantile(asked, 1 - chance)
 

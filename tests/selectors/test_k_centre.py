@@ -133,8 +133,8 @@ def test_for_a_fortune_it_is_the_greedy_algorithm():
 
 def test_for_a_budget_diversity_does_not_survive():
     """Sixty small clusters around one large: the greedy choice finds them, epsilon 2 finds what chance finds."""
-    luck = np.random.default_rng(2)
-    points = np.vstack([luck.normal(0, 0.02, (2940, 8)), luck.normal(0, 1, (60, 8))])
+    rng = np.random.default_rng(2)
+    points = np.vstack([rng.normal(0, 0.02, (2940, 8)), rng.normal(0, 1, (60, 8))])
     points /= np.linalg.norm(points, axis=1).max()
     centres = points[:5]
 
@@ -280,8 +280,8 @@ def test_a_person_with_several_records_is_charged_for_the_whole_range(anchored):
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 77, 3000]), st.sampled_from([1e-3, 1.0, 1e9]))
 def test_rounding_stays_within_what_is_paid(seed, size, radius):
     """The worst there is: a record at the edge, others exactly in line with it, near and far."""
-    luck = np.random.default_rng(seed)
-    line = luck.normal(size=size)
+    rng = np.random.default_rng(seed)
+    line = rng.normal(size=size)
     line *= 10 * radius / np.linalg.norm(line)
     pool = np.vstack([line * s for s in (1.0, -1.0, 3.0, 1e200, -1e-200, 0.3)])
     points = embedded(pool, 6, radius)

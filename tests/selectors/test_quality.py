@@ -131,14 +131,14 @@ def test_the_exact_choice_is_perfect_and_random_ones_average_to_the_baseline(sco
 
 
 def test_random_of_a_large_pool_is_near_its_baseline_and_the_figures_do_not_depend_on_order():
-    luck = np.random.default_rng(3)
-    scores = np.minimum(luck.beta(1, 4, 20000), 0.6)  # clipped: many tie at the top
+    rng = np.random.default_rng(3)
+    scores = np.minimum(rng.beta(1, 4, 20000), 0.6)  # clipped: many tie at the top
     ids = [f"r{place}" for place in range(20000)]
     asked = run(RandomSelector(source=Seeded(2)), ids, scores, 1500)
     one = selection_quality(ids=ids, scores=scores, selection=asked, k=1500, where=SIMULATED)
     for name, near in (("accuracy", 0.02), ("iou", 0.01), ("mse", 0.01), ("mean", 0.01), ("share_kept", 0.04)):
         assert getattr(one.found, name) == pytest.approx(getattr(one.random, name), abs=near), name
-    mixed = luck.permutation(20000)
+    mixed = rng.permutation(20000)
     again = selection_quality(
         ids=[ids[place] for place in mixed], scores=scores[mixed], selection=replace(asked, ids=asked.ids[::-1]),
         k=1500, where=SIMULATED,

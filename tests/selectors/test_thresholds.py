@@ -25,13 +25,13 @@ def asked(selector, seed, k=300):
 def test_tails_of_noisy_counts_are_not_lifted_by_empty_bins():
     noisy = np.array([900.0, 100.0, -30.0, 25.0, -20.0, 15.0])
     assert tails_of(noisy, 2000).tolist() == [990.0, 90.0, 20.0, 20.0, 15.0, 15.0]
-    luck = np.random.default_rng(0).laplace(scale=50, size=(2000, 32))
-    luck[:, :4] += 500  # only four bins hold anybody
-    seen = tails_of(luck, 5000)[:, 0].mean()
-    lifted = np.cumsum(np.maximum(luck, 0)[:, ::-1], axis=1)[:, -1].mean()
+    noise = np.random.default_rng(0).laplace(scale=50, size=(2000, 32))
+    noise[:, :4] += 500  # only four bins hold anybody
+    seen = tails_of(noise, 5000)[:, 0].mean()
+    lifted = np.cumsum(np.maximum(noise, 0)[:, ::-1], axis=1)[:, -1].mean()
     assert abs(seen - 2000) < 150  # never falling costs a little
     assert lifted > 2600  # what raising to 0 would have said
-    assert (tails_of(luck, 1000) <= 1000).all()
+    assert (tails_of(noise, 1000) <= 1000).all()
 
 
 def test_a_threshold_for_a_share_of_the_pool():

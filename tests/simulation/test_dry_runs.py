@@ -74,9 +74,9 @@ engine = "reference"
 @pytest.fixture
 def config(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    luck = np.random.default_rng(0)
-    y = luck.integers(0, 2, 200)
-    x = luck.normal(size=(200, 3)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    x = rng.normal(size=(200, 3)).astype(np.float32)
     x[:, 0] += 3 * y
     np.savez("public.npz", id=np.array([f"p{number}" for number in range(200)]), x=x, label=y)
     (tmp_path / "c.toml").write_text(TOML)
@@ -291,10 +291,10 @@ def test_the_smallest_budget_that_is_good_enough_is_named():
 
 
 def test_where_one_campaign_ends_is_wider_than_where_the_mean_is():
-    luck = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     covered = 0
     for _ in range(2000):
-        values = luck.normal(0.8, 0.02, size=6).tolist()
+        values = rng.normal(0.8, 0.02, size=6).tolist()
         found = next_interval(values[:5])
         covered += found.low <= values[5] <= found.high
         assert found.high - found.low > mean_interval(values[:5]).high - mean_interval(values[:5]).low

@@ -24,12 +24,12 @@ def test_no_share_of_what_may_be_nothing():
 
 @pytest.mark.parametrize("share", [0.0, 0.6])
 def test_fieller_covers_as_often_as_it_says(share):
-    luck = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     told = covered = 0
     for _ in range(3000):
-        common = luck.normal(size=10)
-        full = 2.0 + common + luck.normal(size=10) * 0.5
-        part = share * 2.0 + share * common + luck.normal(size=10)
+        common = rng.normal(size=10)
+        full = 2.0 + common + rng.normal(size=10) * 0.5
+        part = share * 2.0 + share * common + rng.normal(size=10)
         found = share_interval(part.tolist(), full.tolist())
         if found is not None:
             told += 1

@@ -90,10 +90,10 @@ def test_one_flipped_bit_in_the_log_does_not_bring_a_charge_back(tmp_path):
     campaign, pool = campaign_in(tmp_path)
     campaign.tell({one.id: CLASSES[len(one.record) % 2] for one in campaign.ask()})
     campaign.train()
-    assert campaign.standing.phase == 1
+    assert campaign.state.phase == 1
     crashed = copied(tmp_path / "c.db", tmp_path / "crashed")  # before the log is written back
     config = config_of(campaign, crashed)
-    assert load_campaign("small", storage=crashed, pool=pool).standing.phase == 1
+    assert load_campaign("small", storage=crashed, pool=pool).state.phase == 1
     damaged = copied(tmp_path / "c.db", tmp_path / "damaged")
     flip(damaged.with_name("c.db-wal"), b'"purpose":"training')
     config = config_of(campaign, damaged)

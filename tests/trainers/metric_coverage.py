@@ -27,26 +27,26 @@ class Population:
     skill: float = 1.5
     sharp: float = 1.3
 
-    def draw(self, luck, records):
+    def draw(self, rng, records):
         classes = self.layout.classes
         if self.layout.multilabel:
-            truth = (luck.random((records, classes)) < self.share).astype(np.float64)
-            logits = self._logit(truth, luck)
+            truth = (rng.random((records, classes)) < self.share).astype(np.float64)
+            logits = self._logit(truth, rng)
             return 1 / (1 + np.exp(-logits)), truth
         if classes == 2:
-            truth = (luck.random(records) < self.share).astype(np.int64)
-            second = 1 / (1 + np.exp(-self._logit(truth, luck)))
+            truth = (rng.random(records) < self.share).astype(np.int64)
+            second = 1 / (1 + np.exp(-self._logit(truth, rng)))
             return np.stack([1 - second, second], axis=1), truth
         weights = np.r_[self.share, np.full(classes - 1, (1 - self.share) / (classes - 1))]
-        truth = luck.choice(classes, records, p=weights)
-        logits = luck.normal(size=(records, classes)) + np.log(weights)
+        truth = rng.choice(classes, records, p=weights)
+        logits = rng.normal(size=(records, classes)) + np.log(weights)
         logits[np.arange(records), truth] += self.skill
         powers = np.exp(self.sharp * logits)
         return powers / powers.sum(axis=1, keepdims=True), truth
 
-    def _logit(self, truth, luck):
+    def _logit(self, truth, rng):
         """Of N(+-d/2, 1) the true log odds are d z + log of the prior odds."""
-        middle = (truth - 0.5) * self.skill + luck.normal(size=truth.shape)
+        middle = (truth - 0.5) * self.skill + rng.normal(size=truth.shape)
         return self.sharp * (self.skill * middle + np.log(self.share / (1 - self.share)))
 
 
@@ -73,11 +73,11 @@ class Case:
 
     def coverage(self, runs, seed=0):
         """By metric."""
-        layout, luck = self.population.layout, np.random.default_rng(seed)
+        layout, rng = self.population.layout, np.random.default_rng(seed)
         truth = true_values(self.population, clipped=self.epsilon is not None)
         held, widths, told = Counter(), Counter(), Counter()
         for _ in range(runs):
-            probabilities, labels = self.population.draw(luck, self.records // self.each)
+            probabilities, labels = self.population.draw(rng, self.records // self.each)
             each = self.each if self.each_known else 1
             if self.epsilon is None:
                 probabilities, labels = (
@@ -89,7 +89,7 @@ class Case:
                 cells = layout.count(probabilities, labels) * self.each
                 scale = layout.sensitivity * self.each / self.epsilon
                 parameter = 1 - np.exp(-1 / scale)
-                cells = cells + luck.geometric(parameter, cells.size) - luck.geometric(parameter, cells.size)
+                cells = cells + rng.geometric(parameter, cells.size) - rng.geometric(parameter, cells.size)
                 known = Uncertainty.of_laplace(scale, each=each)
                 uncertainty = known if self.noise_known else Uncertainty(each=each)
                 evaluation = layout.evaluation("paid", cells, uncertainty=uncertainty)

@@ -212,15 +212,15 @@ def test_views_of_a_record_are_averaged_before_clipping(linear):
 
 
 def test_pictures_are_shifted_and_flipped_each_by_itself():
-    luck = torch.Generator().manual_seed(1)
+    rng = torch.Generator().manual_seed(1)
     rows = torch.arange(2 * 3 * 6 * 5, dtype=torch.float32).reshape(2, 3, 6, 5) + 1
-    moved = RandomShift(1)(rows, luck)
+    moved = RandomShift(1)(rows, rng)
     assert moved.shape == rows.shape
     padded = nn.functional.pad(rows, (1, 1, 1, 1))
     for row in range(2):
         spots = [padded[row, :, i : i + 6, j : j + 5] for i in range(3) for j in range(3)]
         assert any(torch.equal(moved[row], spot) for spot in spots)
-    turned = RandomFlip()(rows.repeat(20, 1, 1, 1), luck)
+    turned = RandomFlip()(rows.repeat(20, 1, 1, 1), rng)
     kinds = {"same" if torch.equal(a, b) else "flipped" for a, b in zip(turned, rows.repeat(20, 1, 1, 1), strict=True)}
     assert kinds == {"same", "flipped"}
 

@@ -18,8 +18,8 @@ from discreet.trainers.dp_sgd.optimization import cross_entropy
 
 
 def chosen(model, *shape, words=False):
-    luck = torch.Generator().manual_seed(0)
-    rows = torch.randint(0, 3, (3, 1, *shape), generator=luck) if words else torch.randn(3, 1, *shape, generator=luck)
+    rng = torch.Generator().manual_seed(0)
+    rows = torch.randint(0, 3, (3, 1, *shape), generator=rng) if words else torch.randn(3, 1, *shape, generator=rng)
     return choose_engine(model.train(), cross_entropy, [(rows, torch.tensor([0, 1, 2]))])
 
 
@@ -129,8 +129,8 @@ def test_both_engines_train_the_same_model(linear):
 
 
 def test_pictures_train_in_channels_last_and_come_back_as_they_were():
-    luck = np.random.default_rng(0)
-    cohort = CohortRecords(x=luck.normal(size=(30, 1, 16, 16)).astype(np.float32), y=luck.integers(0, 3, 30))
+    rng = np.random.default_rng(0)
+    cohort = CohortRecords(x=rng.normal(size=(30, 1, 16, 16)).astype(np.float32), y=rng.integers(0, 3, 30))
     model = build_model("small_cnn", inputs=(1, 16, 16), classes=3)
     run = trained(model, {"a": cohort}, phase_of({"a": 0.5}, steps=2))
     slow = trained(model, {"a": cohort}, phase_of({"a": 0.5}, steps=2), engine="reference")

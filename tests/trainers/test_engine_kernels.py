@@ -82,8 +82,8 @@ def test_groups_doubles_and_other_devices_are_left_to_torch():
 
 @pytest.fixture
 def images():
-    luck = np.random.default_rng(0)
-    return torch.from_numpy(luck.normal(size=(6, 1, 1, 28, 28)).astype(np.float32)), torch.arange(6) % 3
+    rng = np.random.default_rng(0)
+    return torch.from_numpy(rng.normal(size=(6, 1, 1, 28, 28)).astype(np.float32)), torch.arange(6) % 3
 
 
 def test_a_model_of_images_is_tried_with_the_kernel(images):

@@ -50,9 +50,9 @@ def test_chexpert_uncertain_becomes_positive_or_negative_by_column_and_smoothed(
 @pytest.mark.parametrize("engine", ["auto", "reference"])
 def test_class_weights_teach_the_rare_class_although_gradients_are_clipped(engine):
     """Only their ratios matter. A weight above 1 by itself would be clipped away."""
-    luck = np.random.default_rng(0)
-    y = (luck.random(2000) < 0.07).astype(np.int64)
-    x = (luck.normal(size=(2000, 5)) * 0.5 + y[:, None] * np.eye(5)[0]).astype(np.float32)
+    rng = np.random.default_rng(0)
+    y = (rng.random(2000) < 0.07).astype(np.int64)
+    x = (rng.normal(size=(2000, 5)) * 0.5 + y[:, None] * np.eye(5)[0]).astype(np.float32)
 
     model = torch.nn.Linear(5, 2)
 
@@ -83,10 +83,10 @@ def test_weights_that_are_none_are_refused():
 
 
 def test_several_labels_are_learnt():
-    luck = np.random.default_rng(0)
-    x = luck.normal(size=(400, 4)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 4)).astype(np.float32)
     raw = (x[:, :3] > 0).astype(np.float32)
-    raw[luck.random(raw.shape) < 0.1] = -1
+    raw[rng.random(raw.shape) < 0.1] = -1
     y = chexpert_targets(raw, NAMES, positive=["Edema"])
     run = trained(
         torch.nn.Linear(4, 3),

@@ -16,15 +16,15 @@ EXACT = {"rtol": 0, "atol": 1e-12}
 
 
 def two_classes(records, share, seed=0, digits=3):
-    luck = np.random.default_rng(seed)
-    y = (luck.random(records) < share).astype(int)
-    scores = np.round(1 / (1 + np.exp(-(1.5 * y - 1 + luck.normal(size=records)))), digits)  # with ties
+    rng = np.random.default_rng(seed)
+    y = (rng.random(records) < share).astype(int)
+    scores = np.round(1 / (1 + np.exp(-(1.5 * y - 1 + rng.normal(size=records)))), digits)  # with ties
     return np.stack([1 - scores, scores], axis=1), y
 
 
 def several_classes(records=1500, classes=4, seed=0):
-    luck = np.random.default_rng(seed)
-    y, powers = luck.integers(0, classes, records), luck.normal(size=(records, classes))
+    rng = np.random.default_rng(seed)
+    y, powers = rng.integers(0, classes, records), rng.normal(size=(records, classes))
     powers[np.arange(records), y] += 1
     return np.exp(powers) / np.exp(powers).sum(axis=1, keepdims=True), y
 
@@ -90,9 +90,9 @@ def test_several_classes_are_those_of_scikit_learn():
 
 
 def test_several_labels_are_those_of_scikit_learn():
-    luck = np.random.default_rng(0)
-    y = (luck.random((900, 3)) < 0.3).astype(float)
-    scores = np.clip(0.3 * y + 0.6 * luck.random((900, 3)), 0, 1)
+    rng = np.random.default_rng(0)
+    y = (rng.random((900, 3)) < 0.3).astype(float)
+    scores = np.clip(0.3 * y + 0.6 * rng.random((900, 3)), 0, 1)
     evaluation = measure(scores, y, Layout(classes=3, multilabel=True))
     expected = {
         "accuracy": ((scores > 0.5) == y).mean(),
@@ -177,9 +177,9 @@ def test_bins_enclose_the_exact_metrics():
 
 def test_records_in_the_outermost_bins_are_tied():
     """Of a good model most scores are beyond the outermost edges: there, too, the order within a bin is not known."""
-    luck = np.random.default_rng(0)
-    y = luck.integers(0, 2, 4000)
-    logits = 12 * (y - 0.5) + 3 * luck.normal(size=4000)
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 4000)
+    logits = 12 * (y - 0.5) + 3 * rng.normal(size=4000)
     probabilities = np.stack([1 / (1 + np.exp(logits)), 1 / (1 + np.exp(-logits))], axis=1)
     layout = Layout(classes=2, edges=(0.4, 0.6))
     exact = measure(probabilities, y, layout)
@@ -240,17 +240,17 @@ SHAPES = {"two classes": (2, False), "five classes": (5, False), "three labels":
 def test_random_tables_are_those_of_scikit_learn(classes, multilabel):
     """Ties, classes without records, one class alone, few records, records that the model fails on."""
     for seed in range(60):
-        luck = np.random.default_rng(seed)
-        records = int(luck.integers(2, 60))
+        rng = np.random.default_rng(seed)
+        records = int(rng.integers(2, 60))
         if multilabel:
-            y = (luck.random((records, classes)) < luck.choice([0.1, 0.5])).astype(int)
-            scores = np.round(luck.random((records, classes)), int(luck.integers(1, 4)))
+            y = (rng.random((records, classes)) < rng.choice([0.1, 0.5])).astype(int)
+            scores = np.round(rng.random((records, classes)), int(rng.integers(1, 4)))
         else:
-            y = luck.choice(np.arange(classes)[: luck.integers(1, classes + 1)], records)
-            scores = luck.integers(1, luck.choice([4, 100]), (records, classes))
+            y = rng.choice(np.arange(classes)[: rng.integers(1, classes + 1)], records)
+            scores = rng.integers(1, rng.choice([4, 100]), (records, classes))
             scores = scores / scores.sum(axis=1, keepdims=True)
-        lost = (luck.random(records) < 0.1) & (np.arange(records) > 0)
-        broken = np.where(lost[:, None], luck.choice([np.nan, np.inf, -np.inf]), scores)
+        lost = (rng.random(records) < 0.1) & (np.arange(records) > 0)
+        broken = np.where(lost[:, None], rng.choice([np.nan, np.inf, -np.inf]), scores)
         found = measure(broken, y, Layout(classes=classes, multilabel=multilabel)).metrics
         expected = (expected_of_labels if multilabel else expected_of_one_class)(y[~lost], scores[~lost])
         for name, value in expected.items():

@@ -38,8 +38,8 @@ class EveryLabel:
 
 
 def held_out(count=4000, wrong=0.2, seed=0, persons=None):
-    luck = np.random.default_rng(seed)
-    x = luck.normal(size=(count, 3))
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, 3))
     y = (x[:, 0] > 0).astype(int)
     y[: int(count * wrong)] ^= 1
     return CohortRecords(x=x, y=y, persons=persons)
@@ -127,9 +127,9 @@ def test_labels_that_go_together_are_not_many_records():
     """14 labels of one record that are right or wrong together: the interval is that of the records."""
     covered = 0
     for seed in range(60):
-        luck = np.random.default_rng(seed)
-        x = luck.normal(size=(200, 1)).repeat(14, axis=1)
-        y = np.where(luck.random((200, 1)) < 0.2, x <= 0, x > 0).astype(np.float32)
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(200, 1)).repeat(14, axis=1)
+        y = np.where(rng.random((200, 1)) < 0.2, x <= 0, x > 0).astype(np.float32)
         found = evaluate_public(EveryLabel(), x, y, classes=14)
         covered += found.low <= 0.8 <= found.high
     assert covered >= 54
@@ -179,8 +179,8 @@ def test_a_record_the_predictor_fails_on_moves_no_other():
 
 
 def test_several_labels_cost_several_cells():
-    luck = np.random.default_rng(0)
-    x = luck.normal(size=(2000, 3))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 3))
     y = (x > 0).astype(np.float32)
     y[:, 2] = 1 - y[:, 2]
     y[:100, 0] = np.nan
@@ -228,10 +228,10 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_the_kit_finds_nothing(layout, persons):
     """Neighbours change the histogram by at most the sensitivity that was charged for, in every layout."""
-    most, luck = 1 if persons is None else 2, np.random.default_rng(1)
+    most, rng = 1 if persons is None else 2, np.random.default_rng(1)
     names = None if persons is None else np.array([f"p{i // persons}" for i in range(40)])
-    x, groups = luck.normal(size=(40, layout.classes)), luck.integers(-1, 2, 40)
-    y = (x > 0).astype(np.float32) if layout.multilabel else luck.integers(0, layout.classes, 40)
+    x, groups = rng.normal(size=(40, layout.classes)), rng.integers(-1, 2, 40)
+    y = (x > 0).astype(np.float32) if layout.multilabel else rng.integers(0, layout.classes, 40)
     x[3], x[7] = 92.0, 99.0
     records = CohortRecords(x=x, y=y, persons=names)
 
@@ -266,10 +266,10 @@ def test_the_kit_sees_a_layout_that_understates_its_sensitivity(monkeypatch):
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_one_record_is_in_as_many_cells_as_it_pays_for(layout):
-    luck = np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     for _ in range(20):
-        predicted = Soft().predict_proba(luck.normal(size=(1, layout.classes)))
-        truth = np.ones((1, layout.classes)) if layout.multilabel else luck.integers(0, layout.classes, 1)
+        predicted = Soft().predict_proba(rng.normal(size=(1, layout.classes)))
+        truth = np.ones((1, layout.classes)) if layout.multilabel else rng.integers(0, layout.classes, 1)
         cells = layout.count(predicted, truth, np.array([1]))
         assert cells.sum() == layout.sensitivity
         assert layout.count(predicted[:0], truth[:0], np.zeros(0, int)).sum() == 0

@@ -56,18 +56,18 @@ class Attends(nn.Module):
 
 
 def made(name):
-    luck = torch.Generator().manual_seed(5)
+    rng = torch.Generator().manual_seed(5)
     if name == "attention":
         torch.manual_seed(0)
-        return Attends(), torch.randint(0, 20, (5, 7), generator=luck)
+        return Attends(), torch.randint(0, 20, (5, 7), generator=rng)
     if name == "transformer":
-        tokens = torch.randint(0, 50, (5, 12), generator=luck)
+        tokens = torch.randint(0, 50, (5, 12), generator=rng)
         return build_model(name, inputs=(12,), classes=4, **TEXT), {
             "input_ids": tokens,
             "attention_mask": (torch.arange(12) < torch.tensor([[12], [5], [9], [3], [7]])).long(),
         }
     shape, options = MODELS[name]
-    return build_model(name, inputs=shape, classes=4, **options), torch.randn((5, *shape), generator=luck)
+    return build_model(name, inputs=shape, classes=4, **options), torch.randn((5, *shape), generator=rng)
 
 
 def laid_out(model, rows, layout):
@@ -144,9 +144,9 @@ def test_rounding_stays_below_reach(monkeypatch):
     """4,000 gradients of length C that all point the same way, as badly scaled as floats get: taking one away moves the
     library's own sum by no more than reach, and by more than C.
     """
-    luck = np.random.default_rng(0)
-    direction = torch.from_numpy(luck.normal(size=50))
-    scale = torch.from_numpy(np.exp(luck.normal(size=4000) * 3))
+    rng = np.random.default_rng(0)
+    direction = torch.from_numpy(rng.normal(size=50))
+    scale = torch.from_numpy(np.exp(rng.normal(size=4000) * 3))
     rows = (direction * scale[:, None]).float()
     engine = RecordGradients(nn.Linear(50, 1, bias=False), cross_entropy)
     monkeypatch.setattr(engine, "_gradients", lambda views, targets: {"weight": views})

@@ -128,11 +128,11 @@ def test_the_same_seed_gives_the_same_bits(uninterrupted, tmp_path):
 def test_killed_anywhere_and_resumed_it_ends_the_same(uninterrupted, tmp_path, only):
     weights = uninterrupted[0]
     whole = run_counted(tmp_path / "count", only)
-    luck = random.Random(only)
+    rng = random.Random(only)
     for trial in range(12):
         place = tmp_path / str(trial)
         place.mkdir()
-        for kill_at in sorted(luck.sample(range(1, whole), 2), reverse=bool(trial % 2)):
+        for kill_at in sorted(rng.sample(range(1, whole), 2), reverse=bool(trial % 2)):
             assert run(place, kill_at=kill_at, only=only)[0] in (None, weights)
         assert run(place)[0] == weights
         entries = [json.loads(line) for line in (place / "a.ledger").read_text().splitlines()[1:]]
@@ -152,10 +152,10 @@ def test_a_finished_phase_is_read_back_without_a_draw(uninterrupted, tmp_path):
 def test_production_resumes_with_the_sealed_key(tmp_path):
     """Two kills, then a run that is not killed; after it the key is gone and the phase cannot be done again."""
     whole = run_counted(tmp_path / "count", "trainers")
-    luck = random.Random(3)
+    rng = random.Random(3)
     place = tmp_path / "a"
     place.mkdir()
-    for kill_at in sorted(luck.sample(range(whole // 4, whole // 2), 2)):
+    for kill_at in sorted(rng.sample(range(whole // 4, whole // 2), 2)):
         assert run(place, kill_at=kill_at, only="trainers", sealed=True)[0] is None
     assert any((place / "keys").iterdir())
     done, _ = run(place, sealed=True)
@@ -324,14 +324,14 @@ def test_a_checkpoint_may_come_more_often_without_changing_a_bit(uninterrupted, 
 
 def test_broken_checkpoints_are_refused_in_words(tmp_path):
     run(tmp_path)
-    state, luck = tmp_path / "kept" / "phase-0.json", random.Random(0)
+    state, rng = tmp_path / "kept" / "phase-0.json", random.Random(0)
     sound = state.read_bytes()
     refused = 0
     for _ in range(60):
         broken = bytearray(sound)
-        broken[luck.randrange(len(broken))] = luck.randrange(256)
-        if luck.random() < 0.3:
-            broken = broken[: luck.randrange(len(broken))]
+        broken[rng.randrange(len(broken))] = rng.randrange(256)
+        if rng.random() < 0.3:
+            broken = broken[: rng.randrange(len(broken))]
         state.write_bytes(broken)
         try:
             run(tmp_path)

@@ -489,9 +489,9 @@ def test_sums_of_ranks_stay_within_reach():
     """Badly scaled vectors that point the same way, in as many ranks as hurt most: rounding is far below `reach`."""
     from discreet.trainers.dp_sgd.gradients import reach
 
-    luck, rows, at_once = np.random.default_rng(0), 4096, 4
+    rng, rows, at_once = np.random.default_rng(0), 4096, 4
     for count in (1, 2, 32, 1024):
-        parts = np.abs(luck.normal(size=(rows // at_once, 5))) * 10.0 ** luck.integers(-3, 1, (rows // at_once, 1))
+        parts = np.abs(rng.normal(size=(rows // at_once, 5))) * 10.0 ** rng.integers(-3, 1, (rows // at_once, 1))
         exact = np.array([float(sum(map(np.longdouble, column))) for column in parts.T])
         sums = np.zeros((count, 5))
         for number, part in enumerate(parts):

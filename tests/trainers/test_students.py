@@ -94,16 +94,16 @@ def test_a_first_model_that_says_one_class_everywhere_is_not_believed(estimator)
 
 def test_the_quadratic_oracle_is_that_of_refitting():
     """On records far from the boundary and near it, the rise of the loss says what training again says."""
-    pupil = ActiveStudent(x=X, ask=Asked(), classes=CLASSES, estimator=LogisticRegression(), seed=0)
-    pupil.question(range(300))
-    model = pupil.model()
+    student = ActiveStudent(x=X, ask=Asked(), classes=CLASSES, estimator=LogisticRegression(), seed=0)
+    student.question(range(300))
+    model = student.model()
     batch = np.arange(300, 1500)
-    region = _quadratic(pupil, model, batch, 0.3)
+    region = _quadratic(student, model, batch, 0.3)
     scores = np.abs(model.decision_function(X[batch]))
     assert 0.02 < region.mean() < 0.6
     assert scores[region].mean() < 0.5 * scores[~region].mean()
-    places, codes = pupil.training_set()
-    allowed = allowed_rise(places, codes, pupil, model, 0.3)
+    places, codes = student.training_set()
+    allowed = allowed_rise(places, codes, student, model, 0.3)
 
     def loss(fitted):
         z = fitted.decision_function(X[places]) * (2 * codes - 1)
@@ -136,12 +136,12 @@ def test_the_exact_oracle_refits():
 @pytest.mark.parametrize(("unstable", "learnt"), [("arbitrary", 100), ("dropped", 80), ("pseudo-label", 100)])
 def test_what_an_unstable_answer_becomes(unstable, learnt):
     silent = np.random.default_rng(2).permutation(1500)[:20]
-    pupil = ActiveStudent(
+    student = ActiveStudent(
         x=X, ask=Asked(silent), classes=CLASSES, estimator=LogisticRegression(), seed=2, unstable=unstable
     )
     others = [place for place in range(300) if place not in set(silent.tolist())][:80]
-    pupil.question([*silent.tolist(), *others])
-    places, codes = pupil.training_set()
+    student.question([*silent.tolist(), *others])
+    places, codes = student.training_set()
     assert len(places) == learnt
     turned = (codes[np.isin(places, silent)] != Y[places[np.isin(places, silent)]]).mean() if learnt > 80 else 0
     assert turned <= (0.9 if unstable == "arbitrary" else 0.3)

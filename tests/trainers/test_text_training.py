@@ -24,10 +24,10 @@ TINY = {
 
 def sentences(count, seed=0):
     """Two classes that open with another word."""
-    luck = np.random.default_rng(seed)
-    words = luck.integers(10, 40, (count, 8))
-    words[:, 0] = luck.integers(1, 3, count)
-    lengths = luck.integers(3, 9, count)
+    rng = np.random.default_rng(seed)
+    words = rng.integers(10, 40, (count, 8))
+    words[:, 0] = rng.integers(1, 3, count)
+    lengths = rng.integers(3, 9, count)
     mask = (np.arange(8) < lengths[:, None]).astype(np.int64)
     return {"input_ids": words * mask, "attention_mask": mask}, words[:, 0] - 1
 

@@ -339,9 +339,9 @@ def test_the_module_is_left_as_it_was(case, tmp_path):
     predictor = TorchPredictor(module, device="cpu")
     before = {path.name: path.read_bytes() for path in predictor.save(tmp_path / "before").iterdir()}
     facts = [(name, one.data_ptr(), one.stride(), one._version) for name, one in module.named_parameters()]
-    luck = torch.random.get_rng_state()
+    rng = torch.random.get_rng_state()
     predictor.predict_proba(x), predictor.embed(x), predictor.sample_proba(x, 3)
-    assert torch.equal(luck, torch.random.get_rng_state())
+    assert torch.equal(rng, torch.random.get_rng_state())
     assert facts == [(name, one.data_ptr(), one.stride(), one._version) for name, one in module.named_parameters()]
     assert "features" not in module.__dict__
     assert not any(layer._forward_hooks or layer._forward_pre_hooks or layer.training for layer in module.modules())

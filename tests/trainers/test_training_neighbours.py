@@ -67,16 +67,16 @@ def test_the_trainer_is_private(linear, settings):
 
 def test_dropout_and_pictures():
     cnn = build_model("small_cnn", inputs=(1, 28, 28), classes=3, dropout=0.5)
-    luck = np.random.default_rng(0)
-    pictures = {"a": CohortRecords(x=luck.normal(size=(5, 1, 28, 28)).astype(np.float32), y=np.arange(5) % 3)}
+    rng = np.random.default_rng(0)
+    pictures = {"a": CohortRecords(x=rng.normal(size=(5, 1, 28, 28)).astype(np.float32), y=np.arange(5) % 3)}
     check(cnn, pictures, phase_of({"a": 0.8}, steps=2), rows=((0,),), augment=RandomShift(2), views=2)
 
 
 def test_several_labels():
-    luck = np.random.default_rng(0)
-    y = luck.integers(0, 2, (10, 3)).astype(np.float32)
-    y[luck.random((10, 3)) < 0.2] = np.nan
-    cohorts = {"a": CohortRecords(x=luck.normal(size=(10, 5)).astype(np.float32), y=y)}
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, (10, 3)).astype(np.float32)
+    y[rng.random((10, 3)) < 0.2] = np.nan
+    cohorts = {"a": CohortRecords(x=rng.normal(size=(10, 5)).astype(np.float32), y=y)}
     check(nn.Linear(5, 3), cohorts, phase_of({"a": 0.7}), loss="multilabel-bce", task="multilabel")
 
 

@@ -55,10 +55,10 @@ def trained(model, cohorts, phase, *, classes=3, seed=0, **options):
 
 def blobs(count, *, classes=3, width=5, seed=0, person_size=None):
     """Records that can be told apart."""
-    luck = np.random.default_rng(seed)
-    y = luck.integers(0, classes, count)
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, count)
     centres = np.random.default_rng(7).normal(size=(classes, width)) * 2
-    x = (centres[y] + luck.normal(size=(count, width))).astype(np.float32)
+    x = (centres[y] + rng.normal(size=(count, width))).astype(np.float32)
     persons = None if person_size is None else np.array([f"p{i // person_size}" for i in range(count)])
     return CohortRecords(x=x, y=y, persons=persons)
 

@@ -129,7 +129,7 @@ def test_nothing_is_begun_that_cannot_be_told(house, monkeypatch):
         assert tried(house, "ada", house.tokens["ada"]).status_code == 503
         assert program.get("/api/v1/owner/exposures").status_code == 503
     assert program.get("/api/v1/owner/progress").json()["state"] == "idle"
-    assert house.campaign.standing.step == "answer"
+    assert house.campaign.state.step == "answer"
 
 
 def test_every_campaign_hears_of_failures_but_knows_its_own_names_alone(tmp_path):

@@ -30,7 +30,7 @@ def test_somebody_labels_everything_there_is(house):
     assert set(house.campaign.labels().values()) == {"b"}
     assert house.campaign.open() == []
     house.campaign.train()
-    assert house.campaign.standing.phase == 1
+    assert house.campaign.state.phase == 1
 
 
 def test_it_works_without_scripts(house):
@@ -50,7 +50,7 @@ def test_a_page_never_asks_a_query_or_costs_anything(tmp_path):
     browser = house.browser("ada")
     assert "Nothing is open for you" in browser.get("/label").text
     assert house.program("ada").post("/api/v1/next").json()["question"] is None
-    assert house.campaign.standing.step == "ask"
+    assert house.campaign.state.step == "ask"
     assert len(house.campaign.store.sink().read()) == lines
 
 

@@ -134,7 +134,7 @@ def test_a_price_of_another_step_or_made_up_is_none(fresh):
     for price in (asked, "0" * 64):
         refused = owner.post(f"{HERE}/train", json={"phase": 0, "price": price, "partial": True})
         assert (refused.status_code, refused.json()["price"] != price) == (409, True)
-    assert fresh.campaign.standing.step == "answer"
+    assert fresh.campaign.state.step == "answer"
 
 
 def test_a_price_that_changes_behind_the_check_is_not_charged(fresh, monkeypatch):
@@ -148,7 +148,7 @@ def test_a_price_that_changes_behind_the_check_is_not_charged(fresh, monkeypatch
     monkeypatch.setattr(Worker, "start", late)
     owner = fresh.program("olga")
     assert begun(owner, "ask", 0).status_code == 409
-    assert fresh.campaign.standing.step == "ask"
+    assert fresh.campaign.state.step == "ask"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_does_not_fit_is_refused_without_repeating_it(fresh, body):
     response = fresh.program("olga").post(f"{HERE}/ask", json=body)
     assert response.status_code == 422
     assert "record-7" not in response.text
-    assert fresh.campaign.standing.step == "ask"
+    assert fresh.campaign.state.step == "ask"
 
 
 def test_nothing_the_owner_reads_here_names_a_record_but_exposures(fresh):

@@ -102,7 +102,7 @@ def test_looking_charges_nothing(fresh):
             assert browser.get(path).status_code in (200, 204), path
     assert browser.get("/owner/train").status_code == 409
     assert entries(fresh) == 0
-    assert fresh.campaign.standing.step == "ask"
+    assert fresh.campaign.state.step == "ask"
 
 
 def test_a_query_is_asked_after_it_was_confirmed(fresh):
@@ -110,7 +110,7 @@ def test_a_query_is_asked_after_it_was_confirmed(fresh):
     response, _ = confirmed(browser, "ask")
     assert (response.status_code, response.headers["location"]) == (303, "/owner")
     assert finished(fresh).state == "done"
-    assert fresh.campaign.standing.step == "answer"
+    assert fresh.campaign.state.step == "answer"
     assert "8 questions wait" in " ".join(browser.get("/owner").text.replace("</span>", "").split()).replace(
         '<span id="open">', ""
     )
@@ -143,8 +143,8 @@ def test_a_second_click_begins_nothing(house):
     assert browser.post("/owner/train", data=sent).status_code == 303
     assert worker(house).work.state == "done"
     assert entries(house) == paid
-    assert house.campaign.standing.phase == 1
-    assert house.campaign.standing.step == "ask"
+    assert house.campaign.state.phase == 1
+    assert house.campaign.state.step == "ask"
 
 
 def test_a_confirmation_of_an_earlier_phase_begins_nothing(house):
@@ -158,7 +158,7 @@ def test_a_confirmation_of_an_earlier_phase_begins_nothing(house):
     assert browser.post("/owner/train", data=sent).status_code == 409
     assert browser.post("/owner/ask", data=sent).status_code in (303, 409)
     assert entries(house) == paid
-    assert house.campaign.standing.step == "ask"
+    assert house.campaign.state.step == "ask"
 
 
 def test_a_confirmation_of_another_price_begins_nothing(house):
@@ -172,7 +172,7 @@ def test_a_confirmation_of_another_price_begins_nothing(house):
     assert refused.status_code == 409
     assert "since its price was shown" in refused.text
     assert entries(house) == paid
-    assert house.campaign.standing.step == "ask"
+    assert house.campaign.state.step == "ask"
     assert "8" in browser.get("/owner/ask").text.split("About ")[1].split(" records")[0], "of the plan there is now"
     confirmed(browser, "ask")
     assert finished(house).state == "done", worker(house).work
@@ -183,7 +183,7 @@ def test_a_confirmation_that_nobody_was_shown_begins_nothing(fresh, token):
     browser = fresh.browser("olga")
     csrf = hidden(browser.get("/owner/ask").text, "csrf")
     assert browser.post("/owner/ask", data={"csrf": csrf, "token": token}).status_code == 409
-    assert fresh.campaign.standing.step == "ask"
+    assert fresh.campaign.state.step == "ask"
 
 
 def test_a_confirmation_is_for_who_was_shown_it(fresh):
@@ -192,7 +192,7 @@ def test_a_confirmation_is_for_who_was_shown_it(fresh):
     other = fresh.browser("otto")
     csrf = hidden(other.get("/owner").text, "csrf")
     assert other.post("/owner/ask", data={"csrf": csrf, "token": hidden(shown.text, "token")}).status_code == 409
-    assert fresh.campaign.standing.step == "ask"
+    assert fresh.campaign.state.step == "ask"
 
 
 def test_without_the_sessions_csrf_token_nothing_begins(fresh):
@@ -200,7 +200,7 @@ def test_without_the_sessions_csrf_token_nothing_begins(fresh):
     token = hidden(browser.get("/owner/ask").text, "token")
     for csrf in ({}, {"csrf": "wrong"}):
         assert browser.post("/owner/ask", data={"token": token} | csrf).status_code == 403
-    assert fresh.campaign.standing.step == "ask"
+    assert fresh.campaign.state.step == "ask"
 
 
 def test_open_questions_are_left_out_only_by_saying_so(house):
@@ -211,7 +211,7 @@ def test_open_questions_are_left_out_only_by_saying_so(house):
     assert entries(house) == 0
     confirmed(browser, "train", partial="yes")
     assert finished(house).state == "done"
-    assert house.campaign.standing.phase == 1
+    assert house.campaign.state.phase == 1
 
 
 class Gate:
@@ -259,7 +259,7 @@ def test_what_was_stopped_goes_on_without_another_charge(house, tmp_path, monkey
     assert browser.post("/owner/stop", data={"csrf": hidden(page.text, "csrf")}).status_code == 303
     gate.go.set()
     assert finished(house).state == "stopped"
-    assert house.campaign.standing.step == "train"
+    assert house.campaign.state.step == "train"
     paid = entries(house)
     page = browser.get("/owner")
     assert "Nothing is lost" in page.text
@@ -268,7 +268,7 @@ def test_what_was_stopped_goes_on_without_another_charge(house, tmp_path, monkey
     confirmed(browser, "train")
     assert finished(house).state == "done"
     assert entries(house) == paid
-    assert house.campaign.standing.phase == 1
+    assert house.campaign.state.phase == 1
 
 
 def test_what_ends_as_it_is_stopped_has_ended(house, monkeypatch):
@@ -298,7 +298,7 @@ def test_another_server_goes_on_with_what_one_left(house, monkeypatch):
     leaving.join(60)
     assert worker(house).work.state == "stopped"
     load(CampaignConfig.read(house.path)).train()
-    assert house.campaign.standing.phase == 1
+    assert house.campaign.state.phase == 1
 
 
 def test_work_of_another_process_shows_as_such(house):

@@ -77,7 +77,7 @@ def test_an_annotator_is_no_owner_on_every_route_of_the_owner(house):
         response = client.request(method, filled(path), headers={"X-CSRF-Token": csrf})
         assert response.status_code == 403, path
         assert "small" not in response.text
-    assert house.campaign.standing.phase == 0
+    assert house.campaign.state.phase == 0
 
 
 def test_cookies_are_no_tokens_and_tokens_no_cookies(house):

@@ -72,11 +72,6 @@ def audit(
     return Audits(plant=plant, seed=seed, recipes=tuple(audits))
 
 
-def recipe_of(subject: Subject) -> str:
-    """The name of a file's recipe."""
-    return "stream" if isinstance(subject, StreamConfig) else str(subject.recipe.name)
-
-
 def targets_of(recipe: str, subject: Any = None) -> tuple[str, Targets]:
     """How a file's campaign chooses, answers, counts or asks, or the usual settings do; and the targets, by name."""
     entry = ENTRIES[recipe]
@@ -88,7 +83,7 @@ def targets_of(recipe: str, subject: Any = None) -> tuple[str, Targets]:
 def _recipes(subject: Subject | None, recipe: str | None) -> tuple[str, ...]:
     if recipe is not None and recipe not in ENTRIES:
         raise BadInput(f"an audit of {recipe}", "there is no such recipe", f"Choose one of {', '.join(RECIPES)}")
-    of_file = None if subject is None else recipe_of(subject)
+    of_file = None if subject is None else subject.recipe_name
     if of_file is not None and recipe not in (None, of_file):
         raise BadInput(f"an audit of {recipe}", f"the file is of {of_file}", "Leave one of them out")
     name = of_file or recipe

@@ -2,7 +2,7 @@
 
 from discreet.campaign.campaign import Campaign
 from discreet.campaign.recipe import Chosen, PhaseContext, Proposal, Recipe, ReplanRequest, Trained
-from discreet.campaign.state import CampaignState, standing
+from discreet.campaign.state import CampaignState, campaign_state
 from discreet.campaign.stopping_rules import (
     AllOf,
     AnyOf,
@@ -39,7 +39,7 @@ __all__ = [
     "Stop",
     "Trained",
     "Withdrawal",
+    "campaign_state",
     "check_stop",
     "progress_of",
-    "standing",
 ]

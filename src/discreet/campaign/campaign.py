@@ -121,19 +121,19 @@ class Campaign:
         return self.store.simulation
 
     @property
-    def standing(self) -> CampaignState:
+    def state(self) -> CampaignState:
         """The phase, and what comes next in it."""
         return self.questions.state
 
     @property
     def done(self) -> bool:
         """Whether the last phase is trained."""
-        return self.standing.step == "done"
+        return self.state.step == "done"
 
     @property
     def answered(self) -> bool:
         """Whether the recipe itself answered the questions of this phase (`discreet.campaign.recipe.Answering`)."""
-        phase = self.standing.phase
+        phase = self.state.phase
         return any(step.kind == ANSWERED and step.phase == phase for step in self.store.transitions())
 
     def certificate(self, *, through: int | None = None) -> dict[str, Any]:
@@ -254,17 +254,17 @@ class Campaign:
         """As `ask`, for whoever says by `show` who sees them, before they do."""
         _check_count(n)
         fresh = False
-        if self.standing.step == "ask":
+        if self.state.step == "ask":
             with self.store.exclusive(_WORK):
                 self._check_plan()
-                state = self.standing  # of whoever was faster
+                state = self.state  # of whoever was faster
                 if state.step == "ask":
                     self._erase_marked()
                     fresh = not step_begun(self.store, state)
                     self._steps().publish(state.phase)
                     self._erase_marked()  # withdrawn meanwhile
         self._follow()
-        self._tell_known(self.standing)
+        self._tell_known(self.state)
         questions, steps = self.open()[:n], self._steps()
         try:
             steps.check_records(question.record for question in questions)
@@ -290,7 +290,7 @@ class Campaign:
         (`changed_in_queues`); `PoolChanged` if it is the only one, or one of several.
         """
         self._follow()
-        state = self.standing
+        state = self.state
         if state.step == "done":
             return None
         self._tell_known(state)
@@ -344,7 +344,7 @@ class Campaign:
         if not isinstance(self.recipe, Answering):
             raise BadInput(f"answers of {self.name} itself", "people answer its questions", "Ask, then tell")
         with self.store.exclusive(_WORK):
-            state = self.standing
+            state = self.state
             return self._answer(state.phase) if state.step == "answer" and not self.answered else 0
 
     def _answer(self, phase: int) -> int:
@@ -361,7 +361,7 @@ class Campaign:
             self.questions.check_partial()
         with self.store.exclusive(_WORK):
             self._check_plan()
-            state, assignment = self.standing, None
+            state, assignment = self.state, None
             if state.step in ("ask", "done"):
                 raise NotNow(
                     f"training phase {state.phase}",
@@ -421,7 +421,7 @@ class Campaign:
         new, known = mark(self.store, named) if named or not persons else (0, 0)
         known += sum(before.values())
         left = self.erase_withdrawn(later=later)
-        return Withdrawal(new=new, known=known, waiting=left, standing=self.standing)
+        return Withdrawal(new=new, known=known, waiting=left, state=self.state)
 
     def erase_withdrawn(self, *, later: bool = False) -> int:
         """Erase records that are marked as withdrawn; how many must wait for a step that is under way."""
@@ -491,7 +491,7 @@ class Campaign:
         self._answer(state.phase)
 
     def _finish_begun(self) -> None:
-        state = self.standing
+        state = self.state
         if state.step == "train":
             steps = self._steps()
             steps.check_records(question.record for question in self.store.questions())
@@ -501,7 +501,7 @@ class Campaign:
 
     def _erase_marked(self) -> None:
         """For whoever holds the campaign: erase withdrawn records, unless a step is under way."""
-        if waiting(self.store) and not step_begun(self.store, self.standing):
+        if waiting(self.store) and not step_begun(self.store, self.state):
             erase(self.store, self.pool, self._folder)
             self._follow()
 

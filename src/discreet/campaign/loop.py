@@ -16,13 +16,13 @@ from discreet.roles import Oracle
 class Ran:
     """Where a run ended. ``waiting``: for answers to so many questions. Audience: owner."""
 
-    standing: CampaignState
+    state: CampaignState
     waiting: int
 
     @property
     def done(self) -> bool:
         """Whether the campaign is over."""
-        return self.standing.step == "done"
+        return self.state.step == "done"
 
 
 def run(campaign: Campaign, oracle: Oracle, *, partial: bool = False) -> Ran:
@@ -35,20 +35,20 @@ def run(campaign: Campaign, oracle: Oracle, *, partial: bool = False) -> Ran:
     if not getattr(oracle, "by_name", False):
         campaign.questions.check_lists()
     while True:
-        if campaign.standing.step == "done":
-            return Ran(standing=campaign.standing, waiting=0)
+        if campaign.state.step == "done":
+            return Ran(state=campaign.state, waiting=0)
         check_oracle(campaign, oracle)
         questions = campaign.due()
         if questions:
             campaign.show(audience_of(oracle, questions))
             oracle.ask(questions)
         something_told = _tell(campaign, oracle)
-        now = campaign.standing
+        now = campaign.state
         left = [question for question in campaign.open() if question.phase == now.phase]
         if left and something_told:  # an oracle may have more to say
             continue
         if left and not partial:
-            return Ran(standing=now, waiting=len(left))
+            return Ran(state=now, waiting=len(left))
         campaign.train(partial=partial)
 
 
@@ -56,7 +56,7 @@ def check_oracle(campaign: Campaign, oracle: Oracle) -> None:
     """Let an oracle that can (``check``) refuse a query before it is charged: a server that is down, a folder that
     cannot be written to. ``shows_everybody``: all who answer see every question.
     """
-    if campaign.standing.step != "ask":
+    if campaign.state.step != "ask":
         return
     check = getattr(oracle, "check", None)
     if check is not None:

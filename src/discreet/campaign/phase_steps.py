@@ -44,7 +44,7 @@ from discreet.campaign.recipe import (
     Watch,
     replannings,
 )
-from discreet.campaign.state import ANSWERED, MODEL, PUBLISHED, TRAINED, TRAINING, ledger_of, standing
+from discreet.campaign.state import ANSWERED, MODEL, PUBLISHED, TRAINED, TRAINING, campaign_state, ledger_of
 from discreet.campaign.withdrawal import LABELS, manifest_key
 from discreet.errors import NotNow, PoolChanged
 from discreet.noise import OperatingSystem, SealedPhase, Seeded, Source
@@ -225,7 +225,7 @@ class PhaseSteps:
 
     def _phases_done(self) -> int:
         """How many phases are over. A phase that was begun is finished first: its charges count, and buy a model."""
-        state = standing(self.store.transitions(), self.recipe.phases)
+        state = campaign_state(self.store.transitions(), self.recipe.phases)
         if state.step == "done":
             return self.recipe.phases
         if state.step != "ask" or query_begun(self.store, state.phase):

@@ -16,7 +16,7 @@ from functools import cached_property
 from discreet.campaign.answers import IMPORTED, INTERNAL, Assignment, Rankings, answering, question_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import Labels, Recipe
-from discreet.campaign.state import CampaignState, standing
+from discreet.campaign.state import CampaignState, campaign_state
 from discreet.campaign.withdrawal import questions_of
 from discreet.errors import NotNow
 from discreet.noise import SecretKey
@@ -52,7 +52,7 @@ class Questions:
     @property
     def state(self) -> CampaignState:
         """The phase, and what comes next in it."""
-        return standing(self.store.transitions(), self.recipe.phases)
+        return campaign_state(self.store.transitions(), self.recipe.phases)
 
     def key(self) -> SecretKey:
         """Decides ties, each by a coin of its own question."""

@@ -56,7 +56,7 @@ class CampaignState:
     step: Step
 
 
-def standing(transitions: Iterable[Transition], phases: int) -> CampaignState:
+def campaign_state(transitions: Iterable[Transition], phases: int) -> CampaignState:
     """Where a campaign of so many ``phases`` stands."""
     taken = {(step.kind, step.phase) for step in transitions}
     for phase in range(phases):
@@ -147,7 +147,7 @@ def owner_state(store: CampaignStore, phases: int) -> SeenState:
     """All of it. Audience: owner; public where asked sets are."""
     with ledger_of(store) as ledger:
         steps = store.transitions()
-        now = standing(steps, phases)
+        now = campaign_state(steps, phases)
         releases = releases_of(ledger.terms, steps)
         return SeenState(phase=now.phase, step=now.step, steps=steps, ledger=ledger, releases=releases)
 

@@ -38,13 +38,13 @@ class Withdrawal:
     new      records that were not withdrawn before
     known    records that were
     waiting  records that are marked, and erased when the step that is under way is over
-    standing where the campaign stands then
+    state    where the campaign stands then
     """
 
     new: int
     known: int
     waiting: int
-    standing: CampaignState
+    state: CampaignState
 
 
 def manifest_key(store: CampaignStore) -> ManifestKey:

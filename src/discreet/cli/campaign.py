@@ -54,7 +54,7 @@ def ask_command(
 
     with logged(log_json, "ask") as log, opened(config, log) as campaign, interruptible():
         if out is not None:
-            _check_out(out, new=campaign.standing.step == "ask" and not overwrite)
+            _check_out(out, new=campaign.state.step == "ask" and not overwrite)
         columns = None
         if shown is not None:
             cells = next(csv.reader([shown.replace("\n", " ")], skipinitialspace=True), [])
@@ -77,8 +77,8 @@ def ask_command(
         "format": "discreet.questions/1",
         "simulation": campaign.simulation,
         "audience": "annotator",
-        "phase": campaign.standing.phase,
-        "step": campaign.standing.step,
+        "phase": campaign.state.phase,
+        "step": campaign.state.step,
         "file": None if out is None else out.name,
         "questions": [
             {"id": question.id, "record": question.record, "phase": question.phase, "place": question.place}
@@ -102,7 +102,7 @@ def _answered(campaign: Campaign, *, plain: bool, as_json: bool) -> None:
         )
     campaign.due()
     asked = campaign.answer()
-    now, values = campaign.standing, {item.question_id: item.value for item in campaign.store.answers()}
+    now, values = campaign.state, {item.question_id: item.value for item in campaign.store.answers()}
     questions = campaign.store.questions(now.phase) if asked else []
     form = {
         "format": "discreet.answers/1",
@@ -204,7 +204,7 @@ def train_command(
 
     with logged(log_json, "train") as log, opened(config, log) as campaign:
         trained = _trained(campaign)
-        phase = campaign.standing.phase if trained is None else trained
+        phase = campaign.state.phase if trained is None else trained
         if trained is None:
             with interruptible():
                 campaign.train(partial=partial)
@@ -222,7 +222,7 @@ def train_command(
 
 def _trained(campaign: Campaign) -> int | None:
     """The phase that is trained when none is to be trained now: the process before this one got that far."""
-    now = campaign.standing
+    now = campaign.state
     if now.step == "done":
         return now.phase
     return now.phase - 1 if now.step == "ask" and now.phase else None
@@ -262,8 +262,8 @@ def run_command(
         "format": "discreet.run/1",
         "simulation": campaign.simulation,
         "audience": "owner",
-        "phase": ran.standing.phase,
-        "step": ran.standing.step,
+        "phase": ran.state.phase,
+        "step": ran.state.step,
         "done": ran.done,
         "waiting": ran.waiting,
         "evaluations": {str(phase): evaluation for phase, evaluation in evaluations.items()},

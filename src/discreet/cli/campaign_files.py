@@ -91,20 +91,12 @@ def oracle_of(config: CampaignFile, campaign: Campaign) -> Oracle:
             labels = spec.true_labels(campaign)
             if labels is None:
                 labels = read_labels(config.resolve(table.path), multilabel=several, words=words)
-            settings: dict[str, Any] = {
-                "accuracy": table.accuracy,
-                "annotators": table.annotators,
-                "label_noise": table.label_noise,
-                "skip": table.skip,
-            }
-            settings |= {"late": table.late, "per_question": table.per_question}
-            options |= {name: value for name, value in settings.items() if value is not None}
+            options |= {name: value for name, value in table.options.items() if name != "path"}
+            options["per_question"] = table.per_question
             options["annotators"] = max(options.get("annotators", 1), table.per_question)
             return build_oracle("simulated", labels=labels, seed=config.simulation.seed, **options)
         if table.name == "callable":
-            function: Any = table.function
-            if texts:
-                function = _of_texts(str(table.function), texts)
+            function = _of_texts(str(table.function), texts) if texts else table.function
             return build_oracle("callable", function=function, **options)
         if table.name == "files":
             folder = question_folder(config)
@@ -159,7 +151,7 @@ def where(campaign: Campaign, *, answered: bool = False) -> str:
     """The next step, in words. ``answered``: nothing is open, which is for the owner to know."""
     from discreet.recipes.specification import spec_of_campaign
 
-    now, phases = campaign.standing, campaign.recipe.phases
+    now, phases = campaign.state, campaign.recipe.phases
     step = "next: discreet tell, then discreet train"
     if spec_of_campaign(campaign).answers_itself:  # whether they answered is public
         step, answered = "next: discreet ask, and its teachers answer", campaign.answered

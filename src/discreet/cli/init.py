@@ -44,8 +44,8 @@ def init_command(
     if example is not None:
         _write(config, example)
         form = {"format": "discreet.example/1", "simulation": False, "recipe": example, "file": config.name}
-        kind = "stream" if example == "stream" else "campaign"
-        show(form, f"{config.name} is a {kind}'s file. Change the lines marked CHANGE.", as_json=as_json)
+        what = RECIPES[example].config.load().SCHEMA.what
+        show(form, f"{config.name} is a {what}'s file. Change the lines marked CHANGE.", as_json=as_json)
         return
     from discreet.config import read_campaign
     from discreet.recipes.opening import create, needs_confirmation
@@ -59,7 +59,7 @@ def init_command(
     with logged(log_json, "init") as log, working("planning"), watching() as watch:
         campaign = create(read, watch=log.beside(watch), confirm=yes or attended)
         log.follow(campaign)
-    gauge = campaign.budget_usage()
+    usage = campaign.budget_usage()
     form = {
         "format": "discreet.created/1",
         "simulation": campaign.simulation,
@@ -67,12 +67,12 @@ def init_command(
         "name": campaign.name,
         "phases": campaign.recipe.phases,
         "labels_planned": [campaign.recipe.labels_planned(phase) for phase in range(campaign.recipe.phases)],
-        "budget": {"epsilon": float(gauge.epsilon), "delta": float(gauge.delta), "unit": read.budget.unit},
+        "budget": {"epsilon": float(usage.epsilon), "delta": float(usage.delta), "unit": read.budget.unit},
     }
     labels = sum(campaign.recipe.labels_planned(phase) for phase in range(campaign.recipe.phases))
     text = (
-        f"{campaign.name}: {campaign.recipe.phases} trainings, {labels} labels, epsilon {gauge.epsilon} at delta "
-        f"{gauge.delta} per {read.budget.unit}\n{where(campaign)}"
+        f"{campaign.name}: {campaign.recipe.phases} trainings, {labels} labels, epsilon {usage.epsilon} at delta "
+        f"{usage.delta} per {read.budget.unit}\n{where(campaign)}"
     )
     facts, further = spec_of(read).created(campaign)
     form |= facts

@@ -116,25 +116,25 @@ def status_command(config: ConfigArgument, as_json: JsonOption = False) -> None:
     Example: discreet labelstudio status scans.toml
     """
     with _both(config) as (campaign, oracle), interruptible():
-        standing = oracle.standing()
+        status = oracle.status()
         names = {question.id for question in campaign.open()}
-    on_server = standing.read.questions if standing.read is not None else frozenset()
+    on_server = status.read.questions if status.read is not None else frozenset()
     form = _form("discreet.labelstudio-status/1", campaign) | {
         "server": oracle.audience,
-        "project": standing.project,
-        "people": standing.people,
-        "tasks": standing.tasks,
+        "project": status.project,
+        "people": status.people,
+        "tasks": status.tasks,
         "open": len(names),
         "open_there": len(names & on_server),
     }
     lines = [
-        f"{oracle.audience}, project {standing.project or '(none yet: push makes it)'}",
-        f"{standing.tasks} tasks, which {standing.people} people can see; "
+        f"{oracle.audience}, project {status.project or '(none yet: push makes it)'}",
+        f"{status.tasks} tasks, which {status.people} people can see; "
         f"{len(names & on_server)} of {len(names)} open questions have one",
     ]
-    if standing.read is not None:
-        form |= read_form(standing.read)
-        lines += read_lines(standing.read)
+    if status.read is not None:
+        form |= read_form(status.read)
+        lines += read_lines(status.read)
     show(form, "\n".join([*lines, where(campaign)]), as_json=as_json)
 
 
@@ -171,7 +171,7 @@ def _both(config: Path) -> Iterator[tuple[Campaign, LabelStudioOracle]]:
 
 
 def _form(name: str, campaign: Campaign) -> dict[str, Any]:
-    now = campaign.standing
+    now = campaign.state
     return {
         "format": name,
         "simulation": campaign.simulation,

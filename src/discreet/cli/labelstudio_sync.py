@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from discreet.campaign import Campaign
     from discreet.oracles.label_studio import LabelStudioOracle
 
-Told = Callable[[str], None]
+Show = Callable[[str], None]
 
 
 class Sync:
@@ -90,12 +90,12 @@ class Sync:
         counts["new"] += pulled.told.new
         counts["corrected"] += pulled.told.corrected
         counts["refused"] = len(pulled.read.refused)
-        if self._train and campaign.standing.step in ("answer", "train") and not campaign.open():
+        if self._train and campaign.state.step in ("answer", "train") and not campaign.open():
             campaign.train()
             counts["trained"] += 1
         if campaign.done:
             return True
-        if not self._train and campaign.standing.step != "ask" and not campaign.open():
+        if not self._train and campaign.state.step != "ask" and not campaign.open():
             return True
         counts["pushed"] += len(push(campaign, self._oracle).pushed.new)
         return False
@@ -137,7 +137,7 @@ def listening(listen: str | None, url: str | None, secret_file: Path | None) -> 
 
 
 @contextmanager
-def _shown() -> Iterator[Told]:
+def _shown() -> Iterator[Show]:
     """A line on standard error, where somebody watches."""
     if not sys.stderr.isatty():
         yield lambda words: None

@@ -162,7 +162,7 @@ class Log:
         from discreet.campaign.journal import Opened
 
         campaign.journal = self
-        now, phases = campaign.standing, campaign.recipe.phases
+        now, phases = campaign.state, campaign.recipe.phases
         self(Opened.of(campaign.name, simulation=campaign.simulation, now=now, phases=phases))
 
 

@@ -35,7 +35,8 @@ from discreet.config.campaign_tables import (
     with_schema,
 )
 from discreet.config.cross_field_checks import RULES
-from discreet.config.schema import Declared, Problem, Schema, Source, word_at
+from discreet.config.schema import Declared, Schema, Source, word_at
+from discreet.config.tables import Problem
 from discreet.errors import BadInput
 from discreet.parts import RECIPES
 from discreet.planning.parameters import MOST_QUERIES, PlanTable
@@ -44,15 +45,24 @@ FORMAT = "discreet.campaign/1"
 _SQLITE = "sqlite:///"
 
 
+@dataclass(frozen=True, kw_only=True)
 class CampaignFile(Declared):
     """What files of all recipes have."""
 
+    FORMAT: ClassVar[str] = FORMAT
+    name: str
     task: TaskConfig
     budget: BudgetConfig
     recipe: RecipeConfig
     oracle: OracleConfig
-    storage: StorageConfig
-    simulation: SimulationConfig | None
+    storage: StorageConfig = field(default_factory=StorageConfig)
+    simulation: SimulationConfig | None = None
+    source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
+
+    @property
+    def recipe_name(self) -> str:
+        """As `discreet.parts.RECIPES` has it."""
+        return self.recipe.name
 
     def storage_url(self) -> str:
         """Where state is kept: as declared, with a SQLite file (also a bare path) seen from the file's folder."""
@@ -134,27 +144,18 @@ CAMPAIGN = Schema(
 class CampaignConfig(CampaignFile):
     """All that a campaign's file says. Made by `read`, `from_text` and `from_json`, which check it."""
 
-    FORMAT: ClassVar[str] = FORMAT
     SCHEMA: ClassVar[Schema] = CAMPAIGN
-    name: str
     pool: PoolConfig
-    task: TaskConfig
-    budget: BudgetConfig
-    recipe: RecipeConfig
     plan: PlanTable
-    oracle: OracleConfig
     model: ModelConfig
     scorer: ScorerConfig = field(default_factory=ScorerConfig)
     selector: SelectorConfig = field(default_factory=SelectorConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    storage: StorageConfig = field(default_factory=StorageConfig)
     initial: InitialConfig | None = None
     checkpoint: CheckpointConfig | None = None
     private: PrivateConfig | None = None
     features: FeaturesConfig | None = None
-    simulation: SimulationConfig | None = None
-    source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)
 
 
 # -- files of every recipe

@@ -29,7 +29,8 @@ from discreet.checks import (
     text,
     whole,
 )
-from discreet.config.schema import PartTable, Problem, Source, record
+from discreet.config.schema import Source
+from discreet.config.tables import PartTable, Problem, record
 from discreet.errors import BadInput, InvalidConfig
 from discreet.features import FEATURES, FeatureMap
 from discreet.oracles import ORACLES
@@ -40,6 +41,7 @@ from discreet.pools.schema import checked_schema
 from discreet.privacy.budget import Budget, Unit
 from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
+from discreet.trainers.augmentations import AUGMENTATIONS
 from discreet.trainers.layouts import TABLES
 
 # ruff: noqa: RUF009 - `key` is dataclasses.field with a check
@@ -346,12 +348,11 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AugmentConfig:
-    """One random change of a view: ``shift`` (by up to ``pixels``, filled with ``fill``), ``flip``, or your own."""
+class AugmentConfig(PartTable):
+    """One random change of a view: a built-in one, or your own, ``module:callable``."""
 
-    name: str = key(named("shift", "flip"), add="name = 'flip'")
-    pixels: int | None = key(whole(most=1000), None)
-    fill: float | None = key(number(-1e30, 1e30, such_as="0.0"), None)
+    registry: ClassVar[Registry] = AUGMENTATIONS
+    name: str = key(named(*AUGMENTATIONS.names()), add="name = 'flip'")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,11 +32,13 @@ from discreet.config.campaign_tables import (
     TrainerConfig,
     groups_of,
 )
-from discreet.config.schema import PartTable, Problem, Rule
+from discreet.config.schema import Rule
+from discreet.config.tables import PartTable, Problem
 from discreet.errors import alternatives
 from discreet.features import FEATURES
 from discreet.models.build import MODELS, model_names
 from discreet.oracles import ORACLES
+from discreet.parts import RECIPES
 from discreet.planning.parameters import PlanTable
 from discreet.pools.opening import READERS
 from discreet.privacy.budget import exact_sum
@@ -45,15 +47,6 @@ from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
 
 Problems = Iterator[Problem]
-PUBLIC = "public-data"
-_UNPLANNED = {
-    "selection_epsilon": 0,
-    "missed": None,
-    "individual_rates": False,
-    "high_share": None,
-    "shards": "even",
-    "releases": None,
-}
 _NO_CAPS = ("paper", "separate-budget", "hidden")
 _AMPLIFIED = ("step-amplification", "noise-reduction")
 
@@ -95,6 +88,20 @@ def _with_schema(pool: PoolConfig) -> Problems:
         yield at(f"pool.{name}", "the schema declares columns, texts and bounds", "Leave it out")
 
 
+def one_label(task: TaskConfig, *, fact: str) -> Problems:
+    """For recipes whose answers are one class a record, and why."""
+    if task.kind == "multilabel":
+        yield at("task.kind", fact, "Use binary or multiclass")
+
+
+def unit_of_persons(budget: BudgetConfig, person: str | None, table: str, one: str) -> Problems:
+    """Persons are protected where ``table`` names whose ``one`` each is, and nowhere else."""
+    if (person is not None) != (budget.unit == "person"):
+        missing = f"persons are protected, and nothing says whose a {one} is"
+        fact = missing if person is None else "a person column is named, and records are protected"
+        yield at("budget.unit", fact, f"Write unit = 'person' and [{table}] person, or unit = 'record' and none")
+
+
 def _task(task: TaskConfig) -> Problems:
     least = 1 if task.kind == "multilabel" else 2
     if task.kind == "binary" and len(task.classes) != 2:
@@ -121,11 +128,6 @@ def _persons(budget: BudgetConfig, pool: PoolConfig, trainer: TrainerConfig) -> 
         yield at("pool.persons", "it is missing, and plans count persons", "Declare how many persons there are")
     elif pool.persons > pool.size:
         yield at("pool.persons", f"{pool.persons} persons have only {pool.size} records", "Count again")
-
-
-def _delta(budget: BudgetConfig, recipe: RecipeConfig) -> Problems:
-    if budget.delta == 0 and recipe.name == "private-pool":
-        yield at("budget.delta", "training with Gaussian noise has no guarantee at delta 0", "Write delta = '1e-6'")
 
 
 def _options(path: str, table: PartTable, remedy: str) -> Problems:
@@ -286,10 +288,12 @@ def _trainer(trainer: TrainerConfig, task: TaskConfig) -> Problems:
         yield at("trainer.loss", "weights are for the usual loss", "Keep one of the two")
     if trainer.views > 1 and not trainer.augment:
         yield at("trainer.views", "nothing makes the views differ", "Add augment = [{ name = 'flip' }], or remove it")
-    for number, part in enumerate(trainer.augment):
-        if (part.name == "shift") != (part.pixels is not None) or (part.fill is not None and part.name != "shift"):
-            remedy = "Write { name = 'shift', pixels = 2 }"
-            yield Problem(path=("trainer", "augment", number), fact="pixels and fill belong to shift", remedy=remedy)
+    for number, view in enumerate(trainer.augment):
+        declared = {} if view.part is None else {option.name: option for option in view.part.options}
+        missing = [name for name, option in declared.items() if not option.default and name not in view.options]
+        for name in (*missing, *(name for name in view.options if name not in declared))[:1]:
+            fact, remedy = view.registry.options()[name].unlisted or (f"{name} does not fit {view.name}", "Change it")
+            yield Problem(path=("trainer", "augment", number), fact=fact, remedy=remedy)
 
 
 def _storage(storage: StorageConfig) -> Problems:
@@ -305,28 +309,24 @@ def _storage(storage: StorageConfig) -> Problems:
         yield at("storage.directory", "a file has its directory beside it", "Remove it; it is for postgresql:// alone")
 
 
-def _in_plan(key: str, fact: str, remedy: str, table: str = "plan") -> Problem:
-    return Problem(path=(table, key), fact=fact, remedy=remedy)
-
-
 def _sizes(plan: PlanTable) -> Problems:
     if 0 < plan.initial < plan.batch:
         fact = f"phase 0 has {plan.initial}, too few for an expected batch of {plan.batch}"
-        yield _in_plan("batch", fact, f"Write at most {plan.initial}, or raise initial")
+        yield at("plan.batch", fact, f"Write at most {plan.initial}, or raise initial")
     if plan.whole_batches and plan.schedule != "naive":
-        yield _in_plan(
-            "whole_batches", f"{plan.schedule} does not round its rates", "Remove it, or use schedule = 'naive'"
+        yield at(
+            "plan.whole_batches", f"{plan.schedule} does not round its rates", "Remove it, or use schedule = 'naive'"
         )
 
 
 def _rates(plan: PlanTable) -> Problems:
     if plan.high_share is not None and not plan.individual_rates:
-        yield _in_plan("high_share", "without individual rates it changes nothing", "Add individual_rates = true")
+        yield at("plan.high_share", "without individual rates it changes nothing", "Add individual_rates = true")
     if plan.individual_rates and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
         fact = "only one-sided selection that is paid for gives records rates of their own"
-        yield _in_plan("individual_rates", fact, "Use selection one-sided or shards, and a selection_epsilon")
+        yield at("plan.individual_rates", fact, "Use selection one-sided or shards, and a selection_epsilon")
     if plan.individual_rates and plan.schedule not in _AMPLIFIED:
-        yield _in_plan("individual_rates", f"{plan.schedule} has one rate for all", f"Use {' or '.join(_AMPLIFIED)}")
+        yield at("plan.individual_rates", f"{plan.schedule} has one rate for all", f"Use {' or '.join(_AMPLIFIED)}")
 
 
 def _releases(plan: PlanTable) -> Problems:
@@ -334,28 +334,28 @@ def _releases(plan: PlanTable) -> Problems:
         return
     phases = len(plan.queries) + 1
     if plan.selection != "hidden":
-        yield _in_plan("releases", f"{plan.selection} selection is public when it is made", "Remove it")
+        yield at("plan.releases", f"{plan.selection} selection is public when it is made", "Remove it")
     elif len(plan.releases) != phases:
-        yield _in_plan("releases", f"it has {len(plan.releases)} dates for {phases} phases", "Give one a phase")
+        yield at("plan.releases", f"it has {len(plan.releases)} dates for {phases} phases", "Give one a phase")
     elif list(plan.releases) != sorted(set(plan.releases)):
-        yield _in_plan("releases", "a date is not later than the one before it", "Give them in order")
+        yield at("plan.releases", "a date is not later than the one before it", "Give them in order")
 
 
 def _prices(plan: PlanTable) -> Problems:
     count = len(plan.queries)
     if plan.missed is not None and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
-        yield _in_plan("missed", "there are caps on misses where one-sided selection is paid for, alone", "Remove it")
+        yield at("plan.missed", "there are caps on misses where one-sided selection is paid for, alone", "Remove it")
     elif plan.missed is not None and len(plan.missed) != count:
-        yield _in_plan("missed", f"it has {len(plan.missed)} caps for {count} queries", "Give one a query")
+        yield at("plan.missed", f"it has {len(plan.missed)} caps for {count} queries", "Give one a query")
     if plan.reads_training_data and plan.selection != "paper":
         fact = "one-sided prices hold for scores of the record alone"
-        yield _in_plan("reads_training_data", fact, "Use selection = 'paper', where every record pays every query")
+        yield at("plan.reads_training_data", fact, "Use selection = 'paper', where every record pays every query")
     if isinstance(plan.shards, str):
         return
     if plan.selection != "shards":
-        yield _in_plan("shards", f"{plan.selection} does not cut the pool", "Remove it, or use selection = 'shards'")
+        yield at("plan.shards", f"{plan.selection} does not cut the pool", "Remove it, or use selection = 'shards'")
     elif len(plan.shards) != count or exact_sum(plan.shards) != 1:
-        yield _in_plan("shards", f"it needs {count} shares, one a query, that sum to exactly 1", "Write 'even'")
+        yield at("plan.shards", f"it needs {count} shares, one a query, that sum to exactly 1", "Write 'even'")
 
 
 def _within_the_pool(plan: PlanTable, pool: PoolConfig, budget: BudgetConfig) -> Problems:
@@ -363,19 +363,19 @@ def _within_the_pool(plan: PlanTable, pool: PoolConfig, budget: BudgetConfig) ->
     wanted = plan.initial + sum(plan.queries)
     if units is not None and wanted > units:
         fact = f"initial and queries come to {wanted}, and the pool has {units} {budget.unit}s"
-        yield _in_plan("queries", fact, "Ask fewer")
+        yield at("plan.queries", fact, "Ask fewer")
 
 
 def _within_the_budget(plan: PlanTable, budget: BudgetConfig, initial: InitialConfig | None) -> Problems:
     if plan.selection_epsilon >= budget.epsilon:
         fact = f"it leaves nothing of epsilon {budget.epsilon} for training"
-        yield _in_plan("selection_epsilon", fact, "Give a part of it, about a quarter")
+        yield at("plan.selection_epsilon", fact, "Give a part of it, about a quarter")
     asked = sum(plan.queries) + (0 if initial else plan.initial)
     each = budget.records_per_person if budget.unit == "person" else 1
     if budget.labels is not None and asked * each > budget.labels:
         persons = f" about {asked} persons, each with {each} records at most" if each > 1 else ""
         fact = f"the plan asks {asked * each} questions{persons}, and people answer {budget.labels}"
-        yield _in_plan("labels", fact, "Ask fewer in [plan], or raise it", table="budget")
+        yield at("budget.labels", fact, "Ask fewer in [plan], or raise it")
 
 
 def _hides_asked(plan: PlanTable, selector: SelectorConfig) -> bool:
@@ -385,7 +385,7 @@ def _hides_asked(plan: PlanTable, selector: SelectorConfig) -> bool:
 def _hidden_caps(plan: PlanTable, selector: SelectorConfig, oracle: OracleConfig) -> Problems:
     if _hides_asked(plan, selector) and oracle.per_annotator is not None:
         fact = "selection is hidden, and an annotator who stops at a cap leaves other records without a label"
-        yield _in_plan("per_annotator", fact, "Remove it, or use another selector", "oracle")
+        yield at("oracle.per_annotator", fact, "Remove it, or use another selector")
 
 
 def _hidden_labels(
@@ -405,32 +405,7 @@ def _hidden_labels(
     questions = sum(slots) + (0 if initial else plan.initial)
     if questions > budget.labels:
         fact = f"a hidden selection may ask up to {questions} questions, all of which are answered"
-        yield _in_plan("labels", fact, f"Raise it to {questions}, or leave it out", table="budget")
-
-
-def _paid_for(plan: PlanTable, selector: SelectorConfig, recipe: RecipeConfig) -> Problems:
-    if recipe.name != "private-pool":
-        return
-    if selector.part is not None and selector.part.prices == ("hidden",):
-        if plan.selection_epsilon > 0:
-            yield _in_plan("selection_epsilon", "whom it asks is not released, and costs nothing", "Remove it")
-        if selector.threshold_epsilon is None:
-            yield _in_plan("threshold_epsilon", "its thresholds are all it pays for", "Write '0.05'", "selector")
-        return
-    free = selector.part is not None and not selector.part.prices and recipe.name in selector.part.recipes
-    if free and plan.selection_epsilon > 0:
-        yield _in_plan(
-            "selection_epsilon", f"{selector.name} selection costs nothing", "Remove it, or choose a selector"
-        )
-    if not free and plan.selection_epsilon == 0:
-        yield _in_plan(
-            "selection_epsilon", f"nothing pays for {selector.name}", "Give a part of epsilon, about a quarter"
-        )
-    if plan.selection in ("paper", "separate-budget") and selector.threshold_epsilon is not None:
-        fact = (
-            "the paper's price has no thresholds" if plan.selection == "paper" else "queries apart have no thresholds"
-        )
-        yield _in_plan("threshold_epsilon", fact, "Use one-sided or shards", "selector")
+        yield at("budget.labels", fact, f"Raise it to {questions}, or leave it out")
 
 
 PLAN_RULES: tuple[Rule, ...] = (
@@ -440,21 +415,19 @@ PLAN_RULES: tuple[Rule, ...] = (
     (("plan",), _prices),
     (("plan", "pool", "budget"), _within_the_pool),
     (("plan", "budget", "initial?"), _within_the_budget),
-    (("plan", "selector", "recipe"), _paid_for),
     (("plan", "selector", "oracle"), _hidden_caps),
     (("plan", "selector", "budget", "initial?"), _hidden_labels),
 )
 
 
-def _public_tables(
+def _tables_of_recipes(
     recipe: RecipeConfig, checkpoint: CheckpointConfig | None, private: PrivateConfig | None
 ) -> Problems:
-    if recipe.name == PUBLIC and checkpoint is None:
-        remedy = "Add [checkpoint] with path, and epsilon and delta as its maker states them"
-        yield at("checkpoint", "a campaign on public data begins with a private model", remedy, table=True)
+    """Tables that some recipes alone have, which declare them."""
     for name, table in (("checkpoint", checkpoint), ("private", private)):
-        if recipe.name != PUBLIC and table is not None:
-            yield at(name, f"{recipe.name} has none", f"Remove it; it is for {PUBLIC}", table=True)
+        having = [other for other, entry in RECIPES.items() if name in entry.tables]
+        if table is not None and recipe.name not in having:
+            yield at(name, f"{recipe.name} has none", f"Remove it; it is for {' or '.join(having)}", table=True)
 
 
 def _checkpoint(checkpoint: CheckpointConfig) -> Problems:
@@ -469,61 +442,10 @@ def _checkpoint(checkpoint: CheckpointConfig) -> Problems:
         yield at("checkpoint.steps", fact, "Give all three")
 
 
-def _choosing(
-    recipe: RecipeConfig,
-    selector: SelectorConfig,
-    scorer: ScorerConfig,
-    budget: BudgetConfig,
-    private: PrivateConfig | None,
-) -> Problems:
-    if recipe.name != PUBLIC:
-        return
-    if selector.part is None or PUBLIC not in selector.part.recipes:
-        remedy = alternatives(selector.name, SELECTORS.names(recipe=PUBLIC))
-        yield at("selector.name", f"{PUBLIC} has none called {selector.name}", remedy)
-    if scorer.needs == "draws" or (scorer.part is not None and scorer.part.option("draws") is not None):
-        yield at("scorer.name", "it reads draws of the model, and here one prediction is read", "Try 'entropy'")
-    if budget.unit != "record":
-        yield at("budget.unit", f"{PUBLIC} protects records", "Write 'record'; divide by the records a person has")
-    if selector.reads_private:
-        if private is None:
-            remedy = "Add [private] with path and size"
-            yield at("private", f"{selector.name} looks at the records the checkpoint learnt from", remedy, table=True)
-        if selector.support_epsilon is None:
-            fact = f"{selector.name} pays for its counts"
-            yield at("selector.support_epsilon", fact, "Write support_epsilon = '0.5'")
-    elif private is not None:
-        paying = " or ".join(part.name for part in SELECTORS if "private" in part.reads)
-        yield at("private", f"{selector.name} reads no private record", f"Remove it, or use {paying}", table=True)
-
-
-def _planned(recipe: RecipeConfig, plan: PlanTable, initial: InitialConfig | None) -> Problems:
-    if recipe.name == PUBLIC:
-        if plan.initial:
-            yield at("plan.initial", "phase 0 is the checkpoint, and asks nobody", "Write initial = 0")
-        if not plan.queries:
-            yield at("plan.queries", "nothing is asked", "Write queries = [500, 500]")
-        if initial is not None:
-            yield at("initial", "phase 0 is the checkpoint", "Remove it", table=True)
-        for name, usual in _UNPLANNED.items():
-            if getattr(plan, name) != usual:
-                yield at(f"plan.{name}", f"{PUBLIC} trains on public records, and plans no such thing", "Remove it")
-    elif recipe.name == "private-pool" and plan.initial == 0:
-        yield at("plan.initial", "phase 0 has no records to begin with", "Write initial = 1000")
-
-
-PUBLIC_RULES: tuple[Rule, ...] = (
-    (("recipe", "checkpoint?", "private?"), _public_tables),
-    (("checkpoint",), _checkpoint),
-    (("recipe", "selector", "scorer", "budget", "private?"), _choosing),
-    (("recipe", "plan", "initial?"), _planned),
-)
-
 RULES: tuple[Rule, ...] = (
     (("pool",), _pool),
     (("task",), _task),
     (("budget", "pool", "trainer"), _persons),
-    (("budget", "recipe"), _delta),
     (("selector",), _selector),
     (("selector", "recipe"), _selector_name),
     (("selector", "simulation?"), _exact),
@@ -535,9 +457,10 @@ RULES: tuple[Rule, ...] = (
     (("trainer", "task"), _trainer),
     (("storage",), _storage),
     *PLAN_RULES,
-    *PUBLIC_RULES,
+    (("recipe", "checkpoint?", "private?"), _tables_of_recipes),
+    (("checkpoint",), _checkpoint),
 )
-"""What each rule reads; a name with a question mark may be left out of a file."""
+"""What each rule reads; a name with a question mark may be left out of a file. A recipe declares rules of its own."""
 POOL_RULES: tuple[Rule, ...] = ((("pool",), _pool),)
 TASK_RULES: tuple[Rule, ...] = ((("task",), _task),)
 ORACLE_RULES: tuple[Rule, ...] = ((("oracle", "simulation?"), _oracle),)

@@ -6,11 +6,12 @@ log holds is not looked at before it is paid for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from discreet.checks import WORD, Wrong, choice, key, listed, number, part_name, shown, text, whole
-from discreet.config.campaign import FORMAT, CampaignFile, spread_queries
+from discreet.config.campaign import CAMPAIGN, CampaignFile
 from discreet.config.campaign_tables import (
     MOST_SEED,
     BudgetConfig,
@@ -20,8 +21,17 @@ from discreet.config.campaign_tables import (
     StorageConfig,
     TaskConfig,
 )
-from discreet.config.cross_field_checks import ORACLE_RULES, STORAGE_RULES, TASK_RULES, Problems, at
-from discreet.config.schema import PartTable, Rule, Schema, Source
+from discreet.config.cross_field_checks import (
+    ORACLE_RULES,
+    STORAGE_RULES,
+    TASK_RULES,
+    Problems,
+    at,
+    one_label,
+    unit_of_persons,
+)
+from discreet.config.schema import Rule, Schema
+from discreet.config.tables import PartTable
 from discreet.errors import alternatives
 from discreet.parts import Registry
 from discreet.planning.parameters import MOST_QUERIES
@@ -135,17 +145,8 @@ class CrowdEvaluationConfig:
     path: str | None = key(_PATH, None)
 
 
-def _one_label(task: TaskConfig) -> Problems:
-    if task.kind == "multilabel":
-        yield at("task.kind", "a crowd's answers are made one label a text", "Use binary or multiclass")
-
-
 def _units(log: LogConfig, gate: GateConfig, budget: BudgetConfig) -> Problems:
-    if (log.person is not None) != (budget.unit == "person"):
-        fact = "a person column is named, and records are protected"
-        if log.person is None:
-            fact = "persons are protected, and nothing says whose a row is"
-        yield at("budget.unit", fact, "Write unit = 'person' and [log] person, or unit = 'record' and none")
+    yield from unit_of_persons(budget, log.person, "log", "row")
     if log.person is not None and log.row_id is not None:
         yield at("log.row_id", "the person is the unit, and its rows need no name", "Remove it")
     if log.person is None and gate.values != 1:
@@ -185,7 +186,7 @@ def _measured(evaluation: CrowdEvaluationConfig) -> Problems:
 
 RULES: tuple[Rule, ...] = (
     *TASK_RULES,
-    (("task",), _one_label),
+    (("task",), partial(one_label, fact="a crowd's answers are made one label a text")),
     (("log", "gate", "budget"), _units),
     (("budget", "plan", "oracle"), _labels),
     (("scorer",), _score),
@@ -194,9 +195,8 @@ RULES: tuple[Rule, ...] = (
     *STORAGE_RULES,
 )
 
-CROWD = Schema(
-    format=FORMAT,
-    what="campaign",
+CROWD = replace(
+    CAMPAIGN,
     such_as="queries",
     tables={
         "log": LogConfig,
@@ -216,9 +216,7 @@ CROWD = Schema(
     },
     rules=RULES,
     optional=("simulation",),
-    extra={"plan": ("phases",)},
-    rewrite={"plan": spread_queries},
-    elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
+    recipes={},
 )
 
 
@@ -226,21 +224,12 @@ CROWD = Schema(
 class CrowdConfig(CampaignFile):
     """All that a crowd campaign's file says. Made by `read_campaign` and its kin, which check it."""
 
-    FORMAT: ClassVar[str] = FORMAT
     SCHEMA: ClassVar[Schema] = CROWD
-    name: str
     log: LogConfig
     gate: GateConfig
     gold: GoldConfig
-    task: TaskConfig
-    budget: BudgetConfig
-    recipe: RecipeConfig
     plan: CrowdPlanConfig
-    oracle: OracleConfig
     answers: AnswersConfig = field(default_factory=AnswersConfig)
     scorer: CrowdScorerConfig = field(default_factory=CrowdScorerConfig)
     model: TextModelConfig = field(default_factory=TextModelConfig)
     evaluation: CrowdEvaluationConfig = field(default_factory=CrowdEvaluationConfig)
-    storage: StorageConfig = field(default_factory=StorageConfig)
-    simulation: SimulationConfig | None = None
-    source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)

@@ -7,11 +7,12 @@ private records are read once, after all of it is fixed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from discreet.checks import WORD, choice, key, listed, named, number, options, text, truth, whole
-from discreet.config.campaign import FORMAT, CampaignFile, spread_queries
+from discreet.config.campaign import CAMPAIGN, CampaignFile
 from discreet.config.campaign_tables import (
     MOST_SEED,
     BudgetConfig,
@@ -21,10 +22,17 @@ from discreet.config.campaign_tables import (
     SimulationConfig,
     StorageConfig,
     TaskConfig,
-    with_schema,
 )
-from discreet.config.cross_field_checks import POOL_RULES, STORAGE_RULES, TASK_RULES, Problems, at
-from discreet.config.schema import Rule, Schema, Source
+from discreet.config.cross_field_checks import (
+    POOL_RULES,
+    STORAGE_RULES,
+    TASK_RULES,
+    Problems,
+    at,
+    one_label,
+    unit_of_persons,
+)
+from discreet.config.schema import Rule, Schema
 from discreet.planning.parameters import MOST_QUERIES
 
 AGGREGATORS = ("gaussian", "gaussian-paper", "laplace", "laplace-paper", "confident", "sparse", "sparse-paper")
@@ -138,11 +146,6 @@ ORACLE = "teachers"
 _OF_CONFIDENT = ("answered_share", "check_share", "confident_share")
 
 
-def _one_label(task: TaskConfig) -> Problems:
-    if task.kind == "multilabel":
-        yield at("task.kind", "a teacher votes for one class", "Use binary or multiclass")
-
-
 def _records(pool: PoolConfig, plan: TeacherPlanConfig) -> Problems:
     if pool.text is not None or (pool.schema is not None and not pool.schema.width):
         yield at("pool.text", "teachers and students take numbers", "Embed texts by a public encoder first")
@@ -154,11 +157,7 @@ def _records(pool: PoolConfig, plan: TeacherPlanConfig) -> Problems:
 
 
 def _units(private: LabelledConfig, budget: BudgetConfig, teachers: TeachersTable) -> Problems:
-    if (private.person is not None) != (budget.unit == "person"):
-        fact = "a person column is named, and records are protected"
-        if private.person is None:
-            fact = "persons are protected, and nothing says whose a record is"
-        yield at("budget.unit", fact, "Write unit = 'person' and [private] person, or unit = 'record' and none")
+    yield from unit_of_persons(budget, private.person, "private", "record")
     if private.persons is not None and private.person is None:
         yield at("private.persons", "no person column is named", "Remove it, or name the column")
     if budget.records_per_person != 1:
@@ -214,7 +213,7 @@ def _measured(evaluation: TeacherEvaluationConfig) -> Problems:
 RULES: tuple[Rule, ...] = (
     *POOL_RULES,
     *TASK_RULES,
-    (("task",), _one_label),
+    (("task",), partial(one_label, fact="a teacher votes for one class")),
     (("pool", "plan"), _records),
     (("private", "budget", "teachers"), _units),
     (("budget", "plan"), _labels),
@@ -225,9 +224,8 @@ RULES: tuple[Rule, ...] = (
     *STORAGE_RULES,
 )
 
-PATE = Schema(
-    format=FORMAT,
-    what="campaign",
+PATE = replace(
+    CAMPAIGN,
     such_as="income",
     tables={
         "pool": PoolConfig,
@@ -246,9 +244,7 @@ PATE = Schema(
     },
     rules=RULES,
     optional=("oracle", "simulation"),
-    extra={"plan": ("phases",)},
-    rewrite={"plan": spread_queries, "pool": with_schema},
-    elsewhere={"discreet.stream/1": ("this is a stream's file", "Use discreet stream")},
+    recipes={},
 )
 
 
@@ -256,20 +252,12 @@ PATE = Schema(
 class PateConfig(CampaignFile):
     """All that such a campaign's file says. Made by `read_campaign` and its kin, which check it."""
 
-    FORMAT: ClassVar[str] = FORMAT
     SCHEMA: ClassVar[Schema] = PATE
-    name: str
     pool: PoolConfig
     private: LabelledConfig
-    task: TaskConfig
-    budget: BudgetConfig
-    recipe: RecipeConfig
     teachers: TeachersTable
     plan: TeacherPlanConfig
     answers: VotesConfig = field(default_factory=VotesConfig)
     student: StudentConfig = field(default_factory=StudentConfig)
     oracle: OracleConfig = field(default_factory=lambda: OracleConfig(name=ORACLE))
     evaluation: TeacherEvaluationConfig = field(default_factory=TeacherEvaluationConfig)
-    storage: StorageConfig = field(default_factory=StorageConfig)
-    simulation: SimulationConfig | None = None
-    source: Source = field(default=Source(name="the campaign"), compare=False, repr=False)

@@ -17,207 +17,27 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from decimal import Context, Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
-from discreet.checks import Check, Wrong, choice, is_required, name_of_campaign, nearest, options, required_keys, shown
-from discreet.config.unsupported_keys import KEYS, TABLES, refused_value
+from discreet.checks import Wrong, choice, name_of_campaign, nearest, required_keys, shown
+from discreet.config.tables import (
+    ORIGIN,
+    PartTable,
+    Problem,
+    declaration_of,
+    is_third_party,
+    key_fields,
+    read_table,
+)
+from discreet.config.unsupported_keys import KEYS, TABLES
 from discreet.errors import BadInput, InvalidConfig, alternatives
-from discreet.parts import RECIPES, Option, Origin, Part, Registry
+from discreet.parts import RECIPES
 from discreet.toml_lines import Path, line_index
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """Something wrong with a file: where, what is so, what to do."""
-
-    path: Path
-    fact: str
-    remedy: str
-    table: bool = False
-
-    @property
-    def label(self) -> str:
-        """``[plan] queries[2]``."""
-        first, *rest = self.path or ("",)
-        if not rest:
-            return f"[{_plain(first)}]" if self.table else _plain(first)
-        inner = _plain(rest[0]) + "".join(f"[{p}]" if isinstance(p, int) else f".{_plain(p)}" for p in rest[1:])
-        return f"[{_plain(first)}] {inner}"
-
-
-def _plain(part: str | int) -> str:
-    word = str(part)
-    return word if word.isprintable() and word.strip() == word != "" and len(word) <= 60 else shown(word)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartTable:
-    """A table that names a part: its ``name``, keys that all parts have, and the ``options`` that this one declares.
-
-    An option is also an attribute: None where it is not set. ``origin``: the package that declares the part, if it is
-    not built in; ``loaded``: its declaration, unless the table is a stored one, which is read without the package
-    (`resolved` loads it).
-    """
-
-    registry: ClassVar[Registry]
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    origin: Origin | None = None
-    loaded: Part | None = field(default=None, compare=False, repr=False)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self.registry.options():
-            raise AttributeError(name)
-        return self.options.get(name)
-
-    @property
-    def part(self) -> Part | None:
-        """The part; None for one of your own, ``module:callable``, and for one that was not loaded or is not there."""
-        return self.registry.by_name.get(self.name, self.loaded)
-
-    @property
-    def is_unloaded(self) -> bool:
-        """Whether it names a part of another package that was not loaded, or a part that is not there."""
-        return self.part is None and ":" not in self.name
-
-    def resolved(self) -> Self:
-        """This table with its part loaded and its options checked; the same one if no package has its part."""
-        part = self.registry.find(self.name) if self.is_unloaded else None
-        if part is None:
-            return self
-        if part.origin != self.origin:
-            fact = f"the campaign was created with {self.origin or 'no such package'}, and {part.origin} is installed"
-            raise BadInput(f"the {part.kind} {part.name}", fact, "Install the version that it was created with")
-        return replace(self, loaded=part, options=part.checked(self.options))
-
-    @property
-    def declared(self) -> Part:
-        """The part, which is known to be there."""
-        return self.resolved().part or self.registry.get(self.name)
-
-
-_ORIGIN = ("distribution", "version")
-"""Keys by which a table says which package declares its part: always of a stored one."""
-
-
-def key_fields(cls: type[Any]) -> list[Field[Any]]:
-    """The fields of a table that are keys of their own."""
-    return [part for part in fields(cls) if "check" in part.metadata]
-
-
-def _is_third_party(cls: type[Any], data: Mapping[str, Any]) -> bool:
-    """Whether a table names a part that is not built in, nor your own."""
-    name = data.get("name")
-    return issubclass(cls, PartTable) and isinstance(name, str) and not (":" in name or name in cls.registry.by_name)
-
-
-def declaration_of(cls: type[Any], data: Mapping[str, Any], *, stored: bool) -> tuple[dict[str, Option], Part | None]:
-    """The options that a table may have, and the part where another package declares it.
-
-    A stored table is read without that package: what it holds was checked when it was stored.
-    """
-    if not issubclass(cls, PartTable):
-        return {}, None
-    part = None
-    if _is_third_party(cls, data):
-        if stored:
-            known = {*_ORIGIN, *(part.name for part in key_fields(cls))}
-            return {word: _plain_option(word) for word in data if word not in known}, None
-        part = cls.registry.find(data["name"])
-    if part is None:  # built in: its own options come first, for two parts may call different things by one name
-        named = cls.registry.by_name.get(str(data.get("name")))
-        own = {} if named is None else {option.name: option for option in named.options}
-        return cls.registry.options() | own, None
-    return {option.name: option for option in part.options}, part
-
-
-def _plain_option(name: str) -> Option:
-    return Option(name=name, check=lambda value: options({"value": value})["value"], type="", meaning="")
-
-
-def _origin_of(data: Mapping[str, Any], part: Part | None, *, stored: bool) -> Origin | None:
-    """The package that declares the part; a file may say which one it was written for."""
-    pinned = {word: data[word] for word in _ORIGIN if word in data}
-    if stored:
-        whole = len(pinned) == len(_ORIGIN) and all(isinstance(value, str) for value in pinned.values())
-        return Origin(**pinned) if whole else None
-    origin = None if part is None else part.origin
-    for word, value in pinned.items():
-        if value != getattr(origin, word, None):
-            fact = f"{origin or 'no such package'} is installed"
-            raise Wrong(fact, "Install the version that the file names, or change it", (word,))
-    return origin
-
-
-def read_table(
-    cls: type[T], data: dict[str, Any], path: Path, problems: list[Problem], *, stored: bool = False
-) -> T | None:
-    """A ``cls`` of the keys it knows in ``data``. What is wrong joins ``problems``; then there is no value."""
-    values: dict[str, Any] = {}
-    before = len(problems)
-
-    def read(name: str, check: Check) -> Any:
-        try:
-            return _checked(check, data[name], (*path, name))
-        except Wrong as wrong:
-            here = (*path, name)
-            each = (wrong, *wrong.others)
-            problems.extend(Problem(path=(*here, *part.at), fact=part.fact, remedy=part.remedy) for part in each)
-
-    for part in key_fields(cls):
-        here = (*path, part.name)
-        if part.name in data:
-            values[part.name] = read(part.name, part.metadata["check"])
-        elif is_required(part):
-            problems.append(
-                Problem(path=here, fact="it is missing", remedy=f"Add a line such as {part.metadata['add']}")
-            )
-    if issubclass(cls, PartTable):
-        try:
-            declared, loaded = declaration_of(cls, data, stored=stored)
-            values["options"] = {name: read(name, option.check) for name, option in declared.items() if name in data}
-            values["loaded"] = loaded
-            if _is_third_party(cls, data):
-                values["origin"] = _origin_of(data, loaded, stored=stored)
-        except BadInput as error:  # of a package that declares the part
-            problems.append(Problem(path=(*path, "name"), fact=error.fact, remedy=error.remedy))
-        except Wrong as wrong:
-            problems.append(Problem(path=(*path, *wrong.at), fact=wrong.fact, remedy=wrong.remedy))
-    return cls(**values) if len(problems) == before else None
-
-
-def _checked(check: Check, value: Any, path: Path) -> Any:
-    try:
-        return check(value)
-    except Wrong:
-        refusal = refused_value(path, value)
-        if refusal is None:
-            raise
-        raise Wrong(*refusal) from None
-
-
-def record(cls: type[Any]) -> Check:
-    """A table inside a list: the check for one such."""
-    known = [field.name for field in fields(cls)]
-
-    def check(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise Wrong(f"{shown(value)} is not a table", f"Write it like {{ {known[0]} = ... }}")
-        for name in value:
-            if name not in known:
-                raise Wrong("there is no such key", nearest(name, known), (name,))
-        problems: list[Problem] = []
-        table = read_table(cls, value, (), problems)
-        if problems:
-            raise Wrong(problems[0].fact, problems[0].remedy, problems[0].path)
-        return table
-
-    return check
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,8 +94,8 @@ class Declared:
 
     @classmethod
     def tables(cls) -> tuple[str, ...]:
-        """Names of the tables."""
-        return tuple(part.name for part in fields(cls) if part.name not in ("name", "source"))  # type: ignore[arg-type]
+        """Names of the tables, in the order of a file."""
+        return tuple(cls.SCHEMA.tables)
 
     def error(self, path: str, fact: str, remedy: str = "") -> InvalidConfig:
         """An error that points at a key, ``plan.queries`` or ``plan.queries.2``, or at a table, ``plan``."""
@@ -425,10 +245,17 @@ class Schema:
         top = self._top(data, problems)
         tables = {name: self._table(name, data, problems, source, stored=stored) for name in self.tables}
         unloaded = [name for name, table in tables.items() if isinstance(table, PartTable) and table.is_unloaded]
-        problems += disagreements(tables | (dict.fromkeys(unloaded, UNREAD) if stored else {}), self.rules)
+        problems += disagreements(tables | (dict.fromkeys(unloaded, UNREAD) if stored else {}), self._rules_for(tables))
         if problems:
             raise _all_of(problems, source)
         return top | {name: value for name, value in tables.items() if value is not None}, source
+
+    def _rules_for(self, tables: Mapping[str, Any]) -> Sequence[Rule]:
+        """The rules of this kind of file, and those that its recipe declares."""
+        entry = RECIPES.get(getattr(tables.get("recipe"), "name", ""))
+        if entry is None or entry.rules is None or entry.config.load().SCHEMA is not self:
+            return self.rules
+        return (*self.rules, *entry.rules.load())
 
     def _check_format(self, data: Table, source: Source) -> None:
         """A file of another kind of ours has a hundred mistakes, and one reason."""
@@ -501,7 +328,7 @@ class Schema:
             declared, _ = declaration_of(cls, data, stored=stored)
         except BadInput:  # said where the table is read
             return [*data]
-        origin = _ORIGIN if _is_third_party(cls, data) else ()
+        origin = ORIGIN if is_third_party(cls, data) else ()
         return [*(part.name for part in key_fields(cls)), *declared, *self.extra.get(table, ()), *origin]
 
     def _unknown(self, path: tuple[str, ...], known: list[str], *, table: bool = False) -> Problem:

@@ -414,6 +414,7 @@ class StreamConfig(Declared):
 
     FORMAT: ClassVar[str] = FORMAT
     SCHEMA: ClassVar[Schema] = STREAM
+    recipe_name: ClassVar[str] = "stream"
     name: str
     records: RecordsConfig
     task: StreamTaskConfig

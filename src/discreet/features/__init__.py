@@ -1,7 +1,7 @@
 """Public functions of one record alone, whose values a model learns from instead of the record."""
 
 from discreet.features.bins import Bins, OneHot, Spline, Standardise
-from discreet.features.feature_map import ArrayMap, FeatureMap
+from discreet.features.feature_map import ArrayMap, FeatureMap, FeatureRequest
 from discreet.features.random_fourier import RandomFourier
 from discreet.features.registry import (
     FEATURES,
@@ -10,7 +10,6 @@ from discreet.features.registry import (
     read_feature_map,
     write_feature_map,
 )
-from discreet.features.request import FeatureRequest
 from discreet.features.scattering import Scattering
 from discreet.features.table_map import TableMap
 from discreet.features.text import HashedText

@@ -19,9 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.features.feature_map import Features
-from discreet.features.public_statistics import edges_within, mean_and_scale, public_edges
-from discreet.features.request import FeatureRequest
+from discreet.features.feature_map import FeatureRequest, Features
 from discreet.features.table_map import TableMap, as_table
 from discreet.features.table_options import (
     CROSSES_OPTION,
@@ -29,7 +27,10 @@ from discreet.features.table_options import (
     SCALES_OPTION,
     USUAL_EDGES,
     checked_scales,
+    edges_within,
+    mean_and_scale,
     numeric_columns,
+    public_edges,
 )
 from discreet.parts import Option, Part
 from discreet.pools.columns import Column

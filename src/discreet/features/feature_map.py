@@ -18,7 +18,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from math import prod
 from typing import Any, ClassVar, Literal, Self
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from discreet.checks import Wrong
 from discreet.errors import BadInput
 from discreet.pools.rows import Mask, readable_rows
+from discreet.pools.schema import Schema
 from discreet.privacy.ledger.charges import canonical
 
 Features = NDArray[np.float32]
@@ -152,6 +153,36 @@ class ArrayMap(FeatureMap):
                 f"the records are not numbers of shape {self.input_shape}",
                 "Give an array (records, *shape), or make the map for another shape",
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureRequest:
+    """Declared facts of the records, and the options of a map.
+
+    shape     of one record, where records are arrays
+    schema    of the table that records are rows of
+    public    a table of public rows, for maps that are fitted
+    base      the map that this one is on top of
+    options   of the part, as it declares them
+    """
+
+    shape: tuple[int, ...] | None = None
+    schema: Schema | None = None
+    public: Any = None
+    base: FeatureMap | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def record_shape(self, name: str) -> tuple[int, ...]:
+        """The shape, for a map of arrays."""
+        if self.shape is None:
+            raise BadInput(f"{name} features", "the shape of a record is not declared", "Give shape=(1, 28, 28)")
+        return self.shape
+
+    def table_schema(self, name: str) -> Schema:
+        """The schema, for a map of tables."""
+        if self.schema is None:
+            raise BadInput(f"{name} features", "no schema declares the columns", "Give schema=, with bounds and values")
+        return self.schema
 
 
 def in_threads(work: list[tuple[Any, ...]]) -> None:

@@ -19,8 +19,16 @@ import numpy as np
 
 from discreet.checks import number, whole
 from discreet.errors import BadInput
-from discreet.features.feature_map import ROUNDING, ArrayMap, FeatureMap, Features, checked, checked_shape, product
-from discreet.features.request import FeatureRequest
+from discreet.features.feature_map import (
+    ROUNDING,
+    ArrayMap,
+    FeatureMap,
+    FeatureRequest,
+    Features,
+    checked,
+    checked_shape,
+    product,
+)
 from discreet.parts import Option, Part
 from discreet.pools.rows import Mask
 

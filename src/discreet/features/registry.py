@@ -11,8 +11,7 @@ from typing import Any
 
 from discreet.checks import Wrong, shown
 from discreet.errors import BadInput, DiscreetError
-from discreet.features.feature_map import FeatureMap
-from discreet.features.request import FeatureRequest
+from discreet.features.feature_map import FeatureMap, FeatureRequest
 from discreet.parts import Part, Registry
 from discreet.pools.schema import Schema
 

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from discreet.checks import whole
 from discreet.errors import BadInput
-from discreet.features.feature_map import ROUNDING, ArrayMap, Features, checked, checked_shape, product
+from discreet.features.feature_map import ROUNDING, ArrayMap, FeatureRequest, Features, checked, checked_shape, product
 from discreet.features.morlet import coarser, low_pass_matrix, padded_size, wavelet_spectra
-from discreet.features.request import FeatureRequest
 from discreet.parts import Option, Part
 
 _FAST_AREA = 4096

@@ -16,8 +16,7 @@ import numpy as np
 
 from discreet.checks import whole
 from discreet.errors import BadInput
-from discreet.features.feature_map import ROUNDING, FeatureMap, Features, checked
-from discreet.features.request import FeatureRequest
+from discreet.features.feature_map import ROUNDING, FeatureMap, FeatureRequest, Features, checked
 from discreet.parts import Option, Part
 from discreet.pools.rows import Mask
 

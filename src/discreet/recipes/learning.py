@@ -74,7 +74,7 @@ def _check_function(config: CampaignConfig) -> None:
 def scorer_of(config: CampaignConfig | CrowdConfig) -> Score | RandomScore | OwnScore:
     """As the campaign's file names it."""
     table, several = config.scorer.resolved(), config.task.kind == "multilabel"
-    if isinstance(config, CampaignConfig) and ":" in table.name:
+    if ":" in table.name:  # a crowd's file has none
         return _own_score(config)
     with config.pointing("scorer"):
         part = table.part or score_named(table.name, several_labels=several)
@@ -84,7 +84,7 @@ def scorer_of(config: CampaignConfig | CrowdConfig) -> Score | RandomScore | Own
         return scorer
 
 
-def _own_score(config: CampaignConfig) -> OwnScore:
+def _own_score(config: Any) -> OwnScore:
     table = config.scorer
     if table.clip is not None:
         raise config.error("scorer.clip", "a score of your own is clipped by its range", "Remove it, lower the range")
@@ -187,13 +187,7 @@ def settings_of(config: CampaignConfig) -> Settings:
 
 
 def _view(table: AugmentConfig) -> Any:
-    from discreet.trainers.dp_sgd import RandomFlip, RandomShift
-
-    if table.name == "flip":
-        return RandomFlip()
-    if table.name == "shift":
-        return RandomShift(pixels=table.pixels or 1, fill=table.fill or 0.0)
-    return named_object(table.name)
+    return named_object(table.name) if table.part is None else table.part.build(**table.options)
 
 
 def _loss(config: CampaignConfig) -> Any:

@@ -20,7 +20,7 @@ from discreet.campaign.recipe import Recipe, Watch, unwatched
 from discreet.campaign.state import CREATED
 from discreet.campaign.withdrawal import nulled
 from discreet.config import CampaignFile, campaign_from_json
-from discreet.config.schema import PartTable
+from discreet.config.tables import PartTable
 from discreet.errors import BadInput, CampaignExists
 from discreet.noise import OperatingSystem, Seeded
 from discreet.parts import Origin, third_party_parts
@@ -156,7 +156,7 @@ def as_stored(config: CampaignFile, form: Mapping[str, Any]) -> CampaignFile:
 
     Versions that the file does not name are those of the form; numbers that are equal are written as they are there.
     """
-    tables = {}
+    tables: dict[str, Any] = {}
     for kind in (part["kind"] for part in third_party_parts(form)):
         table, stored = getattr(config, kind, None), form[kind]
         if isinstance(table, PartTable) and table.is_unloaded and table.name == stored["name"]:
@@ -166,8 +166,7 @@ def as_stored(config: CampaignFile, form: Mapping[str, Any]) -> CampaignFile:
                 for name, value in table.options.items()
             }
             tables[kind] = replace(table, origin=table.origin or origin, options=options)
-    changed: CampaignFile = replace(config, **tables)  # type: ignore[type-var]  # every recipe's is a dataclass
-    return changed
+    return replace(config, **tables)
 
 
 def _plain(value: Any) -> Any:

@@ -68,16 +68,16 @@ def _disputed(
     """The next records of the order on which models still disagree; those between them are left to the student."""
     assert isinstance(context.model, StudentModel)
     seen = int(context.facts[context.phase - 1][SEEN])
-    pupil = _pupil(config, context.pool, rows, context.phase)
+    student = _student(config, context.pool, rows, context.phase)
     row_of = {name: number for number, name in enumerate(context.pool.ids)}
-    pupil.asked, pupil.heard = [row_of[name] for name in context.model.ids], context.model.codes.tolist()
+    student.asked, student.heard = [row_of[name] for name in context.model.ids], context.model.codes.tolist()
     table, model = config.student, context.model.model
-    disagrees = disagreeing(table.oracle, table.caution or CAUTION, pupil.estimator, len(config.task.classes))
+    disagrees = disagreeing(table.oracle, table.caution or CAUTION, student.estimator, len(config.task.classes))
     open_to_all = says_one_class(model, rows[order[:seen]])
     disputed: list[int] = []
     while len(disputed) < count and seen < len(order):
         batch = order[seen : max(seen + 1, int(seen * GROWTH))]
-        region = np.ones(len(batch), dtype=bool) if open_to_all else disagrees(pupil, model, batch)
+        region = np.ones(len(batch), dtype=bool) if open_to_all else disagrees(student, model, batch)
         wanted = np.flatnonzero(region)[: count - len(disputed)]
         disputed += batch[wanted].tolist()
         seen += len(batch) if len(disputed) < count else int(wanted[-1]) + 1
@@ -87,40 +87,40 @@ def _disputed(
 def learnt(config: PateConfig, context: PhaseContext, labels: Mapping[str, Value]) -> tuple[StudentModel, bytes]:
     """The student of all answers so far, and its bytes."""
     rows = public_rows(config, context.pool)
-    pupil = _pupil(config, context.pool, rows, context.phase)
+    student = _student(config, context.pool, rows, context.phase)
     row_of = {name: number for number, name in enumerate(context.pool.ids)}
     code = {name: number for number, name in enumerate(config.task.classes)}
     for name in (
         record for records in context.members.values() for record in records if record not in context.pool.withdrawn
     ):
         label = labels.get(name)
-        pupil.asked.append(row_of[name])
-        pupil.heard.append(code[label] if isinstance(label, str) else None)
+        student.asked.append(row_of[name])
+        student.heard.append(code[label] if isinstance(label, str) else None)
     if config.student.ask == "disagreement":
-        model = _with_inferred(config, context, pupil, rows)
+        model = _with_inferred(config, context, student, rows)
     else:
-        model = pupil.model()
+        model = student.model()
         if config.student.pseudo_labels:
-            model = with_pseudo_labels(pupil, model, records=_order(config, context.pool))
-    places, codes = pupil.training_set()
-    student = StudentModel(
+            model = with_pseudo_labels(student, model, records=_order(config, context.pool))
+    places, codes = student.training_set()
+    trained = StudentModel(
         model=model,
         classes=len(config.task.classes),
         ids=_named(context.pool.ids, places),
         codes=codes,
         flat=is_flat(config, "student"),
     )
-    return student, student.to_bytes(rows[places])
+    return trained, trained.to_bytes(rows[places])
 
 
-def _with_inferred(config: PateConfig, context: PhaseContext, pupil: ActiveStudent, rows: Any) -> Any:
+def _with_inferred(config: PateConfig, context: PhaseContext, student: ActiveStudent, rows: Any) -> Any:
     """What was looked at and not asked is labelled by the model before this one."""
     seen = _order(config, context.pool)[: int(context.facts[context.phase][SEEN])]
     if isinstance(context.model, StudentModel):
-        rest = np.setdiff1d(seen, pupil.asked)
+        rest = np.setdiff1d(seen, student.asked)
         if len(rest):
-            pupil.inferred |= dict(zip(rest.tolist(), context.model.model.predict(rows[rest]).tolist(), strict=True))
-    return decided(pupil, seen)[0]
+            student.inferred |= dict(zip(rest.tolist(), context.model.model.predict(rows[rest]).tolist(), strict=True))
+    return decided(student, seen)[0]
 
 
 def _order(config: PateConfig, pool: Pool) -> Integers:
@@ -131,7 +131,7 @@ def _order(config: PateConfig, pool: Pool) -> Integers:
     )
 
 
-def _pupil(config: PateConfig, pool: Pool, rows: Any, phase: int) -> ActiveStudent:
+def _student(config: PateConfig, pool: Pool, rows: Any, phase: int) -> ActiveStudent:
     def nobody(places: Any) -> list[str | None]:
         raise AssertionError("questions go through the campaign")
 

@@ -19,7 +19,6 @@ from discreet.errors import BadInput, NotNow
 from discreet.pools import CellCounts, Differences, JoinedPool, Pool, cell_counts, compare, extended, macs
 from discreet.recipes.labelled_records import check_apart, check_proposal, pool_like
 from discreet.recipes.opening import load
-from discreet.recipes.pool_queries import PRIVATE_POOL
 from discreet.recipes.specification import spec_of
 from discreet.storage import CampaignStore, open_storage
 
@@ -41,7 +40,7 @@ def extend(campaign: Campaign, config: CampaignConfig, file: Path) -> tuple[int,
     else:
         further = pool_like(config, str(path))
     check_apart(config, further, path=str(path))
-    if config.recipe.name == PRIVATE_POOL:
+    if not spec_of(config).public_records:
         check_proposal(config, path=config.resolve(str(path)))
     return join(campaign, further, path=str(path))
 
@@ -90,7 +89,7 @@ def _check_withdrawn(campaign: Campaign, further: Pool) -> None:
 
 def _check_between_queries(campaign: Campaign) -> None:
     """A query that was begun is repeated on the records it was begun with, or could never be finished."""
-    now = campaign.standing
+    now = campaign.state
     if now.step == "ask" and query_begun(campaign.store, now.phase):
         raise NotNow("extending a pool", f"query {now.phase} was begun without the new records", "Finish it: ask first")
 
@@ -161,5 +160,5 @@ def withdraw(
         new=new + (of_persons.new if of_persons else 0),
         known=known + (of_persons.known if of_persons else 0),
         waiting=waiting,
-        standing=campaign.standing,
+        state=campaign.state,
     )

@@ -41,7 +41,6 @@ from discreet.selectors import (
 from discreet.selectors.selection_inputs import check_chosen, counted_events
 from discreet.selectors.top_k import PAPER_CLIP
 
-PRIVATE_POOL = "private-pool"
 Shard = Callable[[Sequence[str], int], NDArray[np.bool_]] | None
 """Which units of a pool that is cut meet a query; None: the pool is not cut."""
 
@@ -55,8 +54,8 @@ def check_priced(config: CampaignConfig) -> None:
     """Refuse a selector that the plan does not pay for."""
     table, kind = config.selector.resolved(), config.plan.selection
     name, part = table.name, table.part
-    if part is None or PRIVATE_POOL not in part.recipes:
-        remedy = alternatives(name, SELECTORS.names(recipe=PRIVATE_POOL))
+    if part is None or config.recipe.name not in part.recipes:
+        remedy = alternatives(name, SELECTORS.names(recipe=config.recipe.name))
         raise config.error("selector.name", f"a private pool has none called {name}", remedy)
     if part.simulations_only and config.simulation is None:
         raise config.error("selector.name", f"{name} selection is not private", "Add [simulation], or choose another")

@@ -88,7 +88,7 @@ def claims_of(campaign: Campaign, terms: Terms) -> dict[str, float]:
 
 def forecast_of(campaign: Campaign, claims: Mapping[str, float]) -> Forecast | None:
     """Of the phase in which the campaign stands; None when it is over. ``claims``: see `claims_of`."""
-    now = campaign.standing
+    now = campaign.state
     if now.step == "done":
         return None
     lines = [bytes(line) for line in campaign.store.sink().read()]

@@ -132,7 +132,7 @@ class Measured:
     threshold: float = 0.5
     edges: tuple[float, ...] = EDGES
 
-    def told(self) -> tuple[tuple[Metric, ...], tuple[tuple[Metric, ...], ...]]:
+    def metrics(self) -> tuple[tuple[Metric, ...], tuple[tuple[Metric, ...], ...]]:
         """Overall metrics, and those of each class or label."""
         if self.right is not None:
             return self._of_right(self.right)
@@ -226,7 +226,7 @@ class Measured:
         overall["accuracy"] = accuracy, _mean([named["accuracy"][1] for named in each])
         return _named(overall), tuple(_named(named) for named in each)
 
-    def _of_curve(self, curve: Curve) -> Told:
+    def _of_curve(self, curve: Curve) -> MetricValues:
         shares = _shares(curve.cells.sum(axis=1))
         return {
             "auc": (curve.auc(self.uncertainty), 0.5),
@@ -238,7 +238,7 @@ class Measured:
         }
 
 
-Told = dict[str, tuple[Estimate, float | None]]
+MetricValues = dict[str, tuple[Estimate, float | None]]
 
 
 def answers_at(curve: Curve, threshold: float) -> NDArray[np.int64]:
@@ -248,7 +248,7 @@ def answers_at(curve: Curve, threshold: float) -> NDArray[np.int64]:
 
 def answer_metrics(
     cells: Floats, answers: NDArray[np.int64], number: int, shares: Floats | None, uncertainty: Uncertainty
-) -> tuple[Estimate, Told]:
+) -> tuple[Estimate, MetricValues]:
     """Recall of a class, and precision, recall and F1 with their baselines. ``shares``: of all classes."""
     own = np.zeros((len(cells), 1))
     own[number] = 1
@@ -266,11 +266,11 @@ def answer_metrics(
     }
 
 
-def _macros(each: Sequence[Told], uncertainty: Uncertainty) -> Told:
+def _macros(each: Sequence[MetricValues], uncertainty: Uncertainty) -> MetricValues:
     if len(each) == 1:
         return dict(each[0])
     return {
-        name: (macro([told[name][0] for told in each], uncertainty), _mean([told[name][1] for told in each]))
+        name: (macro([values[name][0] for values in each], uncertainty), _mean([values[name][1] for values in each]))
         for name in each[0]
     }
 
@@ -285,7 +285,7 @@ def _shares(totals: Floats) -> Floats | None:
     return counts / counts.sum() if counts.sum() > 0 else None
 
 
-def _named(told: Told) -> tuple[Metric, ...]:
+def _named(values: MetricValues) -> tuple[Metric, ...]:
     order = {name: place for place, name in enumerate((*METRICS, "precision", "recall"))}
-    names = sorted(told, key=lambda name: order[name])
-    return tuple(told[name][0].named(name, told[name][1]) for name in names)
+    names = sorted(values, key=lambda name: order[name])
+    return tuple(values[name][0].named(name, values[name][1]) for name in names)

@@ -204,9 +204,9 @@ class Layout:
         grouped = list(blocks.pop()) if self.groups else []
         whole = exact or self._measured(blocks, uncertainty)
         parts = exact_groups or [self._measured([block], uncertainty) for block in grouped]
-        overall, per_class = whole.told()
+        overall, per_class = whole.metrics()
         groups: dict[str, tuple[Metric, ...]] = {
-            name: part.told()[0] for name, part in zip(self.groups, parts, strict=True)
+            name: part.metrics()[0] for name, part in zip(self.groups, parts, strict=True)
         }
         return Evaluation(
             kind=kind,
@@ -270,7 +270,7 @@ def choose_threshold(evaluation: Evaluation, metric: str = "f1") -> ChosenThresh
     curve = Curve.of_bins(cells[: 2 * (len(edges) + 1)].reshape(2, -1), edges)
 
     def reached(edge: float) -> float:
-        metrics, _ = Measured(curves=(curve,), threshold=edge, uncertainty=Uncertainty()).told()
+        metrics, _ = Measured(curves=(curve,), threshold=edge, uncertainty=Uncertainty()).metrics()
         return next(each.value or 0.0 for each in metrics if each.name == metric)
 
     best = max(edges, key=lambda edge: (reached(edge), -abs(edge - 0.5)))

@@ -80,7 +80,7 @@ def board(request: Request, caller: Owner) -> Response:
 def now(request: Request, caller: Owner) -> Response:
     """The card on top alone, for a page that is open; the whole page again when something else has changed."""
     campaign, worker = caller.campaign, works_of(request).of(caller.hosted)
-    at = campaign.standing
+    at = campaign.state
     values = _now_values(at.phase, at.step, open_in(campaign, at), worker)
     if request.query_params.get("seen") != values["seen"]:
         return Response(status_code=204, headers={"HX-Refresh": "true"})
@@ -124,7 +124,7 @@ def stop(request: Request, form: Sent) -> Response:
 def _confirm(request: Request, caller: Visitor, verb: Verb) -> Response:
     price = price_of(caller.hosted.store)  # before what is shown: what changes meanwhile is refused
     campaign, works = caller.hosted.campaign(at_once=True), works_of(request)
-    at = campaign.standing
+    at = campaign.state
     if verb not in VERBS[at.step]:
         raise NotNow(f"{verb} in {campaign.name}", _WHY_NOT[at.step], "Look where it stands now")
     left = open_in(campaign, at) if at.step == "answer" else 0

@@ -90,7 +90,7 @@ class Board:
 
 def board_of(campaign: Campaign, *, changed: Sequence[str] = ()) -> Board:
     """Gathered now. ``changed``: `Campaign.changed_in_queues`, which reads the pool."""
-    store, now = campaign.store, campaign.standing
+    store, now = campaign.store, campaign.state
     with ledger_of(store) as ledger:
         claims, budget = _claims_of(campaign, ledger.id, ledger.terms, len(ledger.amendments)), ledger.terms.budget
         meters = meters_of(ledger, claims)

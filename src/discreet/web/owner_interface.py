@@ -115,7 +115,7 @@ def status(caller: Owner) -> dict[str, Any]:
     """
     price = price_of(caller.hosted.store)  # before what is shown: what changes meanwhile is refused
     campaign = caller.hosted.campaign(at_once=True)
-    mark = price_mark(campaign.store, campaign.standing, price)
+    mark = price_mark(campaign.store, campaign.state, price)
     return board_of(campaign, changed=caller.hosted.changed_in_queues()).to_json() | {"price": mark}
 
 
@@ -220,7 +220,7 @@ def _begin(
     store, worker = caller.hosted.store, works_of(request).of(caller.hosted)
     price = price_of(store)
     campaign = caller.hosted.campaign(at_once=True)
-    now, phase = campaign.standing, wanted.phase
+    now, phase = campaign.state, wanted.phase
     if phase != now.phase:
         raise NotNow(f"{verb} in phase {phase}", f"the campaign stands at phase {now.phase}", "Ask for its status")
     mark = price_mark(store, now, price)

@@ -118,7 +118,7 @@ class Worker:
             campaign = self._hosted.campaign()
             if partial:
                 campaign.questions.check_partial()
-            if campaign.standing != at or verb not in VERBS[at.step]:
+            if campaign.state != at or verb not in VERBS[at.step]:
                 raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
             _check_price(self._hosted.store, verb, at, price)
             self._stop.clear()
@@ -161,7 +161,7 @@ class Worker:
             campaign.watch = self._watch
             self._watch("beginning", 0, 0)
             _check_price(campaign.store, verb, at, price)  # of the plan that is loaded now; the verb refuses another
-            if campaign.standing != at:
+            if campaign.state != at:
                 raise NotNow(_asked(verb, at.phase), "the campaign has gone on since", "Look where it stands now")
             if verb == "ask":
                 campaign.due(1)

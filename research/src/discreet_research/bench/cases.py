@@ -48,6 +48,10 @@ class GridCase:
         """Of single records, as expected before it runs."""
         raise NotImplementedError
 
+    def expected_seconds(self, gradients: int) -> float | None:
+        """CPU seconds with so many gradients, where they are known before any case has run."""
+        return None
+
     def run(self, data: Path | None, plans: Path | None = None) -> list[dict[str, Any]]:
         """Its rows."""
         raise NotImplementedError

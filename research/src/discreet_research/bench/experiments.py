@@ -17,6 +17,9 @@ from discreet_research.bench.cases import Case, GridCase
 from discreet_research.bench.crowd_cases import CrowdCase
 from discreet_research.bench.crowd_log import GATE, ORDERS
 from discreet_research.bench.crowd_tables import asking_charts, asking_tables, gate_charts, gate_tables
+from discreet_research.bench.feature_pictures import CHOICE, PICTURES, PictureCase
+from discreet_research.bench.feature_results import choice_tables, picture_tables, rate_tables, table_tables
+from discreet_research.bench.feature_tables import RATES, TABLES, TableCase
 from discreet_research.bench.headline import (
     ACCURACY_BLOCKS,
     HEADLINE,
@@ -372,6 +375,38 @@ EXPERIMENTS = {
             seeds=AUTOMATIC_SEEDS,
             tables=automatic_tables,
             case=AutomaticCase,
+        ),
+        Experiment(
+            name="features-choice",
+            about="scattering of pictures: settings compared on 10,000 held-out records of the training set",
+            blocks=CHOICE,
+            seeds=1,
+            tables=choice_tables,
+            case=PictureCase,
+        ),
+        Experiment(
+            name="features-pictures",
+            about="scattering and one linear layer at (3, 1e-5), with settings chosen by features-choice",
+            blocks=PICTURES,
+            seeds=5,
+            tables=picture_tables,
+            case=PictureCase,
+        ),
+        Experiment(
+            name="features-rates",
+            about="feature maps of a table that is in no result: learning rates compared at epsilon 1",
+            blocks=RATES,
+            seeds=3,
+            tables=rate_tables,
+            case=TableCase,
+        ),
+        Experiment(
+            name="features-tables",
+            about="feature maps of three tables at epsilon 1: private, not private, and boosted trees",
+            blocks=TABLES,
+            seeds=5,
+            tables=table_tables,
+            case=TableCase,
         ),
         Experiment(
             name="peers",

@@ -84,13 +84,13 @@ class OpacusTrainer:
 
         from discreet.trainers.dp_sgd.optimization import average_into
 
-        luck = torch.Generator().manual_seed((self._seed * 1_000_003 + phase.number) % 2**63)
-        clipped = OpacusSums(module, self._settings.clip, learning_rate=self._settings.learning_rate, generator=luck)
+        rng = torch.Generator().manual_seed((self._seed * 1_000_003 + phase.number) % 2**63)
+        clipped = OpacusSums(module, self._settings.clip, learning_rate=self._settings.learning_rate, generator=rng)
         weights = {name: value for name, value in module.named_parameters() if value.requires_grad}
         averages = {name: value.detach().clone() for name, value in weights.items()}
         done = 0
         for stage in phase.stages:
-            for places in _batches(stage, cohorts, luck):
+            for places in _batches(stage, cohorts, rng):
                 rows, targets, usable = _joined(places, cohorts, self._classes)
                 clipped.step(rows, targets, usable, noise_multiplier=stage.noise_multiplier, batch=phase.batch)
                 done += 1
@@ -154,7 +154,7 @@ class OpacusSums:
 
 
 def _batches(
-    stage: TrainingStage, cohorts: Mapping[str, CohortRecords], luck: Any
+    stage: TrainingStage, cohorts: Mapping[str, CohortRecords], rng: Any
 ) -> Iterator[dict[str, Sequence[int]]]:
     """Opacus' Poisson batches: of every cohort with records, at the plan's rate."""
     from opacus.utils.uniform_sampler import UniformWithReplacementSampler
@@ -162,7 +162,7 @@ def _batches(
     samplers = {
         label: iter(
             UniformWithReplacementSampler(
-                num_samples=len(cohorts[label]), sample_rate=event.sampling_rate, generator=luck, steps=stage.steps
+                num_samples=len(cohorts[label]), sample_rate=event.sampling_rate, generator=rng, steps=stage.steps
             )
         )
         for label, event in stage.cohorts

@@ -3,7 +3,8 @@
 What an experiment takes: gradients, known before anything runs, and CPU seconds, known after.
 
 A case that has not run is expected to take as long as the finished ones of its problem and method; where there are
-none, as long a gradient as those of its problem; and where none of the problem has run, nothing is said.
+none, as long a gradient as those of its problem; and where none of the problem has run, what the case itself expects,
+if it does.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Cost:
 
 
 def costs_of(store: Store, cases: Sequence[GridCase], data: Path | None) -> list[Cost]:
-    """Makes plans that are not on the shelf yet; runs nothing."""
+    """Makes plans that are not on the cache yet; runs nothing."""
     taken = {row["case"]: row.get("cpu_seconds") for row in store.rows(cases)}
     groups: dict[tuple[str, str], list[GridCase]] = {}
     for case in cases:
@@ -115,6 +116,8 @@ def costs_of(store: Store, cases: Sequence[GridCase], data: Path | None) -> list
     costs = []
     for key, group in groups.items():
         seconds = float(np.mean(measured[key])) if measured[key] else _expected(key, gradients, measured)
+        if seconds is None:
+            seconds = group[0].expected_seconds(gradients[key])
         costs.append(
             Cost(
                 problem=key[0],
@@ -159,7 +162,7 @@ def cost_table(name: str, costs: Sequence[Cost]) -> Table:
         columns=("problem", "method", "cases done", "gradients a case", "CPU seconds a case"),
         rows=tuple(lines),
         note="Gradients are expected ones, by the plan; in the last line those of all cases. Hours are of one core; "
-        "problems of which nothing has run are not in them.",
+        "a case of which nothing is known is not in them.",
     )
 
 

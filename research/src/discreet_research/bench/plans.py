@@ -57,9 +57,9 @@ PASSIVE = 2 / 3
 """Epochs without active learning, to those of all phases with it: the DP-AL paper's 100 to 150."""
 
 
-def plan_of(problem: Problem, method: Method, pool_size: int, shelf: Path | None = None) -> Plan:
-    """The plan of a campaign; ``shelf`` is the directory where plans are kept."""
-    return _kept(_terms(problem, method, pool_size), shelf)
+def plan_of(problem: Problem, method: Method, pool_size: int, plan_cache: Path | None = None) -> Plan:
+    """The plan of a campaign; ``plan_cache`` is the directory where plans are kept."""
+    return _kept(_terms(problem, method, pool_size), plan_cache)
 
 
 def gradients_of(plan: Plan, phases: int | None = None) -> int:
@@ -93,9 +93,9 @@ _Terms = tuple[tuple[str, Any], ...]
 
 
 @lru_cache(maxsize=64)
-def _kept(terms: _Terms, shelf: Path | None) -> Plan:
+def _kept(terms: _Terms, plan_cache: Path | None) -> Plan:
     digest = hashlib.sha256(json.dumps(terms, default=str).encode()).hexdigest()[:16]
-    path = None if shelf is None else shelf / f"{digest}.json"
+    path = None if plan_cache is None else plan_cache / f"{digest}.json"
     if path is not None and path.exists():
         try:
             return read_plan(path, certify=False)  # it was certified when it was made
@@ -253,9 +253,9 @@ class Priced:
         return POOL if self.selection is not self.ledger else pool_of(self.plan.selection, query)
 
 
-def priced(problem: Problem, method: Method, pool_size: int, seed: int, shelf: Path | None = None) -> Priced:
-    """Plan it (or take the plan from its shelf), and open its books."""
-    plan = plan_of(problem, method, pool_size, shelf)
+def priced(problem: Problem, method: Method, pool_size: int, seed: int, plan_cache: Path | None = None) -> Priced:
+    """Plan it (or take the plan from its plan_cache), and open its books."""
+    plan = plan_of(problem, method, pool_size, plan_cache)
     source = Seeded(seed)
     ledger = Ledger.create(MemorySink(), terms_of(plan), source=source)
     scorer = build_scorer(method.score or problem.score, classes=problem.classes)

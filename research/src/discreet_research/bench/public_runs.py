@@ -219,13 +219,13 @@ def run_name(problem: PublicProblem, seed: int) -> str:
     return f"run-{hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]}"
 
 
-def checkpoints_of(problem: PublicProblem, scene: Scene, seed: int, shelf: Path | None) -> Checkpoints:
-    """The run of this seed: trained once, and kept on the shelf."""
+def checkpoints_of(problem: PublicProblem, scene: Scene, seed: int, cache: Path | None) -> Checkpoints:
+    """The run of this seed: trained once, and kept on the cache."""
     from safetensors.torch import load, save
 
-    if shelf is None:
+    if cache is None:
         return trained(problem.run, scene, seed)
-    path = shelf / f"{run_name(problem, seed)}.safetensors"
+    path = cache / f"{run_name(problem, seed)}.safetensors"
     noted = path.with_suffix(".json")
     if noted.exists():
         form, tensors = json.loads(noted.read_text()), load(path.read_bytes())
@@ -236,7 +236,7 @@ def checkpoints_of(problem: PublicProblem, scene: Scene, seed: int, shelf: Path 
         step = PoissonSampledGaussian(sampling_rate=form["rate"], noise_multiplier=form["noise"])
         return Checkpoints(step=step, epoch=form["epoch"], weights=weights)
     points = trained(problem.run, scene, seed)
-    shelf.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(parents=True, exist_ok=True)
     tensors = {f"{epochs}/{n}": v for epochs, content in points.weights.items() for n, v in load(content).items()}
     write_whole(path, save(tensors))
     facts = {"rate": points.step.sampling_rate, "noise": points.step.noise_multiplier, "epoch": points.epoch}

@@ -237,10 +237,10 @@ def tuned_name(problem: StreamProblem, method: StreamMethod) -> str:
     return json.dumps([identity, STEPS, LAMBDAS, BATCH_LAMBDAS, ORDERS], sort_keys=True)
 
 
-def tuned(problem: StreamProblem, method: StreamMethod, data: StreamSet, shelf: Path | None) -> Tuned:
-    """From the shelf, or made and put there."""
+def tuned(problem: StreamProblem, method: StreamMethod, data: StreamSet, cache: Path | None) -> Tuned:
+    """From the cache, or made and put there."""
     name = tuned_name(problem, method)
-    path = None if shelf is None else shelf / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+    path = None if cache is None else cache / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
     result = _TUNED[name] = _on_shelf(path) or _TUNED.get(name) or _search(problem, method, data)
     if path is not None and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

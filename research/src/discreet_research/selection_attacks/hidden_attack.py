@@ -126,7 +126,7 @@ class HiddenRuns:
         """The standard deviation of the noise, given who trains: one number."""
         return np.full(asked.shape[:-1], self.scene.noise)
 
-    def tell(self, asked: Bits, scale: Array, luck: np.random.Generator) -> Array:
+    def tell(self, asked: Bits, scale: Array, rng: np.random.Generator) -> Array:
         """What is seen beside: nothing."""
         return np.zeros(asked.shape[:-1])
 
@@ -162,28 +162,28 @@ class HiddenRuns:
 
     def draw(self, *, present: bool, runs: int, seed: int) -> Transcripts:
         """Runs, each with its secrets forgotten."""
-        scene, luck = self.scene, np.random.default_rng([seed, present])
+        scene, rng = self.scene, np.random.default_rng([seed, present])
         asked, last = np.zeros((runs, len(scene.gradients)), dtype=bool), np.zeros(runs)
         histograms, sums, told = [], [], []
         rate = 1 - math.exp(-float(scene.epsilon))
         for query in range(scene.queries):
             bins = self.bins_at(query, last, present=present)
             true = self.counted(query, asked, bins, present=present)
-            noisy = true + luck.geometric(rate, true.shape) - luck.geometric(rate, true.shape)
+            noisy = true + rng.geometric(rate, true.shape) - rng.geometric(rate, true.shape)
             chance = self.chances(bins, *self.decided(noisy))
-            asked = asked | self.kept((luck.random(chance.shape) < chance) & ~asked, bins)
+            asked = asked | self.kept((rng.random(chance.shape) < chance) & ~asked, bins)
             scale = self.spread(asked)
-            parts = [self._sum(asked, scale, luck, present=present) for _ in range(scene.steps)]
+            parts = [self._sum(asked, scale, rng, present=present) for _ in range(scene.steps)]
             histograms.append(noisy)
             sums.append(np.stack(parts, axis=1))
-            told.append(self.tell(asked, scale, luck))
+            told.append(self.tell(asked, scale, rng))
             last = parts[-1]
         return Transcripts(histograms=np.stack(histograms, 1), sums=np.stack(sums, 1), told=np.stack(told, 1))
 
-    def _sum(self, asked: Bits, scale: Array, luck: np.random.Generator, *, present: bool) -> Array:
-        sampled = asked & (luck.random(asked.shape) < self.scene.rate)
+    def _sum(self, asked: Bits, scale: Array, rng: np.random.Generator, *, present: bool) -> Array:
+        sampled = asked & (rng.random(asked.shape) < self.scene.rate)
         total = sampled @ self.gradients(present=present)
-        return np.asarray(total + scale * luck.standard_normal(len(asked)))
+        return np.asarray(total + scale * rng.standard_normal(len(asked)))
 
     def log_likelihood(self, seen: Transcripts, *, present: bool) -> Array:
         """Of each transcript, up to a constant that both worlds share: summed over what stays secret."""

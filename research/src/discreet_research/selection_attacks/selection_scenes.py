@@ -311,8 +311,8 @@ class ThresholdRuns(SceneRuns):
     def kept(self, fell: Bits, limit: Codes, chance: Stream) -> Bits:
         """At most so many of them, at random."""
         rows, who = np.flatnonzero(fell.sum(axis=1) > limit), fell.copy()
-        luck = chance.words(rows.size * fell.shape[1]).reshape(fell[rows].shape) >> np.uint64(1)
-        order = np.argsort(np.where(fell[rows], luck, np.uint64(1 << 63)), axis=1, kind="stable")
+        draws = chance.words(rows.size * fell.shape[1]).reshape(fell[rows].shape) >> np.uint64(1)
+        order = np.argsort(np.where(fell[rows], draws, np.uint64(1 << 63)), axis=1, kind="stable")
         rank = np.argsort(order, axis=1)
         who[rows] &= rank < limit[rows, None]
         return who

@@ -2,7 +2,7 @@
 
 from discreet.oracles.label_studio.client import VARIABLE, Client, Token, checked_address, read_secret, read_token
 from discreet.oracles.label_studio.hints import PATH, Hints, address_of
-from discreet.oracles.label_studio.oracle import LabelStudioOracle, Pushed, Standing, mark_of
+from discreet.oracles.label_studio.oracle import LabelStudioOracle, ProjectStatus, Pushed, mark_of
 from discreet.oracles.label_studio.server import Server
 from discreet.oracles.label_studio.tasks import (
     Read,
@@ -20,10 +20,10 @@ __all__ = [
     "Client",
     "Hints",
     "LabelStudioOracle",
+    "ProjectStatus",
     "Pushed",
     "Read",
     "Server",
-    "Standing",
     "Token",
     "address_of",
     "checked_address",

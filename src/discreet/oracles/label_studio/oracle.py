@@ -56,7 +56,7 @@ class Pushed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class ProjectStatus:
     """What is on the server. ``project`` is None where there is none yet. Audience: owner."""
 
     project: int | None
@@ -179,14 +179,14 @@ class LabelStudioOracle:
 
     # -- what else an owner wants
 
-    def standing(self) -> Standing:
+    def status(self) -> ProjectStatus:
         """What is on the server now; nothing is changed."""
         projects = self._projects()
         if not projects:
-            return Standing(project=None)
+            return ProjectStatus(project=None)
         tasks = self._tasks(self._readable(projects))
         people = len(self._server.people())
-        return Standing(project=projects[0].id, tasks=len(tasks), people=people, read=self._understood(tasks))
+        return ProjectStatus(project=projects[0].id, tasks=len(tasks), people=people, read=self._understood(tasks))
 
     def remove(self, questions: Collection[str]) -> int:
         """Delete the tasks of questions, with everything about them on the server; how many there were."""

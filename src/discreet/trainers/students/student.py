@@ -146,16 +146,16 @@ SURE = 0.9
 """A record is learnt from by its own label where the model gives it this probability."""
 
 
-def with_pseudo_labels(pupil: ActiveStudent, model: Any, sure: float = SURE, records: Any | None = None) -> Any:
+def with_pseudo_labels(student: ActiveStudent, model: Any, sure: float = SURE, records: Any | None = None) -> Any:
     """The model, trained once more with its own labels of unasked records (of those ``there``) that it is sure of."""
-    rest = np.setdiff1d(np.arange(len(pupil.x)) if records is None else records, pupil.asked)
+    rest = np.setdiff1d(np.arange(len(student.x)) if records is None else records, student.asked)
     if not len(rest):
         return model
-    proba = probabilities(model, pupil.x[rest])
+    proba = probabilities(model, student.x[rest])
     clear = proba.max(axis=1) >= sure
     codes = np.asarray(model.classes_)[proba.argmax(axis=1)]
-    pupil.inferred |= dict(zip(rest[clear].tolist(), codes[clear].tolist(), strict=True))
-    return pupil.model()
+    student.inferred |= dict(zip(rest[clear].tolist(), codes[clear].tolist(), strict=True))
+    return student.model()
 
 
 def probabilities(model: Any, x: Any) -> NDArray[np.float64]:
@@ -207,21 +207,21 @@ def margin_student(
     random_share: float = RANDOM_SHARE,
 ) -> Student:
     """Ask about at most ``answers`` of the public records ``x``, most of them where the model so far is torn."""
-    pupil = ActiveStudent(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
+    student = ActiveStudent(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
     cap = checked_cap(answers, len(x))
-    order = pupil.rng.permutation(len(x))
-    more = pupil.question(order[: min(first, cap)].tolist())
-    model = pupil.model()
-    while more and len(pupil.asked) < cap:
-        size = min(max(1, int(len(pupil.asked) * (growth - 1))), cap - len(pupil.asked))
-        unasked = np.setdiff1d(order, pupil.asked)
-        pupil.rng.shuffle(unasked)
+    order = student.rng.permutation(len(x))
+    more = student.question(order[: min(first, cap)].tolist())
+    model = student.model()
+    while more and len(student.asked) < cap:
+        size = min(max(1, int(len(student.asked) * (growth - 1))), cap - len(student.asked))
+        unasked = np.setdiff1d(order, student.asked)
+        student.rng.shuffle(unasked)
         drawn = unasked[: int(size * random_share)]
         rest = unasked[len(drawn) :]
         torn = rest[np.argsort(margins(model, x[rest]), kind="stable")[: size - len(drawn)]]
-        more = pupil.question(np.concatenate([drawn, torn]).tolist())
-        model = pupil.model()
-    return pupil.done(with_pseudo_labels(pupil, model) if pseudo_labels else model)
+        more = student.question(np.concatenate([drawn, torn]).tolist())
+        model = student.model()
+    return student.done(with_pseudo_labels(student, model) if pseudo_labels else model)
 
 
 # Passive student queries (PSQ, the paper's Algorithm 3): ask about records at random, learn from the answers.
@@ -241,11 +241,11 @@ def passive_student(
     pseudo_labels: bool = False,
 ) -> Student:
     """Ask about ``answers`` of the public records ``x``, drawn at random (all of them, if it is as many)."""
-    pupil = ActiveStudent(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
+    student = ActiveStudent(x=x, ask=ask, classes=classes, estimator=estimator, seed=seed, unstable=unstable)
     order = np.random.default_rng([seed, 2]).permutation(len(x))  # not the order in which active students look
-    pupil.question(order[: checked_cap(answers, len(x))].tolist())
-    model = pupil.model()
-    return pupil.done(with_pseudo_labels(pupil, model) if pseudo_labels else model)
+    student.question(order[: checked_cap(answers, len(x))].tolist())
+    model = student.model()
+    return student.done(with_pseudo_labels(student, model) if pseudo_labels else model)
 
 
 # A student as wide as its teachers: a vote of many simple models (the paper's Theorem 13).
