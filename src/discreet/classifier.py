@@ -181,8 +181,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivateData:
     """What is trained on: ``records`` with the numbers of their classes, the declared ``classes``, how many
-    ``columns`` a record came with, and how long one can be: as its features say, or if numbers are declared to be
-    about 1.
+    ``columns`` a record came with, and how long one can be, if features or a schema tell.
     """
 
     records: Any
@@ -198,7 +197,9 @@ def private_data(estimator: DPClassifier, x: Any, y: Any, persons: Any) -> Priva
     estimator.feature_map_ = _feature_map(estimator)
     records = records_of(estimator, rows, labels, classes, persons)
     columns, feature_map = estimator.n_features_in_, estimator.feature_map_
-    bound = math.sqrt(columns) if feature_map is None else feature_map.norm_bound
+    bound = None if estimator.schema is None else math.sqrt(columns)
+    if feature_map is not None:
+        bound = feature_map.norm_bound
     return PrivateData(records=records, classes=classes, columns=columns, norm_bound=bound)
 
 

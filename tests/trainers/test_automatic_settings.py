@@ -4,6 +4,7 @@ import inspect
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
@@ -31,7 +32,7 @@ def test_scaling_the_features_changes_nothing_but_units():
     long = automatic_settings(**NUMBERS, norm_bound=1000.0).settings
     assert long.clip / short.clip == pytest.approx(10, rel=1e-3)
     assert long.learning_rate / short.learning_rate == pytest.approx(1 / 100, rel=1e-3)
-    assert automatic_settings(**NUMBERS) == automatic_settings(**NUMBERS, norm_bound=8.0)  # the root of the dimension
+    assert automatic_settings(**NUMBERS) == automatic_settings(**NUMBERS, norm_bound=math.sqrt(64 / 3))
 
 
 def test_more_budget_more_labels_and_fewer_phases_go_further():
@@ -121,7 +122,11 @@ def test_the_norm_bound_is_that_of_the_features():
     records = {"inputs": (8, 8), "features": "scattering", "feature_options": {"scales": 1}, "epochs": 1}
     model = DPClassifier(epsilon=2, settings="auto", **records, **FITTED).fit(x[:200], y[:200])
     assert private_data(model, x[:200], y[:200], None).norm_bound == model.feature_map_.norm_bound
-    assert private_data(DPClassifier(**FITTED), x[:200], y[:200], None).norm_bound == 8
+    assert private_data(DPClassifier(**FITTED), x[:200], y[:200], None).norm_bound is None
+    schema = {f"column {number}": {"type": "number", "low": 0, "high": 16} for number in range(64)}
+    table = pd.DataFrame(x[:200], columns=list(schema))
+    declared = DPClassifier(schema=schema, **FITTED | {"scale": 1})
+    assert private_data(declared, table, y[:200], None).norm_bound == 8
 
 
 def test_a_search_refuses_to_change_what_the_rule_chose():

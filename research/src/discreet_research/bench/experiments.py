@@ -10,6 +10,9 @@ from typing import Any
 from discreet.errors import BadInput
 from discreet.simulation.results import Chart, Row, Table
 from discreet_research.bench.authors_rules import AUTHORS_BLOCKS, authors_tables
+from discreet_research.bench.automatic_settings import AUTOMATIC, AutomaticCase
+from discreet_research.bench.automatic_settings import SEEDS as AUTOMATIC_SEEDS
+from discreet_research.bench.automatic_tables import automatic_tables
 from discreet_research.bench.cases import Case, GridCase
 from discreet_research.bench.crowd_cases import CrowdCase
 from discreet_research.bench.crowd_log import GATE, ORDERS
@@ -364,6 +367,14 @@ EXPERIMENTS = {
             tables=teacher_tables,
             charts=teacher_charts,
             case=TeacherCase,
+        ),
+        Experiment(
+            name="automatic-settings",
+            about="settings of DP-SGD by the rule from public numbers, beside the best of twelve",
+            blocks=AUTOMATIC,
+            seeds=AUTOMATIC_SEEDS,
+            tables=automatic_tables,
+            case=AutomaticCase,
         ),
         Experiment(
             name="features-choice",

@@ -19,8 +19,8 @@ NOISE = 2.0
 """Standard deviation of the noise in a logit of the longest record, after the last step and before averaging."""
 MOST_TRAVEL = 5000.0
 """The most that the logit of a class may move without noise, if all gradients agreed."""
-STEPS = 4.0
-LEAST_STEPS, MOST_STEPS = 20, 100
+STEPS = 5.0
+LEAST_STEPS, MOST_STEPS = 30, 100
 """STEPS times the root of the signal, between these."""
 AVERAGE = 0.9
 """Decay of the moving average of the weights."""
@@ -57,7 +57,8 @@ def automatic_settings(
     delta       of the whole plan
     classes     of the task
     dimension   how many numbers a record has
-    norm_bound  the longest that a record's features can be; None: the root of ``dimension``, for numbers up to 1
+    norm_bound  the longest that a record's features can be; None: what numbers spread evenly from -1 to 1 would have,
+                the root of a third of ``dimension``
     phases      how often the model is trained
     linear      whether the model is one linear layer; for others the defaults are returned, which were not fitted
     batch       expected, if it is chosen already; the learning rate follows the steps that it makes
@@ -76,7 +77,7 @@ def automatic_settings(
         raise BadInput(
             f"automatic settings for ({epsilon}, {delta})", "this is no guarantee", "Give epsilon and delta above 0"
         )
-    bound = math.sqrt(dimension) if norm_bound is None else norm_bound
+    bound = math.sqrt(dimension / 3) if norm_bound is None else norm_bound
     if not 0 < bound < math.inf:
         raise BadInput(f"norm_bound={norm_bound}", "it is not a number above 0", "Leave it out, or give the map's")
     budget = gaussian_budget(epsilon, delta) / math.sqrt(phases)
