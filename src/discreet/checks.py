@@ -15,7 +15,6 @@ from typing import Any
 
 from discreet.errors import BadInput, alternatives
 from discreet.privacy.budget import exact_decimal
-from discreet.privacy.selection_terms import release_date
 
 Check = Callable[[Any], Any]
 MOST_TEXT, MOST_LIST, MOST_DEPTH, MOST_PROBLEMS = 1000, 100_000, 8, 5
@@ -125,6 +124,8 @@ def part_name(*names: str) -> Check:
 
 def day(value: Any) -> str:
     """A day of the calendar, as text or as TOML writes a date; as text."""
+    from discreet.privacy.selection_terms import release_date  # imports numpy
+
     try:
         return release_date(value).isoformat()
     except BadInput:

@@ -8,6 +8,7 @@ import pytest
 pytestmark = pytest.mark.thorough
 
 HEAVY = ("torch", "dp_accounting", "opacus", "sklearn", "pyarrow", "sqlalchemy", "matplotlib", "pandas")
+LIGHTEST = (*HEAVY, "numpy")
 PROBE = """
 import sys
 from discreet.cli.app import run
@@ -37,6 +38,12 @@ def test_light_commands_import_nothing_heavy(arguments):
         text=True,
         check=True,
     )
+    assert "LOADED []" in done.stdout
+
+
+def test_help_imports_no_numbers():
+    probe = PROBE.format(arguments=["--help"], heavy=LIGHTEST)
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert "LOADED []" in done.stdout
 
 

@@ -41,8 +41,8 @@ from discreet.oracles import ORACLES
 from discreet.parts import RECIPES
 from discreet.planning.parameters import PlanTable
 from discreet.pools.opening import READERS
-from discreet.privacy.budget import exact_sum
-from discreet.privacy.selection_terms import BINS, HiddenSlots
+from discreet.privacy.budget import BINS, exact_sum
+from discreet.privacy.selection_terms import HiddenSlots
 from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
 

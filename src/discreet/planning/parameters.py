@@ -16,8 +16,7 @@ from typing import Literal, get_args
 
 from discreet.checks import choice, day, either, exact, key, listed, number, truth, whole
 from discreet.errors import BadInput
-from discreet.privacy.budget import Accountant, Budget, Schedule, SelectionKind, exact_decimal
-from discreet.privacy.selection_terms import BINS
+from discreet.privacy.budget import BINS, Accountant, Budget, Schedule, SelectionKind, exact_decimal
 
 # ruff: noqa: RUF009 - `key` is dataclasses.field with a check
 

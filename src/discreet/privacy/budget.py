@@ -121,6 +121,8 @@ Accountant = Literal["pld", "rdp"]
 Schedule = Literal["naive", "step-amplification", "noise-reduction", "continual"]
 SelectionKind = Literal["one-sided", "shards", "paper", "hidden", "separate-budget"]
 """What a plan chooses from."""
+BINS = 64
+"""Counts of the histogram in which a hidden threshold is found, unless the plan says otherwise."""
 
 
 class LooseDelta(UserWarning):

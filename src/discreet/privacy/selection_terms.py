@@ -42,13 +42,11 @@ from itertools import pairwise
 from typing import Any, Literal, Self, get_args
 
 from discreet.errors import BadInput, InvalidPlan
-from discreet.privacy.budget import SelectionKind, exact_decimal, exact_sum, float_below, json_number, share_of
+from discreet.privacy.budget import BINS, SelectionKind, exact_decimal, exact_sum, float_below, json_number, share_of
 from discreet.privacy.event_forms import from_json, to_json
 from discreet.privacy.events import BlockEvent, Composed, DiscreteLaplace, Event, Laplace, ThresholdResponse
 from discreet.privacy.trajectories import Branch
 
-BINS = 64
-"""Counts of the histogram in which a hidden threshold is found, unless the plan says otherwise."""
 MOST_BINS = 4096
 _SHARE = Decimal(1000)
 _MARGIN = 2

@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.noise import discrete_laplace, numerator, random_coins, random_places
 from discreet.parts import Part
-from discreet.privacy.budget import Number, exact_decimal
+from discreet.privacy.budget import BINS, Number, exact_decimal
 from discreet.privacy.events import DiscreteLaplace, Event
 from discreet.privacy.ledger import Receipt
 from discreet.privacy.plan import Plan
-from discreet.privacy.selection_terms import BINS, MOST_BINS
+from discreet.privacy.selection_terms import MOST_BINS
 from discreet.records import Selection
 from discreet.scorers.score import declared_range
 from discreet.selectors.selection_inputs import BINS as BINS_OPTION
