@@ -1,6 +1,7 @@
 """What is committed of the bench: its pages follow from its results, and its results show what is said of them."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,11 @@ import pytest
 from discreet.cli.app import run
 from discreet.simulation.results import Store, _rows
 from discreet_research.bench import experiment_named
+from discreet_research.bench.feature_pictures import CHOSEN
+from discreet_research.bench.feature_results import best_rate, best_settings
+from discreet_research.bench.feature_tables import RATE
 from discreet_research.bench.peer_cases import UNCERTAINTY
+from discreet_research.bench.rows import grouped
 from discreet_research.bench.selection_kept import CLIPPED, RESPONSE
 from discreet_research.bench.stream_tables import answer, by_problem, difference
 
@@ -134,3 +139,18 @@ def test_scikit_activeml_and_we_ask_the_same_records():
         for place, (records, accuracy) in ours.items():
             assert len(records & theirs[place][0]) >= 0.98 * len(records), (strategy, place)
             assert abs(accuracy - theirs[place][1]) < 0.01
+
+
+def test_settings_of_features_are_the_best_on_other_records():
+    choices = grouped(_rows(PLACE / "features-choice.parquet"), "problem")
+    best = {problem.removesuffix(", held out"): best_settings(rows) for problem, rows in choices.items()}
+    assert best == {data: method.name for data, method in CHOSEN.items()}
+    assert best_rate(_rows(PLACE / "features-rates.parquet")) == RATE
+
+
+def test_figures_of_the_page_on_features_are_those_of_the_results():
+    page = (PLACE.parents[1] / "docs" / "reference" / "features-results.md").read_text(encoding="utf-8")
+    results = "".join(path.read_text(encoding="utf-8") for path in PLACE.glob("features-*.md"))
+    figures = re.findall(r"[-+]?\d*\.\d{4}|\d\d\.\d\d", "".join(re.findall(r"^\|.*$", page, flags=re.MULTILINE)))
+    assert len(figures) > 50
+    assert [figure for figure in figures if figure not in results] == []

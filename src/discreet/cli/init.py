@@ -79,7 +79,7 @@ def init_command(
     lines = [text, *further]
     show(form, "\n".join(lines), as_json=as_json)
     if confirmation is not None and not attended:  # said whatever the records are
-        typer.echo(f"No one was shown how many records cannot be read: discreet pool check {config.name}", err=True)
+        typer.echo(f"Not shown: how many records cannot be read. See it by discreet pool check {config.name}", err=True)
 
 
 def _confirm(confirmation: Callable[[Any], str], config: CampaignFile) -> None:
