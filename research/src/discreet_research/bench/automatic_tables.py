@@ -43,7 +43,7 @@ class _Cell:
 
 
 def automatic_tables(rows: Sequence[Row]) -> list[Table]:
-    """A summary, and all cells. None of these sets was used to fit the rule."""
+    """A summary, and all cells."""
     cells = [cell for of_problem in grouped(rows, "problem").values() if (cell := _cell(of_problem)) is not None]
     return [_summary(cells), _details(cells)]
 
@@ -107,5 +107,5 @@ def _summary(cells: Sequence[_Cell]) -> Table:
             mean = float(np.mean(list(gaps.values())))
             lines.append((metric, str(len(gaps)), f"{mean:+.2f}", f"{gaps[worst]:+.1f}: {worst}"))
     columns = ("metric", "cells", "mean shortfall, points", "worst cell")
-    note = "None of these sets was used to fit the rule."
+    note = "No set was used to fit the constants. That of raw pixels had a part in what their norm is taken to be."
     return Table(title="The rule beside the best of twelve", columns=columns, rows=tuple(lines), note=note)
