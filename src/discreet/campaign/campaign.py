@@ -441,9 +441,10 @@ class Campaign:
 
         Opening a campaign does it, so that the key of the last phase goes, too. While another process works: nothing.
         """
-        if leftovers(self.store) or waiting(self.store):  # first: whoever only looks must not stand in a worker's way
+        # first: whoever only looks must not stand in a worker's way
+        if leftovers(self.store, ended=self.done) or waiting(self.store):
             with suppress(StoreUnavailable, NotNow), self.store.exclusive(_WORK):
-                forget(self.store)
+                forget(self.store, ended=self.done)
                 self._erase_marked()
 
     # -- inside
