@@ -76,7 +76,7 @@ def damaged(content, slot, how, chance):
     "how", ["a bit", "the flag", "signs", "half a row of another record", "zeros", "all zeros", "none"]
 )
 def test_what_is_damaged_is_not_there(how, kept):
-    cached, codes, rows, fine = kept
+    cached, codes, _, fine = kept
     content = cached.path.read_bytes()
     cached.path.write_bytes(damaged(content, cached.slot, how, np.random.default_rng(1)))
     read, _, there = cached.read(PLACES, codes)
@@ -93,7 +93,7 @@ def test_a_file_that_was_cut_short_is_read_up_to_there(kept):
 
 
 def test_erased_rows_are_gone_and_the_others_stay(kept, tmp_path):
-    cached, codes, rows, fine = kept
+    cached, codes, _, _ = kept
     gone = [3, 4, 250, 5000]
     erase_rows(tmp_path, gone)
     assert np.flatnonzero(~cached.read(PLACES, codes)[2]).tolist() == gone[:3]

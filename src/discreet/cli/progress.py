@@ -1,7 +1,7 @@
 """Progress of a command: on standard error for people, JSON lines (`--log-json`) for programs.
 
-In a terminal there are bars; elsewhere a line a minute. Neither prints a number that was not public. A log line is written whole, at the end of
-the file; only a file that is a log is written to.
+In a terminal there are bars; elsewhere a line a minute. Neither prints a number that was not public. A log line is
+written whole, at the end of the file; only a file that is a log is written to.
 """
 
 from __future__ import annotations
