@@ -20,6 +20,7 @@ from discreet.recipes.pool_records import training_rows
 from discreet.storage import open_storage
 from discreet.storage.cached_rows import DIRECTORY
 from discreet.storage.moves import abandon_move, copy_campaign
+from discreet.storage.sqlite import SqliteFile
 
 
 @pytest.fixture
@@ -142,6 +143,22 @@ def test_withdrawal_erases_the_rows(folder):
     assert not any(path.read_bytes()[place * slot : (place + 1) * slot])
     finish(of(folder))
     assert not kept_files(campaign)
+
+
+def test_another_host_erases_what_was_withdrawn_here(folder, monkeypatch):
+    campaign = create(config_of(folder, "pictures", cached_features("pictures", "true")))
+    gone = answered(campaign)[0]
+    campaign.train()
+    (path,) = kept_files(campaign)
+    of_other_host = path.read_bytes()
+    campaign.withdraw([gone])
+    erased = path.read_bytes()
+    path.write_bytes(of_other_host)
+    of(folder)
+    assert path.read_bytes() == of_other_host
+    monkeypatch.setattr(SqliteFile, "shared", True)
+    campaign.tidy()
+    assert path.read_bytes() == erased != of_other_host
 
 
 def test_a_move_and_a_backup_leave_it_behind(folder):

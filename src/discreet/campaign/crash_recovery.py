@@ -23,6 +23,7 @@ from discreet.noise.replay_key import sealed_with
 from discreet.privacy.ledger import Ledger
 from discreet.storage import CampaignStore
 from discreet.storage.cached_rows import DIRECTORY as FEATURES
+from discreet.storage.cached_rows import erase_rows
 from discreet.storage.disk import disk_refusals, make_private
 
 ASK, ANSWER, TRAIN, RELEASE = "asking", "answering", "training", "releasing"
@@ -165,10 +166,18 @@ def leftovers(store: CampaignStore, *, ended: bool = False) -> list[Path]:
 def forget(store: CampaignStore, *, ended: bool = False) -> None:
     """Remove the leftovers, keys and features so that nobody reads them again. For whoever holds the campaign."""
     with disk_refusals(f"tidying campaign {store.name!r}"):
+        erase_rows(store.directory, withdrawn_elsewhere(store))
         for path in leftovers(store, ended=ended):
             if path.suffix == ".key" or path.parent.name == FEATURES:
                 destroy(path)
             path.unlink(missing_ok=True)
+
+
+def withdrawn_elsewhere(store: CampaignStore) -> list[int]:
+    """Places of records that another host may have erased while this one keeps features."""
+    if not store.shared or not any((store.directory / FEATURES).glob("*")):
+        return []
+    return [record.place for record in store.withdrawn() if record.erased]
 
 
 def place_in(store: CampaignStore, name: str) -> Path:

@@ -165,7 +165,7 @@ def _write_all(file: int, content: NDArray[Any], offset: int) -> None:
 
 def erase_rows(directory: Path, places: Sequence[int]) -> None:
     """Overwrite the slots at places in every file of a campaign's ``directory``; synced when it returns."""
-    for path in (directory / DIRECTORY).glob("*"):
+    for path in (directory / DIRECTORY).glob("*") if places else ():
         size = path.stem.rpartition("-")[2]
         if path.suffix != ".rows" or not size.isdecimal():
             destroy(path)  # not ours: nobody knows where a record is in it
