@@ -95,7 +95,8 @@ class CachedRows:
                     rows[some] = slots[:, _HEAD:].view(np.float32)[:, : self.width]
             finally:
                 os.close(file)
-        rows[~fine] = 0
+        if not fine.all():
+            rows[~fine] = 0
         return rows, fine, there
 
     def write(self, places: Places, codes: Codes, rows: Any, fine: Mask) -> None:
