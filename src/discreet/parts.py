@@ -209,7 +209,7 @@ RECIPES: Mapping[str, RecipeEntry] = {
         spec=Target("discreet.recipes.private_pool:SPEC"),
         guide="run-a-campaign.md",
         audit=Target("discreet.audit.auditing:private_pool_targets"),
-        rules=Target("discreet.config.private_pool:RULES"),
+        rules=Target("discreet.config.pool_rules:PRIVATE_POOL"),
         elsewhere=None,
     ),
     "public-data": RecipeEntry(
@@ -218,7 +218,7 @@ RECIPES: Mapping[str, RecipeEntry] = {
         guide="improve-with-public-data.md",
         audit=Target("discreet.audit.auditing:public_data_targets"),
         tables=("checkpoint", "private"),
-        rules=Target("discreet.config.public_data:RULES"),
+        rules=Target("discreet.config.pool_rules:PUBLIC_DATA"),
         elsewhere=None,
     ),
     "crowd": RecipeEntry(
