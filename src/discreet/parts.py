@@ -51,6 +51,7 @@ class Option:
     type       the type, for the documentation
     default    in words, for the documentation; an option without one is required
     unlisted   what an error says where a part does not have it: what is wrong, and what to do
+    missing    what an error says where a file leaves it out and the part needs it; None: it may be left out
     """
 
     name: str
@@ -59,6 +60,7 @@ class Option:
     meaning: str
     default: str = "none"
     unlisted: tuple[str, str] | None = None
+    missing: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

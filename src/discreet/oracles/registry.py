@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from discreet.checks import address, listed, number, place, text, truth, whole
@@ -58,7 +59,7 @@ SHOW = Option(
     unlisted=("{name} writes no files of questions", "Remove it"),
 )
 _SIMULATED = (
-    PATH,
+    replace(PATH, default="", missing=("simulated people need the true labels", "Name the file that has them")),
     Option(
         name="annotators",
         check=whole(most=1000),
@@ -76,13 +77,15 @@ _SIMULATED = (
         meaning="instead of `label_noise`: mean and standard deviation of people's own shares of right answers",
     ),
 )
+_NO_FUNCTION = ("an oracle called 'callable' has one, and no other has", "Write 'module:callable'")
 _FUNCTION = Option(
     name="function",
     check=place,
     type="text",
     default="",
     meaning="`module:callable`",
-    unlisted=("an oracle called 'callable' has one, and no other has", "Write 'module:callable'"),
+    unlisted=_NO_FUNCTION,
+    missing=_NO_FUNCTION,
 )
 _LABEL_STUDIO = (
     PER_ANNOTATOR,
@@ -92,6 +95,7 @@ _LABEL_STUDIO = (
         type="text",
         default="",
         meaning="where the server is; https, or plain HTTP on this machine",
+        missing=("nothing says where Label Studio is", "Write url = 'https://labels.example.org'"),
     ),
     Option(
         name="project",
@@ -124,7 +128,7 @@ TEACHERS = "teachers"
 PEOPLE = tuple(name for name, recipe in RECIPES.items() if recipe.people)
 
 
-def _part(build: Any, name: str, summary: str, *options: Option) -> Part:
+def _part(build: Any, name: str, summary: str, *options: Option, private: bool = True) -> Part:
     return Part(
         kind="oracle",
         name=name,
@@ -132,6 +136,7 @@ def _part(build: Any, name: str, summary: str, *options: Option) -> Part:
         build=build,
         options=options,
         recipes=PEOPLE,
+        private=private,
         makes=() if isinstance(build, Target) else (build,),
     )
 
@@ -139,7 +144,7 @@ def _part(build: Any, name: str, summary: str, *options: Option) -> Part:
 ORACLES = Registry(
     "oracle",
     (
-        _part(SimulatedOracle, "simulated", "made-up people who know true labels", *_SIMULATED),
+        _part(SimulatedOracle, "simulated", "made-up people who know true labels", *_SIMULATED, private=False),
         _part(FileOracle, "files", "question and answer files", PATH, SHOW, PER_ANNOTATOR),
         _part(CallableOracle, "callable", "a function of your own", _FUNCTION),
         _part(PageOracle, "web", "the pages of `discreet serve`", PATH, PER_ANNOTATOR),

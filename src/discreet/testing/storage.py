@@ -14,25 +14,20 @@ system has them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import BadInput, CampaignExists, InvalidStore, NoSuchCampaign, NotNow
+from discreet.errors import BadInput, CampaignExists, DiscreetError, InvalidStore, NoSuchCampaign, NotNow
+from discreet.privacy.budget import Budget
+from discreet.privacy.events import Laplace
+from discreet.privacy.ledger import Ledger, Sink, adaptive
 from discreet.records import HANDED_OUT, PERSON, Answer, Question, Shown
 from discreet.testing.processes import Open, check_alone, check_durable, check_turns, enrolled, holds, refused
 
 if TYPE_CHECKING:
     from discreet.storage import CampaignStore
-
-
-from collections.abc import Callable
-
-from discreet.errors import DiscreetError
-from discreet.privacy.budget import Budget
-from discreet.privacy.events import Laplace
-from discreet.privacy.ledger import Ledger, Sink, adaptive
 
 
 def check_storage(open_storage: Open) -> None:
