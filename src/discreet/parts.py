@@ -51,7 +51,6 @@ class Option:
     type       the type, for the documentation
     default    in words, for the documentation; an option without one is required
     unlisted   what an error says where a part does not have it: what is wrong, and what to do
-    missing    what an error says where a file leaves it out and the part needs it; None: it may be left out
     """
 
     name: str
@@ -60,7 +59,6 @@ class Option:
     meaning: str
     default: str = "none"
     unlisted: tuple[str, str] | None = None
-    missing: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +88,7 @@ class Part:
     recipes, tasks, units    what it supports
     one_query  whether `discreet select` offers it: it can be priced without a plan
     private    False for a part that is taken in simulations alone
+    required   options that a file must give: what is wrong where one is left out, and what to do
     makes      the classes that it builds
     origin     None for a built-in part
     """
@@ -107,6 +106,7 @@ class Part:
     units: tuple[str, ...] = ("record", "person")
     one_query: bool = False
     private: bool = True
+    required: Mapping[str, tuple[str, str]] = field(default_factory=dict, hash=False)
     makes: tuple[type, ...] = ()
     origin: Origin | None = None
 

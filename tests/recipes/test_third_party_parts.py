@@ -258,9 +258,9 @@ def test_a_file_names_an_oracle_of_another_package(tmp_path, point, capsys):
     file.write_text(free.replace(chosen, '[oracle]\nname = "panel"\nanswer = "a"\n'))
     assert run(["init", str(file)]) == 2
     assert "there is no 'panel'" in capsys.readouterr().err
-    answer = Option(name="answer", check=text(what="a class"), type="text", meaning="what it always says")
-    needed = replace(answer, missing=("a panel says one thing", "Name a class"))
-    point.value = Part(kind="oracle", name="panel", summary="one answer", build=Panel, options=(needed,))
+    options = (Option(name="answer", check=text(what="a class"), type="text", meaning="what it always says"),)
+    point.value = Part(kind="oracle", name="panel", summary="one answer", build=Panel, options=options)
+    point.value = replace(point.value, required={"answer": ("a panel says one thing", "Name a class")})
     file.write_text(file.read_text().replace('answer = "a"\n', ""))
     assert run(["init", str(file)]) == 2
     assert "[oracle] answer: a panel says one thing. Name a class" in capsys.readouterr().err

@@ -134,10 +134,9 @@ def _persons(budget: BudgetConfig, pool: PoolConfig, trainer: TrainerConfig) -> 
 def _options(path: str, table: PartTable, remedy: str) -> Problems:
     """Options of another part than the named one, and those that the named one needs and the file leaves out."""
     part = table.part
-    for option in () if part is None else part.options:
-        if option.missing is not None and table.options.get(option.name) is None:
-            fact, instead = option.missing
-            yield at(f"{path}.{option.name}", fact, instead)
+    for name, (fact, instead) in () if part is None else part.required.items():
+        if table.options.get(name) is None:
+            yield at(f"{path}.{name}", fact, instead)
     for name, value in table.options.items():
         if part is None or part.origin is not None or part.option(name) is not None or value is False:
             continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from discreet.checks import address, listed, number, place, text, truth, whole
@@ -59,7 +58,7 @@ SHOW = Option(
     unlisted=("{name} writes no files of questions", "Remove it"),
 )
 _SIMULATED = (
-    replace(PATH, default="", missing=("simulated people need the true labels", "Name the file that has them")),
+    PATH,
     Option(
         name="annotators",
         check=whole(most=1000),
@@ -85,7 +84,6 @@ _FUNCTION = Option(
     default="",
     meaning="`module:callable`",
     unlisted=_NO_FUNCTION,
-    missing=_NO_FUNCTION,
 )
 _LABEL_STUDIO = (
     PER_ANNOTATOR,
@@ -95,7 +93,6 @@ _LABEL_STUDIO = (
         type="text",
         default="",
         meaning="where the server is; https, or plain HTTP on this machine",
-        missing=("nothing says where Label Studio is", "Write url = 'https://labels.example.org'"),
     ),
     Option(
         name="project",
@@ -128,7 +125,7 @@ TEACHERS = "teachers"
 PEOPLE = tuple(name for name, recipe in RECIPES.items() if recipe.people)
 
 
-def _part(build: Any, name: str, summary: str, *options: Option, private: bool = True) -> Part:
+def _part(build: Any, name: str, summary: str, *options: Option, **facts: Any) -> Part:
     return Part(
         kind="oracle",
         name=name,
@@ -136,23 +133,31 @@ def _part(build: Any, name: str, summary: str, *options: Option, private: bool =
         build=build,
         options=options,
         recipes=PEOPLE,
-        private=private,
         makes=() if isinstance(build, Target) else (build,),
+        **facts,
     )
 
 
 ORACLES = Registry(
     "oracle",
     (
-        _part(SimulatedOracle, "simulated", "made-up people who know true labels", *_SIMULATED, private=False),
+        _part(
+            SimulatedOracle,
+            "simulated",
+            "made-up people who know true labels",
+            *_SIMULATED,
+            private=False,
+            required={"path": ("simulated people need the true labels", "Name the file that has them")},
+        ),
         _part(FileOracle, "files", "question and answer files", PATH, SHOW, PER_ANNOTATOR),
-        _part(CallableOracle, "callable", "a function of your own", _FUNCTION),
+        _part(CallableOracle, "callable", "a function of your own", _FUNCTION, required={"function": _NO_FUNCTION}),
         _part(PageOracle, "web", "the pages of `discreet serve`", PATH, PER_ANNOTATOR),
         _part(
             Target("discreet.oracles.label_studio:LabelStudioOracle"),
             "label-studio",
             "a Label Studio server",
             *_LABEL_STUDIO,
+            required={"url": ("nothing says where Label Studio is", "Write url = 'https://labels.example.org'")},
         ),
         Part(
             kind="oracle",
