@@ -3,7 +3,7 @@
 import pytest
 from test_campaign_verbs import after, begun, charged, form, refused, run, said, trained  # noqa: F401 - fixtures
 
-from discreet.cli import changes as command
+from discreet.cli import replan as command
 
 pytestmark = pytest.mark.thorough
 

@@ -210,7 +210,7 @@ def _predictor(module: Any, task: Any, device: str, form: dict[str, Any], folder
 
 
 def _text_reader(words: dict[str, Any], folder: Path) -> Reader:
-    from discreet.recipes.pool_records import MAX_LENGTH, TextReader
+    from discreet.recipes.texts import MAX_LENGTH, TextReader
 
     return TextReader(folder, max_length=words["max_length"] or MAX_LENGTH, tokens=words["tokens"])
 

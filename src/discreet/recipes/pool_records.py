@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,9 @@ from numpy.typing import NDArray
 
 from discreet.campaign.recipe import Watch, unwatched
 from discreet.config import CampaignConfig, PoolConfig
-from discreet.models.encoders import SentenceEncoder, encode, load_tokenizer
 from discreet.pools import Pool
-from discreet.pools.rows import Mask, RecordArray, Span
 from discreet.privacy.budget import Unit
-from discreet.recipes.feature_rows import FeatureRows, MapReader, Reader
+from discreet.recipes.feature_rows import MapReader, Reader
 
 Scores = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -150,7 +148,7 @@ def reader_of(config: CampaignConfig) -> Reader | None:
 @lru_cache(maxsize=4)
 def _reader(path: Path, max_length: int | None, *, tokens: bool) -> Reader:
     """Read once in a process: an encoder is large."""
-    from discreet.recipes.pool_records import MAX_LENGTH, TextReader
+    from discreet.recipes.texts import MAX_LENGTH, TextReader
 
     return TextReader(path, max_length=max_length or MAX_LENGTH, tokens=tokens)
 
@@ -249,59 +247,3 @@ def _listed(value: Any) -> Any:
 def records_each(config: CampaignConfig) -> int:
     """How many records of a unit are used, and so how many labels it has, at most."""
     return config.budget.records_per_person if config.budget.unit == "person" else 1
-
-
-MAX_LENGTH = 128
-_COLUMNS = ("input_ids", "attention_mask")
-
-
-class TextReader:
-    """From texts to what the model takes. ``tokens``: ids of tokens, for a transformer; else vectors."""
-
-    def __init__(self, path: Path, *, max_length: int, tokens: bool) -> None:
-        self._encoder = SentenceEncoder(path, max_length=max_length)
-        self.tokens, self.max_length = tokens, self._encoder.max_length
-
-    @cached_property
-    def _tokenizer(self) -> Any:
-        return load_tokenizer(self._encoder.path)
-
-    reads = "texts"
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        """The shape of a row."""
-        return (self.max_length,) if self.tokens else (self._encoder.width,)
-
-    def read(self, texts: Any) -> Any:
-        """Rows of ``texts``: an array, or a table of tokens."""
-        strings = [str(text) for text in texts]
-        if not self.tokens:
-            return self._encoder.embed(strings) if strings else np.zeros((0, *self.inputs), dtype=np.float32)
-        if not strings:
-            return {name: np.zeros((0, self.max_length), dtype=np.int64) for name in _COLUMNS}
-        tokens = encode(self._tokenizer, strings, max_length=self.max_length)
-        return {name: tokens[name] for name in _COLUMNS}
-
-    def rows(self, texts: Any) -> Any:
-        """All ``texts`` of a pool as rows that are read when they are asked for."""
-        if not self.tokens:
-            return FeatureRows(texts, lambda some: (self.read(some), np.ones(len(some), dtype=bool)), self.inputs)
-        return {name: TokenRows(texts, self, name) for name in _COLUMNS}
-
-    def made_up(self, count: int) -> Any:
-        """Rows of nobody's texts."""
-        return self.read(["a text"] * count)
-
-
-class TokenRows(RecordArray):
-    """A column of tokens."""
-
-    def __init__(self, texts: Any, reader: TextReader, name: str) -> None:
-        super().__init__(shape=(len(texts), *reader.inputs), dtype=np.int64)
-        self._texts, self._reader, self._name = texts, reader, name
-
-    def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
-        """The tokens of a span; a text that is missing has those of an empty one."""
-        texts, fine = self._texts.readable(span)
-        return self._reader.read(texts)[self._name], fine
