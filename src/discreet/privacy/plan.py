@@ -7,11 +7,12 @@ batch normaliser. A `TrainingPhase` is made from the same values as the ledger's
 (`discreet.privacy.ledger.plan_terms`), so what is planned, what is charged and what is executed cannot differ.
 
 Symbols: phase i trains |D_i| = ``size`` records for n_i = ``steps`` with rate q_{c,i} = ``rates[c]`` for cohort c and
-noise multiplier sigma_i, so that sum_c q_{c,i} k_c = b = ``batch``.
+noise multiplier sigma_i, so that sum_c q_{c,i} k_c = b_i = ``batch``.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -56,9 +57,14 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Training between two questions. One stage, except that *continual* lets the new cohort catch up first."""
+    """Training between two questions. One stage, except that *continual* lets the new cohort catch up first.
+
+    ``batch``: b, by which every noisy sum of the phase is divided. All phases have that of the plan, but for schedule
+    *scout*.
+    """
 
     size: int
+    batch: int
     stages: tuple[Stage, ...]
 
     @property
@@ -210,6 +216,8 @@ def _phase_form(plan: Plan, phase: Phase) -> dict[str, Any]:
         "rates": _rates_form(plan, phase.last),
         "expected_batch": phase.last.expected_batch(plan.cohorts),
     }
+    if phase.batch != plan.batch:
+        form["batch"] = phase.batch
     if len(phase.stages) > 1:  # continual: the new cohort alone, then everyone
         form["stages"] = [
             {"steps": s.steps, "noise_multiplier": s.noise_multiplier, "rates": list(s.rates)} for s in phase.stages
@@ -258,7 +266,7 @@ class TrainingPhase:
     """Phase ``number`` of a plan. ``batch`` (b) is the public number every noisy sum is divided by.
 
     ``slots``: of the cohorts whose number of records is hidden, by label; they are padded to it. Sizes of the others
-    are public.
+    are public. ``gradient_scale``: a public factor of the noisy mean gradient, below 1 for scouts.
     """
 
     number: int
@@ -266,6 +274,7 @@ class TrainingPhase:
     unit: Unit
     stages: tuple[TrainingStage, ...]
     slots: tuple[tuple[str, int], ...] = ()
+    gradient_scale: float = 1.0
 
     def __post_init__(self) -> None:
         if type(self.batch) is not int or self.batch < 1:
@@ -278,10 +287,11 @@ class TrainingPhase:
             raise BadInput(f"phase {number}", f"the plan has phases 0 to {len(plan.phases) - 1}", "Choose one of them")
         return cls(
             number=number,
-            batch=plan.batch,
+            batch=plan.phases[number].batch,
             unit=plan.budget.unit,
             stages=tuple(_stages(plan, plan.phases[number])),
             slots=tuple(_slots(plan, number)),
+            gradient_scale=_gradient_scale(plan, number),
         )
 
     @property
@@ -293,6 +303,17 @@ class TrainingPhase:
     def labels(self) -> tuple[str, ...]:
         """Every cohort that is sampled in this phase, each once, in cohort order."""
         return tuple(dict.fromkeys(label for stage in self.stages for label, _ in stage.cohorts))
+
+
+def _gradient_scale(plan: Plan, number: int) -> float:
+    """1, but for scouts: what makes the noise that their steps leave in the weights that of the last phase.
+
+    The learning rate is chosen for the last phase. n steps of noise sigma / b leave sqrt(n) sigma / b times it.
+    """
+    if plan.schedule != "scout":
+        return 1.0
+    left = [math.sqrt(phase.steps) * phase.last.noise_multiplier / phase.batch for phase in plan.phases]
+    return left[-1] / left[number]
 
 
 def _slots(plan: Plan, number: int) -> list[tuple[str, int]]:
