@@ -10,7 +10,7 @@ from typing import Any, get_args
 from discreet.errors import BadInput, InfeasiblePlan
 from discreet.planning.parameters import MOST_QUERIES, SCOUT_EPOCHS, PlanParameters
 from discreet.planning.selection import selection_terms
-from discreet.privacy.budget import RATES_PER_COHORT, Accountant, Budget, Number, Schedule, Unit
+from discreet.privacy.budget import RATES_PER_COHORT, Accountant, Budget, Number, Schedule, Unit, exact_decimal
 from discreet.privacy.plan import Cohort
 from discreet.privacy.selection_terms import SelectionTerms
 
@@ -35,6 +35,8 @@ class PlanRequest(PlanParameters):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", tuple(self.queries))
+        if self.scout_epsilon is not None:
+            object.__setattr__(self, "scout_epsilon", exact_decimal(self.scout_epsilon, "scout epsilon"))
         _check_counts(self)
         object.__setattr__(self, "terms", selection_terms(self))
         _check_choices(self)

@@ -12,7 +12,6 @@ noise multiplier sigma_i, so that sum_c q_{c,i} k_c = b_i = ``batch``.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -266,7 +265,7 @@ class TrainingPhase:
     """Phase ``number`` of a plan. ``batch`` (b) is the public number every noisy sum is divided by.
 
     ``slots``: of the cohorts whose number of records is hidden, by label; they are padded to it. Sizes of the others
-    are public. ``gradient_scale``: a public factor of the noisy mean gradient, below 1 for scouts.
+    are public.
     """
 
     number: int
@@ -274,7 +273,6 @@ class TrainingPhase:
     unit: Unit
     stages: tuple[TrainingStage, ...]
     slots: tuple[tuple[str, int], ...] = ()
-    gradient_scale: float = 1.0
 
     def __post_init__(self) -> None:
         if type(self.batch) is not int or self.batch < 1:
@@ -291,7 +289,6 @@ class TrainingPhase:
             unit=plan.budget.unit,
             stages=tuple(_stages(plan, plan.phases[number])),
             slots=tuple(_slots(plan, number)),
-            gradient_scale=_gradient_scale(plan, number),
         )
 
     @property
@@ -303,17 +300,6 @@ class TrainingPhase:
     def labels(self) -> tuple[str, ...]:
         """Every cohort that is sampled in this phase, each once, in cohort order."""
         return tuple(dict.fromkeys(label for stage in self.stages for label, _ in stage.cohorts))
-
-
-def _gradient_scale(plan: Plan, number: int) -> float:
-    """1, but for scouts: what makes the noise that their steps leave in the weights that of the last phase.
-
-    The learning rate is chosen for the last phase. n steps of noise sigma / b leave sqrt(n) sigma / b times it.
-    """
-    if plan.schedule != "scout":
-        return 1.0
-    left = [math.sqrt(phase.steps) * phase.last.noise_multiplier / phase.batch for phase in plan.phases]
-    return left[-1] / left[number]
 
 
 def _slots(plan: Plan, number: int) -> list[tuple[str, int]]:

@@ -245,7 +245,7 @@ class DPSGD:
         """Take ``state`` and ``receipts`` to where the checkpoint is, if there is one."""
         if not receipts or (self._checkpoints is None and not remembers_inputs(receipts[0])):
             return None
-        facts = (self.settings.digest(), self.task, self.classes, phase.batch, phase.unit, phase.gradient_scale)
+        facts = (self.settings.digest(), self.task, self.classes, phase.batch, phase.unit)
         name = run_name(state, facts, cohorts, receipts)
         same_inputs(receipts[0], name)
         if self._checkpoints is None:
@@ -293,8 +293,7 @@ class _Step:
         sampled = PoissonCohortSampler(stage, self._cohorts, receipt).draw()
         total = sum_of(self._processes, self._sum, self._state.module, sampled, step_seed(receipt))
         noisy = gaussian(total.cpu().numpy(), sensitivity=self._reach, receipt=receipt)
-        mean = noisy / self._phase.batch * self._phase.gradient_scale
-        self._state.move(torch.from_numpy(mean), steps=self._phase.steps)
+        self._state.move(torch.from_numpy(noisy / self._phase.batch), steps=self._phase.steps)
 
     def _sum(self, sampled: Mapping[str, NDArray[np.int64]], seed: int) -> torch.Tensor:
         """This process's part of the sum of clipped gradients: all of it, if there is no other."""
