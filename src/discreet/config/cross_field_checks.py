@@ -42,14 +42,13 @@ from discreet.oracles import ORACLES
 from discreet.parts import RECIPES
 from discreet.planning.parameters import PlanTable
 from discreet.pools.opening import READERS
-from discreet.privacy.budget import BINS, exact_sum
+from discreet.privacy.budget import BINS, RATES_PER_COHORT, exact_sum
 from discreet.privacy.selection_terms import HiddenSlots
 from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
 
 Problems = Iterator[Problem]
 _NO_CAPS = ("paper", "separate-budget", "hidden")
-_AMPLIFIED = ("step-amplification", "noise-reduction")
 
 
 def at(path: str, fact: str, remedy: str, *, table: bool = False) -> Problem:
@@ -314,7 +313,7 @@ def _storage(storage: StorageConfig) -> Problems:
 
 
 def _sizes(plan: PlanTable) -> Problems:
-    if 0 < plan.initial < plan.batch:
+    if 0 < plan.initial < plan.batch and plan.schedule != "scout":
         fact = f"phase 0 has {plan.initial}, too few for an expected batch of {plan.batch}"
         yield at("plan.batch", fact, f"Write at most {plan.initial}, or raise initial")
     if plan.whole_batches and plan.schedule != "naive":
@@ -329,8 +328,9 @@ def _rates(plan: PlanTable) -> Problems:
     if plan.individual_rates and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
         fact = "only one-sided selection that is paid for gives records rates of their own"
         yield at("plan.individual_rates", fact, "Use selection one-sided or shards, and a selection_epsilon")
-    if plan.individual_rates and plan.schedule not in _AMPLIFIED:
-        yield at("plan.individual_rates", f"{plan.schedule} has one rate for all", f"Use {' or '.join(_AMPLIFIED)}")
+    if plan.individual_rates and plan.schedule not in RATES_PER_COHORT:
+        fact, remedy = f"{plan.schedule} has one rate for all", f"Use one of {', '.join(RATES_PER_COHORT)}"
+        yield at("plan.individual_rates", fact, remedy)
 
 
 def _releases(plan: PlanTable) -> Problems:

@@ -177,7 +177,7 @@ def _phase(
         labels_planned=campaign.recipe.labels_planned(number),
         size=None if phase is None else phase.size,
         steps=None if phase is None else phase.steps,
-        batch=None if plan is None else plan.batch,
+        batch=None if phase is None else phase.batch,
         noise=() if phase is None else tuple(stage.noise_multiplier for stage in phase.stages if stage.steps),
         rates={cohort.label: rate for cohort, rate in zip(cohorts, rates, strict=False)},
         query=None if facts is None else _query(facts, number, spec_of_campaign(campaign).notes),
