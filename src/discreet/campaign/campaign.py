@@ -441,8 +441,8 @@ class Campaign:
 
         Opening a campaign does it, so that the key of the last phase goes, too. While another process works: nothing.
         """
-        # first: whoever only looks must not stand in a worker's way
-        if leftovers(self.store, ended=self.done) or waiting(self.store) or withdrawn_elsewhere(self.store):
+        any_left = leftovers(self.store, ended=self.done) or withdrawn_elsewhere(self.store)
+        if any_left or waiting(self.store):  # first: whoever only looks must not stand in a worker's way
             with suppress(StoreUnavailable, NotNow), self.store.exclusive(_WORK):
                 forget(self.store, ended=self.done)
                 self._erase_marked()

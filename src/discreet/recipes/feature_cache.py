@@ -135,8 +135,8 @@ class PoolCache:
         codes = self._codes(places, records)
         codes[~present] = 0
         with disk_refusals(self._store.asked("reading features")):
-            rows, fine, there = self._file.read(places, codes)
-        missing = np.flatnonzero(present & ~there)
+            rows, fine, valid = self._file.read(places, codes)
+        missing = np.flatnonzero(present & ~valid)
         for start in range(0, len(missing), BLOCK):
             some = missing[start : start + BLOCK]
             values, good = read(records if len(some) == len(places) else _at(records, some))
@@ -154,7 +154,7 @@ class PoolCache:
             return pool.codes(places)
         numbers = None if pool.x is None else records if self._reader.reads != "texts" else np.asarray(pool.x[places])
         texts = None if pool.text is None else records if self._reader.reads == "texts" else pool.text[places]
-        names = [pool.ids[place] for place in places.tolist()]
+        names = [pool.ids[position] for position in places.tolist()]
         enrolled = self._store.macs_of(names)
         codes = np.zeros((len(places), MAC_BYTES), dtype=np.uint8)
         for row, code in enumerate(codes_of(pool, self._key, places.tolist(), numbers, texts)):
@@ -172,8 +172,8 @@ def _at(records: Any, rows: Places) -> Any:
 
 def free_bytes(directory: Path) -> int:
     """Of the disk that a directory is on, or will be."""
-    there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
-    return shutil.disk_usage(there).free
+    existing = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    return shutil.disk_usage(existing).free
 
 
 def check_disk(config: CampaignConfig, width: int, count: int) -> None:
@@ -218,9 +218,9 @@ def announced(cache: FeatureCache, reader: Reader, pool: Pool) -> tuple[dict[str
     if reader.identity is None:
         return {}, []
     file, count = cache.file_of(reader.identity, reader.inputs), len(pool)
-    kept, size = cache.keeps(file, count), count * file.slot
+    keeps, size = cache.keeps(file, count), count * file.slot
     seconds = seconds_of(reader, () if pool.x is None else pool.x.shape[1:], count)
-    facts = {"kept": kept, "bytes": size if kept else 0, "seconds": round(seconds, 1)}
-    once = f"computed once, and kept in {in_words(size)} on this disk" if kept else "computed again by each query"
+    facts = {"kept": keeps, "bytes": size if keeps else 0, "seconds": round(seconds, 1)}
+    once = f"computed once, and kept in {in_words(size)} on this disk" if keeps else "computed again by each query"
     words = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     return {"features": facts}, [f"features of {count} records: about {words} on this machine, {once}"]

@@ -80,7 +80,7 @@ class CachedRows:
         All may be written to.
         """
         rows = np.empty((len(places), self.width), dtype=np.float32)
-        fine, there = np.zeros(len(places), dtype=np.bool_), np.zeros(len(places), dtype=np.bool_)
+        fine, valid = np.zeros(len(places), dtype=np.bool_), np.zeros(len(places), dtype=np.bool_)
         wanted = np.ascontiguousarray(codes).view(np.uint64)
         if wanted.any() and self.path.exists():
             file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -91,13 +91,13 @@ class CachedRows:
                     _fill(file, slots, places[some])
                     right = (self._sums(slots) == slots[:, :_SUMS]).all(axis=1)
                     right &= (slots[:, _SUMS + 1 : _HEAD] == wanted[some]).all(axis=1) & wanted[some].any(axis=1)
-                    there[some], fine[some] = right, right & (slots[:, _SUMS] == _FEATURES)
+                    valid[some], fine[some] = right, right & (slots[:, _SUMS] == _FEATURES)
                     rows[some] = slots[:, _HEAD:].view(np.float32)[:, : self.width]
             finally:
                 os.close(file)
         if not fine.all():
             rows[~fine] = 0
-        return rows, fine, there
+        return rows, fine, valid
 
     def write(self, places: Places, codes: Codes, rows: Any, fine: Mask) -> None:
         """Keep rows, and whether each is features. Not synced: a slot that a crash loses is computed again."""
@@ -131,10 +131,10 @@ class CachedRows:
 
     def _sums(self, slots: NDArray[np.uint64]) -> NDArray[np.uint64]:
         words = slots[:, _SUMS:]
-        whole, upper = self._keys
+        keys, upper_keys = self._keys
         sums = np.empty((len(slots), _SUMS), dtype=np.uint64)
-        np.einsum("ij,j->i", words, whole[1:], out=sums[:, 0])
-        np.einsum("ij,j->i", words >> _HALF, upper[1:], out=sums[:, 1])
+        np.einsum("ij,j->i", words, keys[1:], out=sums[:, 0])
+        np.einsum("ij,j->i", words >> _HALF, upper_keys[1:], out=sums[:, 1])
         sums += self._keys[:, 0]
         return sums
 
@@ -174,7 +174,7 @@ def erase_rows(directory: Path, places: Sequence[int]) -> None:
         slot, end = int(size), path.stat().st_size
         file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            for offset in (place * slot for place in places):
+            for offset in (position * slot for position in places):
                 if offset < end:
                     _write_all(file, np.zeros(min(slot, end - offset), dtype=np.uint8), offset)
             os.fsync(file)
