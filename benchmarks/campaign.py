@@ -249,7 +249,8 @@ def feature_table(found: list[dict[str, float]]) -> str:
     middle = {name: statistics.median(one[name] for one in warm) for name in warm[0]}
     ratio = {name: statistics.median(one["ask"] / one[name] for one in warm) for name in ("both", "bare")}
     return f"""{FEATURES}
-`python benchmarks/campaign.py --features`: {len(warm)} rounds, interleaved in one process, one thread, medians of processor time.
+`python benchmarks/campaign.py --features`: {len(warm)} rounds, interleaved in one process, one thread, medians of
+processor time.
 {hardware(numpy=np.__version__)}
 Pool: {PICTURES:,} x 28 x 28 bytes in an npy file; `scattering` ({first["bytes"] / MEGA:.0f} MB kept), `linear`,
 {FEATURES_ASKED} asked in a query.
