@@ -39,8 +39,10 @@ from discreet.recipes.labelled_records import (
     check_proposal,
     evaluated,
     held_out,
+    held_out_counts,
     known_labels,
     known_units,
+    owner_words,
     price_of,
 )
 from discreet.recipes.pool_records import Units, inputs_of, made_up_rows, records_each, rows_among
@@ -189,7 +191,7 @@ def _unread(config: CampaignConfig) -> str:
     learning.check_named(config, pool_queries.check_priced, pool_file=True)
     pool = pool_campaigns.base_pool(config, None)
     _preflight(config, pool)
-    return f"Private records, for the owner alone: {cell_counts(pool).text()}"
+    return owner_words({"Private records": cell_counts(pool), "Held-out records": held_out_counts(config)})
 
 
 def _try_choosing(config: CampaignConfig, predictor: Predictor, inputs: tuple[int, ...]) -> None:
