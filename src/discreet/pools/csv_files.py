@@ -87,6 +87,8 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 def check_header(path: Path, names: Collection[str]) -> None:
     """The names stand in the header, once."""
     asked, header = f"opening {path.name}", header_of(path)
+    if not header:
+        raise BadInput(asked, "its first line is empty", "Check the path; the first line names the columns")
     if not set(header) & set(names):
         check_separator(asked, header)
     check_columns(asked, header, names, sure=False)

@@ -66,6 +66,10 @@ def table_of(path: Path, kind: str) -> Table:
         return ParquetTable(file) if kind == "parquet" else ArrowTable(file)
 
 
+STORED_DATASET = ("state.json", "dataset_dict.json")
+"""One of these files is in a folder that ``Dataset.save_to_disk`` or ``DatasetDict.save_to_disk`` wrote."""
+
+
 def _stored_dataset(path: Path) -> Table:
     """What ``Dataset.save_to_disk`` of Hugging Face ``datasets`` wrote: Arrow streams, in the order of a list."""
     asked = f"opening {existing_folder(path).name}"
