@@ -162,3 +162,15 @@ def test_unattended_runs_do_not_depend_on_held_out_records(place, capsys):
         for stored in place.glob("t.db*"):
             stored.rename(place / f"{bad}-{stored.name}")
     assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_a_table_of_which_nothing_can_be_read_begins_like_any_other(place, capsys):
+    outputs = []
+    for bad in (0, 120):
+        file = place / write(place, "t", bad=bad)
+        file.write_text(file.read_text().replace('schema = "schema.toml"', 'columns = ["age"]'))
+        assert run(["init", "t.toml", "--yes"]) == 0
+        outputs.append(capsys.readouterr())
+        for stored in place.glob("t.db*"):
+            stored.rename(place / f"{bad}-{stored.name}")
+    assert outputs[0] == outputs[1]

@@ -50,11 +50,10 @@ def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
         check_header(path, declared_columns(declared))
         columns, x = _contents(path, asked, declared, scaling)
     assert declared.id is not None
-    name = path.name if declared.schema is None else ""
     return Pool(
         ids=ids_of(columns[declared.id], f"column {declared.id!r}"),
         x=x,
-        text=None if declared.text is None else ListedTexts(columns[declared.text], name=name),
+        text=None if declared.text is None else ListedTexts(columns[declared.text], name=""),
         persons=None if declared.person is None else names_of(columns[declared.person], f"column {declared.person!r}"),
         declared=declared,
     )
@@ -131,7 +130,7 @@ def _contents(
     if scaling is None:
         return columns, None
     x = np.concatenate([np.zeros((0, *shape), dtype=np.float32), *matrices])
-    return columns, ArrayRows(x, name=path.name, shape=declared.shape)
+    return columns, ArrayRows(x, name="", shape=declared.shape)
 
 
 def batches_of(path: Path, asked: str, names: list[str], naming: Collection[str] = ()) -> Iterator[dict[str, Any]]:

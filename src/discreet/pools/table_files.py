@@ -142,7 +142,7 @@ def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | 
     stored = stored_type(table.schema, declared, f"opening {name}")
     numbers = int(np.prod(declared.shape or (len(declared.columns),)))
     blocks = table.blocks(list(declared.columns), rows_of_block(numbers * stored.itemsize))
-    return TableRows(blocks, name=name, stored=stored, declared=declared)
+    return TableRows(blocks, stored=stored, declared=declared)
 
 
 def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | None:
@@ -151,7 +151,7 @@ def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | N
     if declared.schema is None and not _is_text(table.schema.field(declared.text).type):
         raise BadInput(f"opening {name}", f"column {declared.text!r} does not hold text", "Declare another column")
     blocks = table.blocks([declared.text], rows_of_block(TEXT_BYTES))
-    return TableTexts(blocks, name=name, column=declared.text, schema=declared.schema)
+    return TableTexts(blocks, column=declared.text, schema=declared.schema)
 
 
 def check_columns(asked: str, header: Sequence[str], names: Iterable[str], *, sure: bool = True) -> None:
