@@ -9,7 +9,6 @@ Evaluation is on public records, or on private ones kept apart from the pool, fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -25,11 +24,12 @@ from discreet.errors import BadInput
 from discreet.noise import charge_once
 from discreet.oracles import AnswerWords, read_labels
 from discreet.oracles.answer_files import read_private_labels
-from discreet.pools import CellCounts, Pool, cell_counts, open_pool
+from discreet.pools import Pool, cell_counts, open_pool
 from discreet.pools.checks import existing_file
 from discreet.pools.file_columns import categories_of_records, check_columns_of
 from discreet.pools.opening import kind_of
 from discreet.pools.schema_proposal import looked_at
+from discreet.pools.unread_cells import HeldOutCounts
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import ChargeReason
 from discreet.privacy.ledger.charges import request
@@ -225,41 +225,6 @@ def evaluated(config: CampaignConfig, model: Any, context: PhaseContext, measure
     why = ChargeReason(phase=context.phase, purpose="evaluation")
     (paid,) = charge_once(context.charges, [request({HELD_OUT: event}, why=why)])
     return evaluate_paid(model, measured.records, receipt=paid, who=HELD_OUT, **common)
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeldOutCounts:
-    """What of the private records to measure on cannot be read, and how many have no label of a declared class, or are
-    in no declared group (None: no groups are declared). Audience: owner.
-    """
-
-    cells: CellCounts
-    unlabelled: int
-    ungrouped: int | None
-
-    def text(self) -> str:
-        """For the owner's terminal."""
-        lines = [self.cells.text("count nowhere")]
-        records = self.cells.records
-        lines.append(f"  {self.unlabelled} of {records} have no label of a declared class, and count nowhere")
-        if self.ungrouped is not None:
-            lines.append(f"  {self.ungrouped} of {records} are in no declared group")
-        return "\n".join(lines)
-
-    def to_json(self) -> dict[str, Any]:
-        """A form for ``--json``."""
-        return {
-            "records": self.cells.records,
-            "nulls": self.cells.nulls,
-            "columns": self.cells.columns,
-            "unlabelled": self.unlabelled,
-            "ungrouped": self.ungrouped,
-        }
-
-
-def owner_words(counts: Mapping[str, CellCounts | HeldOutCounts | None]) -> str:
-    """Counts by the name of what was counted, for the owner's terminal."""
-    return "\n".join(f"{name}, for the owner alone: {part.text()}" for name, part in counts.items() if part is not None)
 
 
 def held_out_counts(config: CampaignConfig) -> HeldOutCounts | None:

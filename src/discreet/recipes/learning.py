@@ -44,9 +44,9 @@ def check_named(config: CampaignConfig, *checks: Callable[[CampaignConfig], obje
         "model.encoder": config.model.encoder,
         "features.public": None if config.features is None else config.features.public,
     }
-    own = (scorer_of, _check_model, _check_optimizer, _check_loss, _check_function)
+    named = (scorer_of, _check_model, _check_optimizer, _check_loss, _check_function)
     config.check_all(
-        *(partial(check, config) for check in (*checks, *own)),
+        *(partial(check, config) for check in (*checks, *named)),
         *(partial(config.check_file, key, path) for key, path in files.items()),
     )
 

@@ -17,7 +17,8 @@ from discreet.campaign.withdrawal import manifest_key, mark
 from discreet.config import CampaignConfig, CampaignFile
 from discreet.errors import BadInput, NotNow
 from discreet.pools import CellCounts, Differences, JoinedPool, Pool, cell_counts, compare, extended, macs
-from discreet.recipes.labelled_records import HeldOutCounts, check_apart, check_proposal, held_out_counts, pool_like
+from discreet.pools.unread_cells import HeldOutCounts
+from discreet.recipes.labelled_records import check_apart, check_proposal, held_out_counts, pool_like
 from discreet.recipes.opening import load
 from discreet.recipes.specification import spec_of
 from discreet.storage import CampaignStore, open_storage

@@ -26,6 +26,7 @@ from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
 from discreet.planning import make_plan, plan_request
 from discreet.pools import Pool, cell_counts
+from discreet.pools.unread_cells import owner_words
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, Line, Terms, terms_of
 from discreet.privacy.ledger.plan_terms import lines_of
@@ -42,7 +43,6 @@ from discreet.recipes.labelled_records import (
     held_out_counts,
     known_labels,
     known_units,
-    owner_words,
     price_of,
 )
 from discreet.recipes.pool_records import Units, inputs_of, made_up_rows, records_each, rows_among

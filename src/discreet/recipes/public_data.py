@@ -23,6 +23,7 @@ from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.noise import charge_once, derived_seed
 from discreet.pools import Pool, cell_counts
+from discreet.pools.unread_cells import owner_words
 from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import ChargeReason, Ledger, Terms
 from discreet.privacy.ledger.charges import request
@@ -208,7 +209,7 @@ def _unread(config: CampaignConfig) -> str:
     _prepare(config, Inputs())
     counts = None if config.private is None else cell_counts(public_choice.private_pool(config))
     held_out = labelled_records.held_out_counts(config)
-    return labelled_records.owner_words({"Private records": counts, "Held-out records": held_out})
+    return owner_words({"Private records": counts, "Held-out records": held_out})
 
 
 def _open(store: CampaignStore, config: CampaignConfig) -> PublicData:
