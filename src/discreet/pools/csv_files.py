@@ -60,10 +60,13 @@ def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
 
 
 def header_of(path: Path) -> list[str]:
-    """The names in the first line; none of an empty file. What is not UTF-8 in later lines does not matter."""
+    """The names in the first line. What is not UTF-8 in later lines does not matter."""
     with _stream(path) as stream:
         lines = io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
         header = next(csv.reader(lines), [])
+    if not header:
+        remedy = "Check the path; the first line names the columns"
+        raise BadInput(f"opening {path.name}", "its first line is empty", remedy)
     if not all(encodable(name) and "\0" not in name for name in header):
         with _stream(path) as stream:
             wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -86,8 +89,6 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 def check_header(path: Path, names: Collection[str]) -> None:
     """The names stand in the header, once."""
     asked, header = f"opening {path.name}", header_of(path)
-    if not header:
-        raise BadInput(asked, "its first line is empty", "Check the path; the first line names the columns")
     if not set(header) & set(names):
         check_separator(asked, header)
     check_columns(asked, header, names, sure=False)
