@@ -322,6 +322,7 @@ SPEC = RecipeSpec(
     bind=_bind,
     as_created=pool_campaigns.as_created,
     checks=_checks,
+    created=pool_campaigns.features_announced,
     confirmation=_unread,
     plan=lambda recipe: recipe.plan,
     planned_lines=_planned_lines,

@@ -236,10 +236,12 @@ UNBOUND = "the certificate names no weights: that it is of this checkpoint is yo
 
 
 def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
-    """Whether the checkpoint's certificate, where there is one, names its weights."""
+    """What its features take, and whether the checkpoint's certificate, where there is one, names its weights."""
     recipe: Any = campaign.recipe
     bound = recipe.plan.bound
-    return ({} if bound is None else {"checkpoint_bound": bound}), [UNBOUND] if bound is False else []
+    facts, lines = pool_campaigns.features_announced(campaign)
+    facts |= {} if bound is None else {"checkpoint_bound": bound}
+    return facts, [*lines, *([UNBOUND] if bound is False else [])]
 
 
 SPEC = RecipeSpec(
