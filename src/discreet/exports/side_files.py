@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from discreet.exports.model_form import CERTIFICATE, ONNX
+from discreet.features import feature_map_from_json
 from discreet.recipes.specification import RecipeSpec
 from discreet.trainers.metric_words import HEAD, metric_columns, metric_rows
 
@@ -52,7 +53,9 @@ def card(form: dict[str, Any], certificate: dict[str, Any], spec: RecipeSpec, *,
 
 def _front(form: dict[str, Any]) -> str:
     read = form["preprocessing"]
-    texts = bool({"encoder", "normalisation"} & set(read)) or (read.get("features") or {}).get("name") == "hashed-text"
+    features = read.get("features")
+    texts = bool({"encoder", "normalisation"} & set(read))
+    texts = texts or (features is not None and feature_map_from_json(features).record_map.reads == "texts")
     kind = "text" if texts else read["kind"]
     lines = [
         "---",
@@ -74,6 +77,11 @@ def _summary(form: dict[str, Any]) -> str:
     if features is not None:
         records = f"on `{features['name']}` features of records"
         named = [f"| features | of each record alone, so they change no claim; SHA-256 `{features['sha256']}` |"]
+        if encoder := features.get("encoder"):
+            named += [
+                f"| encoder | SHA-256 of its {encoder['hash_of']} `{encoder['sha256']}`; its training data, as the "
+                f"owner states: {encoder['pretraining']} |"
+            ]
     classes = ", ".join(f"`{name}`" for name in form["classes"])
     lines = [
         f"# {form['name']}",

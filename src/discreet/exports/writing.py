@@ -34,13 +34,13 @@ from discreet.exports.model_form import (
     sealed,
 )
 from discreet.exports.side_files import card, write_onnx
+from discreet.features.encoders import encoder_files
 from discreet.privacy.certificate.statement import bound, write_certificate
 from discreet.privacy.files import sync_directory, write_whole
 from discreet.recipes.feature_rows import on_features
 from discreet.recipes.specification import ModelParts, spec_of_campaign
 
 _ROWS = 5
-_COPIED = (".json", ".txt", ".model", ".safetensors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def export_model(
 
     force     replace an earlier export
     onnx      write an ONNX file, too, where the extra is installed and torch can
-    encoder   of texts: copy the public encoder, so that the directory is enough to predict
+    encoder   copy the public encoder of texts or pictures, so that the directory is enough to predict
     sign      an Ed25519 key (PEM) that signs the certificate, and model.json with the hashes of all files
     """
     target = Path(directory)
@@ -187,9 +187,7 @@ def _whole(target: Path) -> Iterator[Path]:
 
 
 def _copy_encoder(source: Path, target: Path) -> None:
-    """Configuration, vocabulary and safetensors of a public encoder; no code, no pickles."""
-    for path in sorted(source.rglob("*")):
-        inside = path.relative_to(source)
-        if path.is_file() and path.suffix in _COPIED and not any(part.startswith(".") for part in inside.parts):
-            (target / inside).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target / inside)
+    """Configuration, vocabulary and weights of a public encoder; no code, no pickles."""
+    for name, path in encoder_files(source).items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / name)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,10 @@ class RandomFourier(ArrayMap):
     def from_options(cls, options: Mapping[str, Any]) -> RandomFourier:
         """The inverse of `options`, with the map that ``base`` stands for in its place."""
         return cls(**{"input_shape" if name == "shape" else name: value for name, value in options.items()})
+
+    def located(self, encoder: Path | str) -> RandomFourier:
+        """With the encoder of the map below it there."""
+        return self if self.base is None else replace(self, base=self.base.located(encoder))
 
     def readable(self, batch: Any) -> tuple[Features, Mask]:
         """The features of records, nulls as zeros, and which records are none. Audience: owner."""
