@@ -41,9 +41,9 @@ def folder(tmp_path_factory):
     reading = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4]}
     (place / "vit" / "preprocessor_config.json").write_text(json.dumps(reading))
     ViTModel(vit, add_pooling_layer=False).save_pretrained(place / "headless")
-    ResNetModel(ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")).save_pretrained(
-        place / "resnet"
-    )
+    ResNetModel(
+        ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
+    ).save_pretrained(place / "resnet")
     return place
 
 
@@ -213,7 +213,9 @@ def test_a_map_is_stored_without_its_place_and_compares_the_hash(tmp_path, folde
         with pytest.raises(BadInput):
             feature_map_from_json(made.identity() | change)
     weights = hashlib.sha256((folder / "bert" / "model.safetensors").read_bytes()).hexdigest()
-    assert build_feature_map("text-encoder", encoder=folder / "bert", max_length=16).encoder_facts()["sha256"] == weights
+    assert (
+        build_feature_map("text-encoder", encoder=folder / "bert", max_length=16).encoder_facts()["sha256"] == weights
+    )
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def test_weights_that_are_missing_are_refused_not_drawn(folder, tmp_path):
     from safetensors.torch import load_file, save_file
 
     for name, build in {
-        "vit": lambda place: images(place),
+        "vit": images,
         "bert": lambda place: build_feature_map("text-encoder", encoder=place, max_length=16),
     }.items():
         place = tmp_path / name

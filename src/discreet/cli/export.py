@@ -75,7 +75,9 @@ def predict_command(
     rows: Annotated[int, typer.Option(help="Records at a time.", min=1)] = 1024,
     overwrite: Annotated[bool, typer.Option(help="Replace the file that is there.")] = False,
     model: Annotated[str | None, typer.Option(help="Of somebody's own model: module:callable, to let it run.")] = None,
-    encoder: Annotated[Path | None, typer.Option(help="The encoder, if the export has no copy: a path, or module:callable.")] = None,
+    encoder: Annotated[
+        Path | None, typer.Option(help="The encoder, if the export has no copy: a path, or module:callable.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: JsonOption = False,
 ) -> None:

@@ -160,7 +160,9 @@ class FrozenEncoder(FeatureMap):
 
     def place_in(self, folder: Path) -> Path:
         """Where the encoder is in a folder that holds its files, and nothing else."""
-        return folder / next(iter(self.files)) if list(self.files) != ["config.json"] and len(self.files) == 1 else folder
+        return (
+            folder / next(iter(self.files)) if list(self.files) != ["config.json"] and len(self.files) == 1 else folder
+        )
 
     def encoder_facts(self) -> dict[str, str]:
         """What a certificate says of the encoder."""
@@ -223,7 +225,9 @@ class ImageEncoder(FrozenEncoder, ArrayMap):
         is_picture = len(self.input_shape) in (2, 3)
         asked = f"{self.name} features of records of shape {self.input_shape}"
         if not is_picture and (self.resize or self.channels or self.mean or self.std):
-            raise BadInput(asked, "they are not pictures", "Declare shape = [3, 224, 224], or name a function of arrays")
+            raise BadInput(
+                asked, "they are not pictures", "Declare shape = [3, 224, 224], or name a function of arrays"
+            )
         has = self.input_shape[0] if len(self.input_shape) == 3 else 1
         if self.channels not in (None, has) and has != 1:
             fact = f"they have {has} channels, and the encoder takes {self.channels}"
@@ -245,7 +249,7 @@ class ImageEncoder(FrozenEncoder, ArrayMap):
 
     def features(self, records: Features) -> Features:
         """Of one record."""
-        vector = vectors_of(self.network.run, self.prepared(records), f"{self.name} features")
+        vector = _one_vector(self.network.run, self.prepared(records), self.width)
         return at_length_one(vector) if self.normalise else vector
 
     @cached_property
@@ -268,6 +272,32 @@ class ImageEncoder(FrozenEncoder, ArrayMap):
             pictures = pictures / np.array(self.std, dtype=np.float32)[:, None, None]
         return np.ascontiguousarray(pictures, dtype=np.float32)
 
+    def torch_module(self) -> Any:
+        """Preparation, network and length 1; None of an ONNX file and of a function."""
+        if self.network.module is None:
+            return None
+        import torch
+
+        outer, blank = self, torch.zeros(1, *self.input_shape)
+
+        class Encoded(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.network = outer.network.module
+                self.register_buffer("mean", torch.tensor(outer.mean or (0.0,))[:, None, None])
+                self.register_buffer("std", torch.tensor(outer.std or (1.0,))[:, None, None])
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                pictures = x if x.ndim == 4 else x.unsqueeze(1)
+                if outer.channels not in (None, pictures.shape[1]):
+                    pictures = pictures.repeat(1, outer.channels, 1, 1)
+                if outer.resize not in (None, blank.shape[-2:]):
+                    pictures = torch.nn.functional.interpolate(pictures, outer.resize, mode="bilinear", antialias=True)
+                vectors: torch.Tensor = self.network((pictures - self.mean) / self.std)
+                return torch.nn.functional.normalize(vectors, dim=1) if outer.normalise else vectors
+
+        return Encoded()
+
     def probe(self) -> None:
         """Refuse an encoder that mixes records."""
         words = np.random.Philox(key=0).random_raw(3 * int(np.prod(self.input_shape)))
@@ -275,6 +305,15 @@ class ImageEncoder(FrozenEncoder, ArrayMap):
         made_up[1] *= 100
         if self.network.batch != 1:
             refuse_mixing(self.network.run, self.prepared(made_up[: self.network.batch]), f"{self.name} features")
+
+
+def _one_vector(run: Run, record: Any, width: int) -> Features:
+    """The vector of one record; where the encoder fails on it, no numbers, which is a null. It took others before."""
+    try:
+        vector = vectors_of(run, record, "a record")
+    except BadInput:
+        vector = np.zeros((0, 0), dtype=np.float32)
+    return vector if vector.shape == (1, width) else np.full((1, width), np.nan, dtype=np.float32)
 
 
 def _resized(pictures: Features, sides: Any) -> Features:
@@ -349,12 +388,12 @@ class TextEncoder(FrozenEncoder):
 
         def compute(some: NDArray[np.int64]) -> None:
             for place in some.tolist():
-                values[place] = vectors_of(run, [str(batch[place])], f"{self.name} features")[0]
+                values[place] = _one_vector(run, [str(batch[place])], self.width)[0]
 
         in_threads([(compute, places[start : start + _AT_ONCE]) for start in range(0, len(places), _AT_ONCE)])
-        finite = np.isfinite(values).all(axis=1)
-        values[~finite] = 0
-        return (at_length_one(values) if self.normalise else values), fine & finite
+        fine &= np.isfinite(values).all(axis=1)
+        values[~fine] = 0
+        return (at_length_one(values) if self.normalise else values), fine
 
     @cached_property
     def _run(self) -> Run:

@@ -86,6 +86,10 @@ class FeatureMap(ABC):
         """
         return self.readable(inputs)
 
+    def torch_module(self) -> Any:
+        """The same of scaled records as a module of torch, up to rounding, for an ONNX file; None where there is none."""
+        return None
+
     @property
     def record_map(self) -> FeatureMap:
         """The map that takes the record itself: this one, or the lowest of those that it is on top of."""
@@ -226,7 +230,7 @@ def product(matrix: Features, columns: Features) -> Features:
 def at_length_one(vectors: Features) -> Features:
     """Each record at length 1; one of zeros stays. Computed in double precision: no square overflows."""
     wide = vectors.astype(np.float64)
-    return (wide / np.maximum(np.sqrt((wide**2).sum(axis=1, keepdims=True)), 1e-30)).astype(np.float32)
+    return np.asarray(wide / np.maximum(np.sqrt((wide**2).sum(axis=1, keepdims=True)), 1e-30), dtype=np.float32)
 
 
 NORMALISE = Option(

@@ -102,6 +102,25 @@ class RandomFourier(ArrayMap):
         """The same of records as a pool gives them."""
         return super().readable(inputs) if self.base is None else self._on_top(*self.base.of_inputs(inputs))
 
+    def torch_module(self) -> Any:
+        """On top of the module of the map below it, if that has one."""
+        below = None if self.base is None else self.base.torch_module()
+        if self.base is not None and below is None:
+            return None
+        import torch
+
+        class Projected(torch.nn.Module):
+            def __init__(self, directions: Features, scale: float) -> None:
+                super().__init__()
+                self.below, self.scale = below or torch.nn.Identity(), scale
+                self.register_buffer("directions", torch.tensor(directions.T))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                angles = self.below(x).flatten(1) @ self.directions
+                return torch.cat([angles.cos(), angles.sin()], dim=1) / self.scale
+
+        return Projected(self._directions, math.sqrt(self.size / 2))
+
     @property
     def record_map(self) -> FeatureMap:
         """The lowest map."""

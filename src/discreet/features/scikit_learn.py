@@ -11,6 +11,7 @@ import base64
 import binascii
 import io
 import json
+import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -40,8 +41,6 @@ from discreet.pools.rows import Mask
 TRUSTED = {
     "builtins": "dict list slice str tuple",
     "numpy": "bool bool_ dtype float32 float64 int32 int64 ndarray",
-    "scipy.sparse": "csr_matrix csr_array",
-    "scipy.sparse._csr": "csr_matrix csr_array",
     "scipy.interpolate._bsplines": "BSpline",
     "sklearn.cluster": "KMeans",
     "sklearn.compose": "ColumnTransformer",
@@ -57,6 +56,13 @@ TRUSTED = {
 _TYPES = {(module, name) for module, names in TRUSTED.items() for name in names.split()}
 # what numbers and settings are stored by: no code is called
 _PLAIN_LOADERS = frozenset({"DictNode", "JsonNode", "ListNode", "NdArrayNode", "SliceNode", "TupleNode", "TypeNode"})
+_OTHER_PARTS = {
+    ("numpy", "dtype", "DTypeNode"),
+    ("scipy._lib.array_api_compat.numpy._aliases", "asarray", "FunctionNode"),  # of a BSpline, and never called
+    ("scipy.sparse._csr", "csr_array", "SparseMatrixNode"),
+    ("scipy.sparse._csr", "csr_matrix", "SparseMatrixNode"),
+}
+_OBJECT = re.compile(r'("__id__": |"file": ")(\d+)')
 _MOST_BYTES = 2**25
 ASKED = "scikit-learn features"
 
@@ -115,15 +121,21 @@ class ScikitLearn(ArrayMap):
             return super().readable(batch)
 
     def features(self, records: Features) -> Features:
-        """Of one row."""
-        row = self._transformed(records)
+        """Of one row. One that the transformer refuses, such as an unknown category, is a null."""
+        transformer, width = self._transformer, self._width
+        try:
+            row = self._transformed(transformer, records)
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - it would say how the record differs from the public rows
+            row = np.full((1, width), np.nan, dtype=np.float32)
         return at_length_one(row) if self.normalise else row
 
-    def _transformed(self, records: Features) -> Features:
+    def _transformed(self, transformer: Any, records: Features) -> Features:
         from sklearn import config_context
 
         with config_context(assume_finite=True, skip_parameter_validation=True, transform_output="default"):
-            row = self._transformer.transform(records)
+            row = transformer.transform(records)
         return np.asarray(row.toarray() if hasattr(row, "toarray") else row, dtype=np.float32)
 
     @cached_property
@@ -132,25 +144,22 @@ class ScikitLearn(ArrayMap):
         from skops.io import loads
 
         try:
-            return loads(self.stored, trusted=[f"{module}.{name}" for module, name in sorted(_TYPES)])
+            return loads(self.stored, trusted=_refuse_types(self.stored))
         except Exception as problem:  # noqa: BLE001 - whatever skops says of the file
             fact = f"skops could not read the transformer ({type(problem).__name__})"
             raise BadInput(ASKED, fact, "Store it anew, with the scikit-learn that is installed") from None
 
     @cached_property
     def _width(self) -> int:
-        """By trying a row of zeros."""
-        asked = f"{ASKED} of {self.input_shape[0]} numbers"
+        asked, transformer = f"{ASKED} of {self.input_shape[0]} numbers", self._transformer
         try:
-            row = self._transformed(np.zeros((1, *self.input_shape), dtype=np.float32))
-        except BadInput:
-            raise
-        except Exception as problem:  # noqa: BLE001 - whatever the transformer does with such a row
-            fact = f"the transformer does not take such rows ({type(problem).__name__})"
-            raise BadInput(asked, fact, "Fit it on rows as the records are: schema.encode(public)[0]") from None
-        if row.ndim != 2 or not row.shape[1]:
-            raise BadInput(asked, "the transformer gives no row of numbers", "Fit one that does")
-        return int(row.shape[1])
+            takes, width = int(transformer.n_features_in_), len(transformer.get_feature_names_out())
+        except (AttributeError, TypeError, ValueError):  # sklearn's NotFittedError is both of the last
+            raise BadInput(asked, "the transformer is not fitted", "Fit it on public rows") from None
+        if takes != self.input_shape[0]:
+            fact = f"the transformer was fitted on rows of {takes} numbers"
+            raise BadInput(asked, fact, "Fit it on rows as the records are: schema.encode(public)[0]")
+        return width
 
 
 def stored_transformer(transformer: Any) -> bytes:
@@ -162,22 +171,35 @@ def stored_transformer(transformer: Any) -> bytes:
 
     content, plain = dumps(transformer), io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as written, zipfile.ZipFile(plain, "w") as rewritten:
-        for entry in written.infolist():  # without the time of writing
-            rewritten.writestr(zipfile.ZipInfo(entry.filename), written.read(entry.filename), zipfile.ZIP_DEFLATED)
+        places: dict[str, int] = {}
+
+        def renamed(words: str) -> str:
+            """With objects numbered in their order, not by their places in memory."""
+            return _OBJECT.sub(lambda hit: hit[1] + str(places.setdefault(hit[2], len(places))), words)
+
+        entries = sorted(written.infolist(), key=lambda entry: entry.filename != "schema.json")
+        for entry in entries:  # without the time of writing
+            schema = entry.filename == "schema.json"
+            data = renamed(written.read(entry.filename).decode()).encode() if schema else written.read(entry.filename)
+            name = entry.filename if schema else renamed(f'"file": "{entry.filename}')[len('"file": "') :]
+            rewritten.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
     _refuse_types(plain.getvalue())
     return plain.getvalue()
 
 
-def _refuse_types(stored: Any) -> None:
-    """Refuse a file with a type that is not of the list, before anything of it is built."""
+def _refuse_types(stored: Any) -> list[str]:
+    """The types in a file, once they are all on the list: before anything of it is built."""
     try:
         with zipfile.ZipFile(io.BytesIO(stored)) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
-                raise BadInput(ASKED, "the transformer is larger than 32 MB", "Fit a smaller one")
-            schema = json.loads(archive.read("schema.json"))
+            size = sum(entry.file_size for entry in archive.infolist())
+            schema = json.loads(archive.read("schema.json")) if size <= _MOST_BYTES else {}
         types = sorted(set(_types_in(schema)))
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, RecursionError):
-        raise BadInput(ASKED, "the file is not one of skops", "Store the transformer: stored_transformer(...)") from None
+        raise BadInput(
+            ASKED, "the file is not one of skops", "Store the transformer: stored_transformer(...)"
+        ) from None
+    if size > _MOST_BYTES:
+        raise BadInput(ASKED, "the transformer is larger than 32 MB", "Fit a smaller one")
     strange = [f"{module}.{name}" for module, name, loader in types if not _is_trusted(module, name, loader)]
     if strange:
         raise BadInput(
@@ -185,6 +207,7 @@ def _refuse_types(stored: Any) -> None:
             f"the transformer has parts that are not on the list of trusted ones: {', '.join(strange[:3])}",
             "Use transformers that look at one row at a time; docs/reference/features.md has the list",
         )
+    return [f"{module}.{name}" for module, name, _ in types]
 
 
 def _types_in(node: Any) -> Iterator[tuple[str, str, str]]:
@@ -200,12 +223,9 @@ def _types_in(node: Any) -> Iterator[tuple[str, str, str]]:
 
 def _is_trusted(module: str, name: str, loader: str) -> bool:
     if loader not in _PLAIN_LOADERS and loader != "ObjectNode":
-        return (module, name) in _TYPES and loader in _OTHER_LOADERS
+        return (module, name, loader) in _OTHER_PARTS
     public = module.rpartition("._")[0] if module.startswith("sklearn.") and "._" in module else module
     return (module, name) in _TYPES or (public, name) in _TYPES
-
-
-_OTHER_LOADERS = frozenset({"SparseMatrixNode"})
 
 
 def _built(request: FeatureRequest) -> ScikitLearn:

@@ -83,7 +83,9 @@ def _from_directory(directory: Path) -> Any:
     return model
 
 
-def read_quietly(directory: Path, asked: str, prepare: Callable[[Any, str], None] | None = None) -> tuple[Any, set[str]]:
+def read_quietly(
+    directory: Path, asked: str, prepare: Callable[[Any, str], None] | None = None
+) -> tuple[Any, set[str]]:
     """The model in a local directory, in float32, and the names of tensors that its files do not have.
 
     ``prepare``: checks and changes the settings before the model is made.

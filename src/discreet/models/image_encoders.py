@@ -87,7 +87,9 @@ def is_named(encoder: str | Path) -> bool:
     return all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
 
 
-def open_network(encoder: str | Path, kind: str, *, model: str | None = None, output: str | None = None) -> ImageNetwork:
+def open_network(
+    encoder: str | Path, kind: str, *, model: str | None = None, output: str | None = None
+) -> ImageNetwork:
     """The network. ``model``: its name in timm, for a file of weights. ``output``: the name of an ONNX file's."""
     asked = f"the encoder {str(encoder)!r}"
     if kind == "onnx":
@@ -116,7 +118,7 @@ def vectors_of(run: Run, records: Any, asked: str) -> Floats:
     """What ``run`` makes of records; an error that repeats none of them where it fails, or gives no vectors."""
     try:
         vectors = np.asarray(run(records), dtype=np.float32)
-    except BadInput:
+    except (BadInput, MemoryError):
         raise
     except Exception as problem:  # noqa: BLE001 - whatever a network does with records that it does not take
         fact = f"it does not take records of this shape ({type(problem).__name__})"
@@ -198,7 +200,9 @@ def _settings(file: Path, asked: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         settings = None
     if not isinstance(settings, dict):
-        raise BadInput(asked, f"its {file.name} is not a table in JSON", "Give a directory as save_pretrained writes it")
+        raise BadInput(
+            asked, f"its {file.name} is not a table in JSON", "Give a directory as save_pretrained writes it"
+        )
     return settings
 
 

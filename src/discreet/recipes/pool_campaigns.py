@@ -46,6 +46,7 @@ MAY_CHANGE = (
     "model.encoder",
     "features.public",
     "features.encoder",
+    "features.transformer",
     "checkpoint.path",
     "checkpoint.certificate",
     "private.path",
@@ -266,4 +267,5 @@ def exported(campaign: Campaign) -> ModelParts:
         form=form | ({"threshold": 0.5} if task == "multilabel" else {}),
         example_rows=lambda count: made_up_rows(config, inputs, count),
         encoder=encoder,
+        feature_map=None if config.features is None else config.features.fitted,
     )

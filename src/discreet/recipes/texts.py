@@ -1,6 +1,7 @@
 """Texts as a transformer takes them: tokens of one public length.
 
-They are computed from a text when its row is asked for, a piece at a time, and never kept on disk. Guarantee: a row depends on its own text and on public files alone. A text that is missing is a null: zeros.
+They are computed from a text when its row is asked for, a piece at a time, and never kept on disk. Guarantee:
+a row depends on its own text and on public files alone. A text that is missing is a null: zeros.
 """
 
 from __future__ import annotations

@@ -229,7 +229,8 @@ def _planned(setting: Setting, point: Point, sizes: Sizes, directory: Path) -> t
 def _named(config: CampaignConfig) -> list[Path]:
     """Files that a result depends on beside the data: public weights, an encoder, modules of the user's."""
     model, public = config.model, None if config.features is None else config.features.public
-    places = [model.init, model.encoder, public, *(model.options.get(key) for key in ("path", "weights"))]
+    transformer = None if config.features is None else config.features.transformer
+    places = [model.init, model.encoder, public, transformer, *(model.options.get(key) for key in ("path", "weights"))]
     files = [config.resolve(path) for path in places if isinstance(path, str)]
     encoder = encoder_of(config)
     files += [] if encoder is None else encoder_files(encoder).values()
