@@ -143,10 +143,7 @@ TABLES_TEST = "features/test_tables.py::test_it_keeps_the_contract"
 FEATURES = {
     "features.scattering.Scattering": feature("features/test_scattering.py::test_it_keeps_the_contract"),
     "features.random_fourier.RandomFourier": feature("features/test_random_fourier.py::test_it_keeps_the_contract"),
-    "features.encoders.ImageEncoder": feature(
-        "features/test_encoders.py::test_an_onnx_file_keeps_the_contract",
-        "features/test_encoders.py::test_a_transformers_model_of_pictures_keeps_the_contract",
-    ),
+    "features.encoders.ImageEncoder": feature("features/test_encoders.py::test_an_onnx_file_keeps_the_contract"),
     "features.encoders.TextEncoder": feature("features/test_encoders.py::test_a_sentence_encoder_keeps_the_contract"),
     "features.scikit_learn.ScikitLearn": feature("features/test_scikit_learn.py::test_it_keeps_the_contract"),
     "features.text.HashedText": feature("features/test_text.py::test_it_keeps_the_contract"),

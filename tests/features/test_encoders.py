@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from discreet.errors import BadInput
-from discreet.features import build_feature_map, feature_map_from_json, read_feature_map, write_feature_map
+from discreet.features import (
+    ImageEncoder,
+    TextEncoder,
+    build_feature_map,
+    feature_map_from_json,
+    read_feature_map,
+    write_feature_map,
+)
 from discreet.testing import check_feature_map
 
 pytest.importorskip("onnx")
@@ -89,10 +96,11 @@ def test_an_onnx_file_keeps_the_contract(tmp_path, batch):
     path = network(tmp_path / "small.onnx", batch)
     check_feature_map(lambda: images(path), PICTURES)
     encoder = images(path)
+    assert isinstance(encoder, ImageEncoder)
     expected = np.maximum(_convolved(PICTURES), 0).reshape(5, -1) @ KERNEL["p"]
-    np.testing.assert_allclose(images(path, normalise=False).transform(PICTURES), expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(images(path, unit_length=False).transform(PICTURES), expected, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(np.linalg.norm(encoder.transform(PICTURES), axis=1), 1, atol=1e-5)
-    assert (encoder.output_shape, images(path, normalise=False).norm_bound) == ((24,), None)
+    assert (encoder.output_shape, images(path, unit_length=False).norm_bound) == ((24,), None)
 
 
 def _convolved(pictures):
@@ -110,7 +118,7 @@ def test_a_picture_is_prepared_as_the_model_declares(folder):
     import torch
     from transformers import ViTModel
 
-    encoder = images(folder / "vit", (12, 12), normalise=False)
+    encoder = images(folder / "vit", (12, 12), unit_length=False)
     assert (encoder.resize, encoder.channels, encoder.std) == ((16, 16), 3, (0.2, 0.3, 0.4))
     coloured = torch.tensor(GREY)[:, None].repeat(1, 3, 1, 1)
     bigger = torch.nn.functional.interpolate(coloured, (16, 16), mode="bilinear", antialias=True)
@@ -126,6 +134,7 @@ def test_a_sentence_encoder_keeps_the_contract(folder):
         return build_feature_map("text-encoder", encoder=folder / "bert", max_length=16, pretraining=STATED)
 
     check_feature_map(make, TEXTS, nulls=[None, 7])
+    assert isinstance(make(), TextEncoder)
     on_top = build_feature_map("random-fourier", base=make(), size=32)
     check_feature_map(lambda: on_top, TEXTS, nulls=[None, 7])
     assert make().identity()["encoder"] == on_top.identity()["encoder"]

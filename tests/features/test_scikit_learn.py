@@ -28,7 +28,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from discreet import DPClassifier
 from discreet.errors import BadInput
-from discreet.features import build_feature_map, feature_map_from_json, stored_transformer
+from discreet.features import ScikitLearn, build_feature_map, feature_map_from_json, stored_transformer
 from discreet.pools import Schema
 from discreet.testing import check_feature_map
 
@@ -77,8 +77,9 @@ PIPELINES = {
 @pytest.mark.parametrize("name", PIPELINES)
 def test_it_keeps_the_contract(name):
     transformer = fitted(*PIPELINES[name])
+    assert isinstance(built(transformer), ScikitLearn)
     check_feature_map(lambda: built(transformer), ROWS)
-    rows = built(transformer, normalise=False).transform(ROWS)
+    rows = built(transformer, unit_length=False).transform(ROWS)
     expected = transformer.transform(ROWS)
     np.testing.assert_allclose(rows, expected.toarray() if hasattr(expected, "toarray") else expected, atol=1e-4)
 

@@ -191,8 +191,10 @@ def _feature_checks(directory: Path, form: dict[str, Any]) -> list[Check]:
         feature_map_from_json(identity)  # compares the hashes
         ok = certificate["features"] == named_map(identity)
         detail = f"{identity['name']}, which reads one record alone" if ok else "it is not the certificate's"
-    except (BadInput, KeyError, TypeError):
-        ok, detail = False, "it does not have its hash, or model.json or the certificate names none"
+    except BadInput as error:  # its package is not installed, or it does not have its hash
+        ok, detail = False, f"{error.asked}: {error.fact}"
+    except (KeyError, TypeError):
+        ok, detail = False, "model.json or the certificate names none"
     return [Check(name="features", ok=ok, detail=detail)]
 
 

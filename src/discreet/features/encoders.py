@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from discreet.checks import Wrong, either, listed, number, text, truth, whole
 from discreet.errors import BadInput
 from discreet.features.feature_map import (
-    NORMALISE,
     ROUNDING,
+    UNIT_LENGTH,
     ArrayMap,
     FeatureMap,
     FeatureRequest,
@@ -111,7 +111,7 @@ class FrozenEncoder(FeatureMap):
     kind          "transformers", "timm", "onnx" or "callable"
     files         the SHA-256 of each of its files
     width         how many numbers it gives
-    normalise     whether features have length 1
+    unit_length   whether features have length 1
     pretraining   the user's statement of what it was trained on
     """
 
@@ -119,12 +119,12 @@ class FrozenEncoder(FeatureMap):
     kind: str
     files: Mapping[str, str]
     width: int
-    normalise: bool = True
+    unit_length: bool = True
     pretraining: str | None = None
 
     def __post_init__(self) -> None:
         asked = f"{self.name} features"
-        checked(asked, {"width": (whole(1, 10**7), self.width), "normalise": (truth, self.normalise)})
+        checked(asked, {"width": (whole(1, 10**7), self.width), "unit_length": (truth, self.unit_length)})
         if self.pretraining is not None:
             checked(asked, {"pretraining": (_statement, self.pretraining)})
         hashes = list(self.files.values()) if isinstance(self.files, Mapping) else []
@@ -139,7 +139,7 @@ class FrozenEncoder(FeatureMap):
     @property
     def norm_bound(self) -> float | None:
         """1, where vectors are normalised."""
-        return ROUNDING if self.normalise else None
+        return ROUNDING if self.unit_length else None
 
     def options(self) -> dict[str, Any]:
         """Everything but where the encoder is."""
@@ -250,7 +250,7 @@ class ImageEncoder(FrozenEncoder, ArrayMap):
     def features(self, records: Features) -> Features:
         """Of one record."""
         vector = _one_vector(self.network.run, self.prepared(records), self.width)
-        return at_length_one(vector) if self.normalise else vector
+        return at_length_one(vector) if self.unit_length else vector
 
     @cached_property
     def network(self) -> ImageNetwork:
@@ -281,6 +281,9 @@ class ImageEncoder(FrozenEncoder, ArrayMap):
         outer, blank = self, torch.zeros(1, *self.input_shape)
 
         class Encoded(torch.nn.Module):
+            mean: torch.Tensor
+            std: torch.Tensor
+
             def __init__(self) -> None:
                 super().__init__()
                 self.network = outer.network.module
@@ -294,7 +297,7 @@ class ImageEncoder(FrozenEncoder, ArrayMap):
                 if outer.resize not in (None, blank.shape[-2:]):
                     pictures = torch.nn.functional.interpolate(pictures, outer.resize, mode="bilinear", antialias=True)
                 vectors: torch.Tensor = self.network((pictures - self.mean) / self.std)
-                return torch.nn.functional.normalize(vectors, dim=1) if outer.normalise else vectors
+                return torch.nn.functional.normalize(vectors, dim=1) if outer.unit_length else vectors
 
         return Encoded()
 
@@ -393,7 +396,7 @@ class TextEncoder(FrozenEncoder):
         in_threads([(compute, places[start : start + _AT_ONCE]) for start in range(0, len(places), _AT_ONCE)])
         fine &= np.isfinite(values).all(axis=1)
         values[~fine] = 0
-        return (at_length_one(values) if self.normalise else values), fine
+        return (at_length_one(values) if self.unit_length else values), fine
 
     @cached_property
     def _run(self) -> Run:
@@ -487,7 +490,7 @@ PARTS = (
             Option(name="std", check=NUMBERS, type="list", default="the encoder's own", meaning="of each channel"),
             Option(name="model", check=text(), type="text", meaning="its name in timm, for a file of weights"),
             Option(name="output", check=text(), type="text", default="the first", meaning="of an ONNX file"),
-            NORMALISE,
+            UNIT_LENGTH,
         ),
         reads=(),
         makes=(ImageEncoder,),
@@ -503,7 +506,7 @@ PARTS = (
             Option(
                 name="max_length", check=MAX_LENGTH, type="whole number", default="128", meaning="the most tokens read"
             ),
-            NORMALISE,
+            UNIT_LENGTH,
         ),
         reads=(),
         makes=(TextEncoder,),

@@ -87,7 +87,7 @@ class FeatureMap(ABC):
         return self.readable(inputs)
 
     def torch_module(self) -> Any:
-        """The same of scaled records as a module of torch, up to rounding, for an ONNX file; None where there is none."""
+        """The same of scaled records as a module of torch, up to rounding, for an ONNX file; None if there is none."""
         return None
 
     @property
@@ -233,8 +233,8 @@ def at_length_one(vectors: Features) -> Features:
     return np.asarray(wide / np.maximum(np.sqrt((wide**2).sum(axis=1, keepdims=True)), 1e-30), dtype=np.float32)
 
 
-NORMALISE = Option(
-    name="normalise", check=truth, type="true or false", default="true", meaning="bring each record to length 1"
+UNIT_LENGTH = Option(
+    name="unit_length", check=truth, type="true or false", default="true", meaning="bring each record to length 1"
 )
 
 

@@ -24,8 +24,8 @@ import numpy as np
 from discreet.checks import text, truth
 from discreet.errors import BadInput, require
 from discreet.features.feature_map import (
-    NORMALISE,
     ROUNDING,
+    UNIT_LENGTH,
     ArrayMap,
     FeatureRequest,
     Features,
@@ -72,18 +72,18 @@ class ScikitLearn(ArrayMap):
     """Of rows of numbers: of a table as its schema encodes them (`Schema.encode`), or of arrays of one axis.
 
     stored      the fitted transformer, as `skops.io.dumps` writes it
-    normalise   whether features have length 1
+    unit_length whether features have length 1
     """
 
     name = "scikit-learn"
     block = 1
     input_shape: tuple[int, ...]
     stored: bytes = field(repr=False)
-    normalise: bool = True
+    unit_length: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "input_shape", checked_shape(self.input_shape, ASKED))
-        checked(ASKED, {"normalise": (truth, self.normalise)})
+        checked(ASKED, {"unit_length": (truth, self.unit_length)})
         if len(self.input_shape) != 1:
             raise BadInput(ASKED, f"records have {len(self.input_shape)} axes", "Declare rows of numbers")
         _refuse_types(self.stored)
@@ -96,12 +96,12 @@ class ScikitLearn(ArrayMap):
     @property
     def norm_bound(self) -> float | None:
         """1, where rows are normalised."""
-        return ROUNDING if self.normalise else None
+        return ROUNDING if self.unit_length else None
 
     def options(self) -> dict[str, Any]:
         """The shape of a row, and the file."""
         stored = base64.b64encode(self.stored).decode("ascii")
-        return {"shape": list(self.input_shape), "stored": stored, "normalise": self.normalise}
+        return {"shape": list(self.input_shape), "stored": stored, "unit_length": self.unit_length}
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> ScikitLearn:
@@ -129,7 +129,7 @@ class ScikitLearn(ArrayMap):
             raise
         except Exception:  # noqa: BLE001 - it would say how the record differs from the public rows
             row = np.full((1, width), np.nan, dtype=np.float32)
-        return at_length_one(row) if self.normalise else row
+        return at_length_one(row) if self.unit_length else row
 
     def _transformed(self, transformer: Any, records: Features) -> Features:
         from sklearn import config_context
@@ -261,7 +261,7 @@ PARTS = (
                 default="",
                 meaning="a file of skops",
             ),
-            NORMALISE,
+            UNIT_LENGTH,
         ),
         reads=(),
         makes=(ScikitLearn,),
