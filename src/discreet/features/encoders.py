@@ -437,7 +437,7 @@ def _place_and_options(request: FeatureRequest, name: str) -> tuple[Path | str, 
     options = dict(request.options)
     encoder = options.pop("encoder", None)
     if encoder is None:
-        raise BadInput(f"{name} features", "no encoder is named", "Write encoder = 'DIRECTORY', a local one")
+        raise BadInput(f"{name} features", *NO_ENCODER)
     return encoder_place(request.directory, encoder), options
 
 
@@ -462,6 +462,7 @@ ENCODER = Option(
     default="",
     meaning="a local file or directory with public weights, or a function of your own",
 )
+NO_ENCODER = ("no encoder is named", "Write encoder = 'DIRECTORY', a local one")
 PRETRAINING = Option(
     name="pretraining",
     check=_statement,
@@ -492,6 +493,7 @@ PARTS = (
             Option(name="output", check=text(), type="text", default="the first", meaning="of an ONNX file"),
             UNIT_LENGTH,
         ),
+        required={"encoder": NO_ENCODER},
         reads=(),
         makes=(ImageEncoder,),
     ),
@@ -508,6 +510,7 @@ PARTS = (
             ),
             UNIT_LENGTH,
         ),
+        required={"encoder": NO_ENCODER},
         reads=(),
         makes=(TextEncoder,),
     ),

@@ -228,11 +228,14 @@ def _is_trusted(module: str, name: str, loader: str) -> bool:
     return (module, name) in _TYPES or (public, name) in _TYPES
 
 
+_NO_TRANSFORMER = ("no transformer is named", "Write transformer = 'FILE.skops', fitted on public rows")
+
+
 def _built(request: FeatureRequest) -> ScikitLearn:
     options = dict(request.options)
     transformer = options.pop("transformer", None)
     if transformer is None:
-        raise BadInput(ASKED, "no transformer is named", "Write transformer = 'FILE.skops', fitted on public rows")
+        raise BadInput(ASKED, *_NO_TRANSFORMER)
     shape = request.record_shape(ASKED) if request.schema is None else (request.schema.width,)
     if not isinstance(transformer, str | Path):
         return ScikitLearn(input_shape=shape, stored=stored_transformer(transformer), **options)
@@ -263,6 +266,7 @@ PARTS = (
             ),
             UNIT_LENGTH,
         ),
+        required={"transformer": _NO_TRANSFORMER},
         reads=(),
         makes=(ScikitLearn,),
     ),
