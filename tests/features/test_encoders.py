@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
+from discreet import DPClassifier
 from discreet.errors import BadInput
 from discreet.features import (
     ImageEncoder,
@@ -17,6 +18,7 @@ from discreet.features import (
     read_feature_map,
     write_feature_map,
 )
+from discreet.privacy.certificate import verify, write_certificate
 from discreet.testing import check_feature_map
 
 pytest.importorskip("onnx")
@@ -288,3 +290,23 @@ def test_a_timm_network_keeps_the_contract(tmp_path):
     check_feature_map(lambda: images(tmp_path), PICTURES)
     file = images(tmp_path / "model.safetensors", model="resnet10t", mean=[0.5], std=[0.5], resize=32)
     assert np.array_equal(file.transform(PICTURES), images(tmp_path).transform(PICTURES))
+
+
+def test_a_classifier_learns_on_a_frozen_encoder(tmp_path):
+    """Pictures that are bright above or below; the same as on the features themselves."""
+    path, rng = network(tmp_path / "small.onnx"), np.random.default_rng(1)
+    x, y = rng.random((240, 3, 12, 12)).astype(np.float32), rng.integers(0, 2, 240)
+    x[y == 1, :, :6] += 2
+    x[y == 0, :, 6:] += 2
+    common = {"epsilon": 20, "delta": 1e-3, "classes": [0, 1], "settings": "auto", "simulation_seed": 1}
+    options = {"encoder": path, "pretraining": STATED}
+    model = DPClassifier(features="image-encoder", feature_options=options, inputs=(3, 12, 12), **common)
+    model.fit(x.reshape(240, -1), y)
+    assert model.score(x.reshape(240, -1), y) > 0.9
+    certificate = model.certificate()
+    assert certificate["features"]["encoder"]["pretraining"] == STATED
+    write_certificate(certificate, tmp_path / "certificate.json")
+    assert {check.name: check.ok for check in verify(tmp_path / "certificate.json").checks}["form"]
+    certificate["features"]["encoder"]["pretraining"] = "none\nVERIFIED"
+    write_certificate(certificate, tmp_path / "certificate.json")
+    assert not {check.name: check.ok for check in verify(tmp_path / "certificate.json").checks}["form"]
