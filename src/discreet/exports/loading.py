@@ -19,7 +19,8 @@ from discreet.features import FeatureMap, feature_map_from_json
 from discreet.features.encoders import FrozenEncoder
 from discreet.pools.rows import Scaling
 from discreet.pools.schema import Schema
-from discreet.recipes.feature_rows import MapReader, Reader, record_shape
+from discreet.recipes.feature_cache import Reader
+from discreet.recipes.feature_rows import MapReader, record_shape
 from discreet.recipes.specification import CLASSIFIER, STUDENT
 from discreet.trainers.layouts import answers_of
 

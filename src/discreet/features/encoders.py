@@ -24,8 +24,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.checks import Wrong, either, listed, number, text, truth, whole
-from discreet.errors import BadInput
+from discreet.checks import Wrong, either, listed, number, shown, text, truth, whole
+from discreet.errors import BadInput, alternatives
 from discreet.features.feature_map import (
     ROUNDING,
     UNIT_LENGTH,
@@ -56,6 +56,12 @@ from discreet.privacy.ledger.charges import canonical
 READ = (".json", ".txt", ".model", ".safetensors")
 """Ends of the files of an encoder's directory that are read, hashed and exported: no code and no pickles."""
 NOT_STATED = "not stated"
+_PACKAGES = {
+    "callable": ("numpy",),
+    "onnx": ("numpy", "onnxruntime"),
+    "timm": ("numpy", "torch", "timm"),
+    "transformers": ("numpy", "torch", "transformers", "tokenizers"),
+}
 _AT_ONCE = 256
 _STATEMENT = re.compile(r"[A-Za-z0-9 ._:/+()*-]{1,120}", re.ASCII)
 MAX_LENGTH, SIDE, NUMBERS = whole(3, 100_000), whole(1, 4096), listed(number(-1e6, 1e6), least=1, most=64)
@@ -127,6 +133,8 @@ class FrozenEncoder(FeatureMap):
         checked(asked, {"width": (whole(1, 10**7), self.width), "unit_length": (truth, self.unit_length)})
         if self.pretraining is not None:
             checked(asked, {"pretraining": (_statement, self.pretraining)})
+        if self.kind not in _PACKAGES:
+            raise BadInput(asked, f"there is no encoder of kind {shown(self.kind)}", alternatives("", _PACKAGES))
         hashes = list(self.files.values()) if isinstance(self.files, Mapping) else []
         if not hashes or not all(isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) for value in hashes):
             raise BadInput(asked, "files does not give the SHA-256 of the encoder's files", "Name the encoder")
@@ -163,6 +171,11 @@ class FrozenEncoder(FeatureMap):
         return (
             folder / next(iter(self.files)) if list(self.files) != ["config.json"] and len(self.files) == 1 else folder
         )
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Those that run the encoder."""
+        return _PACKAGES[self.kind]
 
     def encoder_facts(self) -> dict[str, str]:
         """What a certificate says of the encoder."""

@@ -110,6 +110,11 @@ class FeatureMap(ABC):
         facts = {"encoder": encoder} if encoder else {}
         return form | {"sha256": hashlib.sha256(canonical(form)).hexdigest()} | facts
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The installed packages that compute the features: another version may round otherwise."""
+        return ("numpy", "scipy")
+
     def encoder_facts(self) -> dict[str, str]:
         """What a certificate says of the encoder's weights; nothing where the map has no encoder."""
         return {}

@@ -98,6 +98,11 @@ class ScikitLearn(ArrayMap):
         """1, where rows are normalised."""
         return ROUNDING if self.unit_length else None
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Of scikit-learn."""
+        return ("numpy", "scipy", "scikit-learn")
+
     def options(self) -> dict[str, Any]:
         """The shape of a row, and the file."""
         stored = base64.b64encode(self.stored).decode("ascii")

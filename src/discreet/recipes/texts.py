@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from discreet.errors import require
 from discreet.models.encoders import encode, load_tokenizer, local_directory
 from discreet.pools.rows import Mask, RecordArray, Span
+from discreet.recipes.feature_cache import PoolCache
 
 MAX_LENGTH = 128
 _COLUMNS = ("input_ids", "attention_mask")
@@ -48,7 +49,11 @@ class TokenReader:
         tokens = encode(self._tokenizer, strings, max_length=self.max_length)
         return {name: tokens[name] for name in _COLUMNS}
 
-    def rows(self, texts: Any) -> Any:
+    @property
+    def identity(self) -> None:
+        """Tokens are not kept: they are made quickly."""
+
+    def rows(self, texts: Any, _cached: PoolCache | None = None) -> Any:
         """All ``texts`` of a pool as rows that are read when they are asked for."""
         return {name: TokenRows(texts, self, name) for name in _COLUMNS}
 
