@@ -1,8 +1,8 @@
 """Public functions of one record alone, whose values a model learns from instead of the record."""
 
 from discreet.features.bins import Bins, OneHot, Spline, Standardise
-from discreet.features.encoders import ImageEncoder, TextEncoder
 from discreet.features.feature_map import ArrayMap, FeatureMap, FeatureRequest
+from discreet.features.image_encoder import ImageEncoder
 from discreet.features.random_fourier import RandomFourier
 from discreet.features.registry import (
     FEATURES,
@@ -15,6 +15,7 @@ from discreet.features.scattering import Scattering
 from discreet.features.scikit_learn import ScikitLearn, stored_transformer
 from discreet.features.table_map import TableMap
 from discreet.features.text import HashedText
+from discreet.features.text_encoder import TextEncoder
 
 __all__ = [
     "FEATURES",

@@ -1,8 +1,8 @@
 """Records through a public map: the rows of features that a model learns from, and the map that a campaign declares.
 
 Rows are computed when they are asked for, a piece at a time; those of a campaign's pool may be kept
-(`discreet.recipes.feature_cache`). Guarantee: a row depends on its own record and on public constants alone; a null stays a
-null, with features of zeros.
+(`discreet.recipes.feature_cache`). Guarantee: a row depends on its own record and on public constants alone; a null
+stays a null, with features of zeros.
 """
 
 from __future__ import annotations
