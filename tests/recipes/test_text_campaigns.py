@@ -129,12 +129,12 @@ def test_texts_are_asked_trained_and_predicted(changes, folder, tmp_path):
 
 
 def test_vectors_are_computed_once_by_one_encoder(folder, tmp_path, monkeypatch):
-    from discreet.models import SentenceEncoder
-    from discreet.recipes import pool_records, texts
+    from discreet.features import TextEncoder
+    from discreet.recipes import feature_rows, pool_records
 
-    embed, counts = SentenceEncoder.embed, []
+    readable, counts = TextEncoder.readable, []
     monkeypatch.setattr(
-        SentenceEncoder, "embed", lambda self, texts: (counts.append(len(texts)), embed(self, texts))[1]
+        TextEncoder, "readable", lambda self, texts: (counts.append(len(texts)), readable(self, texts))[1]
     )
     campaign = create(config(folder, tmp_path))
     questions = campaign.ask()
@@ -149,13 +149,11 @@ def test_vectors_are_computed_once_by_one_encoder(folder, tmp_path, monkeypatch)
     asked = pool_records.rows_of(campaign.recipe.config, campaign.pool)
     assert np.array_equal(asked[:], asked[:])
     assert sum(counts) == 120
-    monkeypatch.setattr(texts, "versions_of", lambda *packages: "other versions")
-    pool_records._reader.cache_clear()
+    monkeypatch.setattr(feature_rows, "versions_of", lambda *packages: "other versions")
     again = load(config(folder, tmp_path))
     assert again.pool.text[:2] == campaign.pool.text[:2]
     pool_records.rows_of(again.recipe.config, again.pool)[:2]
     assert sum(counts) == 122
-    pool_records._reader.cache_clear()
 
 
 CENTRES = (
