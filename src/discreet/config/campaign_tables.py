@@ -337,8 +337,8 @@ class FeaturesConfig(PartTable):
 class ModelConfig:
     """``name`` of a model, or ``module:callable``; its ``options``; ``init``: a file of public pre-trained weights.
 
-    ``seed`` draws the first weights; it is public. ``encoder``: of a pool of texts, the folder of a public encoder
-    whose vectors (or tokens, for a transformer) the model takes; ``max_length``: the most tokens of a text.
+    ``seed`` draws the first weights; it is public. ``encoder``: of a transformer on a pool of texts, the
+    folder of the public encoder whose tokens it takes; ``max_length``: the most tokens of a text.
     """
 
     name: str = key(WORD, add="name = 'linear'")

@@ -53,6 +53,7 @@ class Inputs:
 @dataclass(frozen=True, kw_only=True)
 class ModelParts:
     """What a recipe adds to an exported model. ``form``: keys of model.json. ``encoder``: a public one to copy.
+    ``feature_map``: what the model reads records by.
 
     example_rows   made-up records to trace an ONNX file with, or why there is none
     """
@@ -60,6 +61,7 @@ class ModelParts:
     form: Mapping[str, Any]
     example_rows: Callable[[int], Any] | str
     encoder: Any = None
+    feature_map: Any = None
 
 
 def _nothing(*_: Any) -> Any:

@@ -42,6 +42,8 @@ FORMAT = "discreet.certificate/1"
 FILTER = "rdp-filter"
 ONE_RECORD = "one record alone, and nothing of any other record"
 """What a feature map reads: why it costs nothing."""
+HASHED = ("weights", "source of a module")
+"""What the SHA-256 of an encoder is of."""
 MOST_BYTES = 1 << 28
 NOT_COVERED = ("the decision to start: whoever takes it may have looked at the records",)
 """What no claim of ours is about. Certificates say it since they have the key ``not_covered``."""
@@ -110,8 +112,14 @@ def with_parts(form: Form, parts: list[dict[str, str]], features: Form | None = 
     if parts:
         rest["third_party"] = parts
     if features is not None:
-        rest["features"] = {name: features[name] for name in ("name", "version", "sha256")} | {"reads": ONE_RECORD}
+        rest["features"] = named_map(features)
     return rest | {"digest": digest_of(rest), "signature": None}
+
+
+def named_map(identity: Form) -> Form:
+    """What a certificate says of a feature map."""
+    encoder = {"encoder": identity["encoder"]} if "encoder" in identity else {}
+    return {name: identity[name] for name in ("name", "version", "sha256")} | {"reads": ONE_RECORD} | encoder
 
 
 def replanned(ledger: Ledger) -> list[Form]:

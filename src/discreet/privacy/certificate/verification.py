@@ -61,6 +61,7 @@ PARTS_KEY = "third_party"
 """Of campaigns with parts that other packages declare, before the weights."""
 FEATURES_KEY = "features"
 """Of campaigns whose model reads features of records: which map, after the parts."""
+_MAP_KEYS, _ENCODER_KEYS = ["name", "version", "sha256", "reads"], ["hash_of", "sha256", "pretraining"]
 _PART_KEYS = {"kind", "name", "distribution", "version", "note"}
 _BROKEN = (
     KeyError,
@@ -275,11 +276,16 @@ def _form_check(form: Form, data: bytes) -> Check:
 
 
 def _names_map(features: Any) -> bool:
-    """Whether this is the name, version and hash of a feature map, and what it reads."""
-    if not isinstance(features, dict) or list(features) != ["name", "version", "sha256", "reads"]:
+    """Whether this is the name, version and hash of a feature map, what it reads, and the hash of its encoder."""
+    if not isinstance(features, dict) or list(features) not in (_MAP_KEYS, [*_MAP_KEYS, "encoder"]):
         return False
     named = _plain(features["name"]) and type(features["version"]) is int and features["reads"] == statement.ONE_RECORD
-    return named and bool(re.fullmatch(r"[0-9a-f]{64}", str(features["sha256"]), re.ASCII))
+    encoder = features.get("encoder")
+    if "encoder" in features and (not isinstance(encoder, dict) or list(encoder) != _ENCODER_KEYS):
+        return False
+    plain = encoder is None or (_plain(encoder["pretraining"]) and encoder["hash_of"] in statement.HASHED)
+    hashes = [features["sha256"], *([] if encoder is None else [encoder["sha256"]])]
+    return named and plain and all(re.fullmatch(r"[0-9a-f]{64}", str(value), re.ASCII) for value in hashes)
 
 
 def _typed(form: Form) -> bool:
