@@ -414,6 +414,7 @@ def chosen_settings(estimator: DPClassifier, data: PrivateData) -> tuple[int, in
         dimension=math.prod(data.records.x.shape[1:]),
         norm_bound=data.norm_bound,
         linear=estimator.model == LINEAR and not isinstance(wanted, Settings),
+        weighted=estimator.class_weight is not None,
         batch=None if estimator.batch is None else int(estimator.batch),
         epochs=None if estimator.epochs is None else int(estimator.epochs),
         given=given,

@@ -1,7 +1,7 @@
 """What a campaign's file leaves open about training: batch, epochs, learning rate, clip and average.
 
-They follow from public numbers alone: of a linear model by the rule (docs/reference/automatic-settings.md), of others by
-default. They are chosen once, when the campaign is created, and stored with it: a campaign that goes on never changes
+They follow from public numbers alone: of a linear model by the rule (docs/reference/automatic-settings.md), of others
+by default. They are chosen once, when the campaign is created, and stored with it: a campaign that goes on never changes
 them.
 """
 
@@ -95,6 +95,7 @@ def _automatic(config: CampaignConfig, *, dimension: int = 1, norm_bound: float 
             phases=1 + len(plan.queries),
             initial=max(plan.initial, 1),
             linear=is_by_rule(config),
+            weighted=config.trainer.class_weights is not None,
             batch=plan.batch,
             epochs=plan.epochs,
             given=_given(config),

@@ -14,11 +14,12 @@ from typing import Any
 
 from discreet.checks import shown
 from discreet.errors import BadInput
-from discreet.trainers.dp_sgd.optimization import WeightedCrossEntropy
 from discreet.trainers.dp_sgd.settings import Settings
 
 CLIP = 0.1
 """The clip, as a share of the longest (record, 1)."""
+WEIGHTED_CLIP = 1.0
+"""The same where classes have weights: a smaller clip cuts them away again."""
 NOISE = 2.0
 """Standard deviation of the noise in a logit of the longest record, after the last step and before averaging."""
 MOST_TRAVEL = 5000.0
@@ -32,8 +33,8 @@ OTHER_BATCH, OTHER_EPOCHS = 256, 20
 """For models the rule was not fitted on."""
 OWN_TRAVEL = ("learning_rate", "optimizer", "optimizer_options", "schedule", "adaptive_clip")
 """Settings that say how far the weights move. Who gives one of them chooses clip and averaging, too."""
-LOSSES = ("cross-entropy",)
-"""Names of losses that the rule is for. It is for weighted cross-entropy, too, whose gradients are no longer."""
+LOSS = "cross-entropy"
+"""The loss that the rule is for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,7 @@ def automatic_settings(
     phases: int = 1,
     initial: int | None = None,
     linear: bool = True,
+    weighted: bool = False,
     batch: int | None = None,
     epochs: int | None = None,
     given: Mapping[str, Any] = MappingProxyType({}),
@@ -72,6 +74,7 @@ def automatic_settings(
     phases      how often the model is trained
     initial     of several phases, the units of the first: no batch is larger; None: all ``labels``
     linear      whether the model is one linear layer; for others the defaults are returned, which were not fitted
+    weighted    whether classes have weights
     batch       expected, if it is chosen already; the learning rate follows the steps that it makes
     epochs      a phase, if they are chosen already
     given       fields of `Settings` that are chosen already, by name. The learning rate follows a clip; who gives one
@@ -79,8 +82,8 @@ def automatic_settings(
     """
     initial = labels if initial is None else initial
     counts = {"labels": labels, "classes": classes, "dimension": dimension, "phases": phases, "initial": initial}
-    given = {name: count for name, count in (("batch", batch), ("epochs", epochs)) if count is not None}
-    for name, count in (counts | given).items():
+    counts |= {name: count for name, count in (("batch", batch), ("epochs", epochs)) if count is not None}
+    for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise BadInput(f"automatic settings with {name}={shown(count)}", "it is not a count from 1", "Count again")
     if not linear:
@@ -98,12 +101,11 @@ def automatic_settings(
     most = min(max(STEPS * math.sqrt(budget * labels / classes), LEAST_STEPS), MOST_STEPS)
     batch = min(batch or max(labels // phases, 1), initial)
     epochs = epochs or max(round(most * batch / labels), 1)
-    loss = given.get("loss", LOSSES[0])
-    if any(name in given for name in OWN_TRAVEL) or not (loss in LOSSES or isinstance(loss, WeightedCrossEntropy)):
+    if any(name in given for name in OWN_TRAVEL) or given.get("loss", LOSS) != LOSS:
         return AutomaticSettings(batch=batch, epochs=epochs, settings=Settings(**given))
     steps = max(epochs * labels // batch, 1)  # of the last phase, where rates and steps are those of a naive plan
     longest = math.hypot(bound, 1)  # of a record and the 1 of the intercept
-    settings = Settings(**{"clip": CLIP * longest, "ema": AVERAGE} | dict(given))
+    settings = Settings(**{"clip": (WEIGHTED_CLIP if weighted else CLIP) * longest, "ema": AVERAGE} | dict(given))
     travel = min(NOISE * budget * labels, MOST_TRAVEL * classes)
     settings = replace(settings, learning_rate=travel / (steps * settings.clip * longest))
     return AutomaticSettings(batch=batch, epochs=epochs, settings=settings)
