@@ -163,7 +163,9 @@ def test_the_classifier_takes_a_dict_of_what_is_chosen():
 def test_a_search_changes_what_it_names_and_the_rest_follows():
     x, y = load_digits(return_X_y=True)
     public = {"public": (x[300:], y[300:]), "runs": 2}
-    rates = tune(DPClassifier(epsilon=2, **FITTED), {"learning_rate": [0.5, 1.0], "clip": [2.0]}, x[:300], y[:300], **public)
+    rates = tune(
+        DPClassifier(epsilon=2, **FITTED), {"learning_rate": [0.5, 1.0], "clip": [2.0]}, x[:300], y[:300], **public
+    )
     assert rates.classifier.settings == Settings(**rates.setting)
     search = tune(DPClassifier(epsilon=2, **FITTED), {"epochs": [2, 4]}, x[:300], y[:300], **public)
     numbers = NUMBERS | {"labels": 300, "epsilon": 2.0}

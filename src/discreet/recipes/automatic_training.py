@@ -1,8 +1,8 @@
 """What a campaign's file leaves open about training: batch, epochs, learning rate, clip and average.
 
 They follow from public numbers alone: of a linear model by the rule (docs/reference/automatic-settings.md), of others
-by default. They are chosen once, when the campaign is created, and stored with it: a campaign that goes on never changes
-them.
+by default. They are chosen once, when the campaign is created, and stored with it. A campaign that goes on never
+changes them.
 """
 
 from __future__ import annotations
