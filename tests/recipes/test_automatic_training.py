@@ -96,6 +96,12 @@ def test_the_norm_bound_is_that_of_the_declared_map(tmp_path):
     assert training(campaign)[3] == pytest.approx(0.1 * math.hypot(feature_map.norm_bound, 1))
 
 
+def test_scouts_leave_the_last_phase_a_training_of_its_own(tmp_path):
+    campaign = made(tmp_path, pool_and_truth()[0], **OPEN, plan={"schedule": "scout"})
+    assert training(campaign) == by_rule(phases=1, initial=None)
+    assert training(campaign)[0] == 120
+
+
 def test_classes_with_weights_have_a_longer_clip(tmp_path):
     weighted = OPEN | {"trainer": {"class_weights": [1, 2, 3]}}
     assert training(made(tmp_path, pool_and_truth()[0], **weighted)) == by_rule(weighted=True)

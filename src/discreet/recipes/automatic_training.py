@@ -84,6 +84,7 @@ def _automatic(config: CampaignConfig, *, dimension: int = 1, norm_bound: float 
     from discreet.trainers.dp_sgd import automatic_settings
 
     plan = config.plan
+    anew = plan.schedule == "scout"  # the last phase trains a new model with nearly all of the budget
     with config.pointing("trainer"):
         return automatic_settings(
             labels=max(plan.initial + sum(plan.queries), 1),
@@ -92,8 +93,8 @@ def _automatic(config: CampaignConfig, *, dimension: int = 1, norm_bound: float 
             classes=len(config.task.classes),
             dimension=dimension,
             norm_bound=norm_bound,
-            phases=1 + len(plan.queries),
-            initial=max(plan.initial, 1),
+            phases=1 if anew else 1 + len(plan.queries),
+            initial=None if anew else max(plan.initial, 1),
             linear=is_by_rule(config),
             weighted=config.trainer.class_weights is not None,
             batch=plan.batch,
