@@ -94,7 +94,8 @@ def _request(preset: str | None, options: dict[str, Any]) -> PlanRequest:
     if preset is not None:
         hidden = {"selection_epsilon": "0"} if options.get("selection") == "hidden" else {}  # it has none
         options = vars(preset_of(preset)) | hidden | options
-    for name in ("epsilon", "delta", *required_keys(PlanParameters)):
+    needed = [name for name in required_keys(PlanParameters) if name not in _NO_OPTIONS]
+    for name in ("epsilon", "delta", *needed):
         if name not in options:
             raise BadInput(
                 f"discreet plan without --{name}", "there is no default for it", f"Give --{name} or --preset"
