@@ -26,6 +26,7 @@ from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
 from discreet.planning import make_plan, plan_request
 from discreet.pools import Pool, cell_counts
+from discreet.pools.unread_cells import owner_words
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, Line, Terms, terms_of
 from discreet.privacy.ledger.plan_terms import lines_of
@@ -47,6 +48,7 @@ from discreet.recipes.labelled_records import (
     check_proposal,
     evaluated,
     held_out,
+    held_out_counts,
     known_labels,
     known_units,
     price_of,
@@ -199,7 +201,7 @@ def _unread(config: CampaignConfig) -> str:
     learning.check_named(config, pool_queries.check_priced, pool_file=True)
     pool = pool_campaigns.base_pool(config, None)
     _preflight(with_features(config, pool), pool)
-    return f"Private records, for the owner alone: {cell_counts(pool).text()}"
+    return owner_words({"Private records": cell_counts(pool), "Held-out records": held_out_counts(config)})
 
 
 def _try_choosing(config: CampaignConfig, predictor: Predictor, inputs: tuple[int, ...]) -> None:
@@ -323,6 +325,13 @@ def _about(campaign: Campaign) -> dict[str, str]:
     }
 
 
+def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
+    """What was chosen by rule, and what features will take."""
+    chosen, chosen_lines = settings_facts(campaign.store)
+    announced, announced_lines = pool_campaigns.features_announced(campaign)
+    return chosen | announced, [*chosen_lines, *announced_lines]
+
+
 SPEC = RecipeSpec(
     name="private-pool",
     may_change=pool_campaigns.MAY_CHANGE,
@@ -334,8 +343,8 @@ SPEC = RecipeSpec(
     bind=_bind,
     as_created=pool_campaigns.as_created,
     checks=_checks,
+    created=_created,
     confirmation=_unread,
-    created=lambda campaign: settings_facts(campaign.store),
     settings=lambda campaign: settings_facts(campaign.store),
     plan=lambda recipe: recipe.plan,
     planned_lines=_planned_lines,
