@@ -316,7 +316,7 @@ def _storage(storage: StorageConfig) -> Problems:
 
 
 def _sizes(plan: PlanTable) -> Problems:
-    if 0 < plan.initial < plan.batch and plan.schedule != "scout":
+    if plan.batch is not None and 0 < plan.initial < plan.batch and plan.schedule != "scout":
         fact = f"phase 0 has {plan.initial}, too few for an expected batch of {plan.batch}"
         yield at("plan.batch", fact, f"Write at most {plan.initial}, or raise initial")
     if plan.whole_batches and plan.schedule != "naive":

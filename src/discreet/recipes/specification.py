@@ -86,6 +86,7 @@ class RecipeSpec:
     confirmation      what the owner confirms before a campaign begins; None: nothing
     has_private_files whether its file names private records, so that there is something to confirm
     created           public facts and lines that `init` prints
+    settings          settings that followed from public numbers: public facts and lines that `status` prints
     owner_facts       counts that `status` shows to the owner
     shown_texts       texts that annotators are shown, by record
     true_labels       what simulated annotators know; None: the labels of the file
@@ -117,6 +118,7 @@ class RecipeSpec:
     confirmation: Callable[[Any], str] | None = None
     has_private_files: Callable[[Any], bool] = lambda config: True
     created: Callable[[Campaign], tuple[dict[str, Any], list[str]]] = lambda campaign: ({}, [])
+    settings: Callable[[Campaign], tuple[dict[str, Any], list[str]]] = lambda campaign: ({}, [])
     owner_facts: Callable[[Campaign], dict[str, int | None] | None] = _nothing
     shown_texts: Callable[[Campaign], dict[str, str]] = lambda campaign: {}
     true_labels: Callable[[Campaign], dict[str, Value] | None] = _nothing
