@@ -174,7 +174,7 @@ def load_model(
 
 def _student(export: Path, form: dict[str, Any], wanted: str | None) -> Any:
     """Of teachers. A linear one is its weights; another one is fitted again to what it learnt from."""
-    from discreet.recipes.pate_student import estimator_named
+    from discreet.recipes.pate_student import estimator_named, of_records
     from discreet.trainers.students.stored import student_from_bytes
 
     try:
@@ -185,7 +185,9 @@ def _student(export: Path, form: dict[str, Any], wanted: str | None) -> Any:
             f"the model in {export.name}", "its model.json does not say what it is", "Export it again"
         ) from None
     _check_own(name, wanted)
-    return student_from_bytes((export / STUDENT).read_bytes(), estimator=estimator_named(name, options), seed=seed)
+    content, features = (export / STUDENT).read_bytes(), features_in(form)
+    student = student_from_bytes(content, estimator=estimator_named(name, options), seed=seed)
+    return of_records(student, None if features is None else MapReader(features))
 
 
 def features_in(form: dict[str, Any]) -> FeatureMap | None:

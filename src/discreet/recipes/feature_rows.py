@@ -10,22 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.config import CampaignConfig, FeaturesConfig
+from discreet.config import CampaignConfig, FeaturesConfig, PateConfig
 from discreet.errors import BadInput
 from discreet.features import FEATURES, FeatureMap, FeatureRequest, TableMap, feature_map_from_json
 from discreet.pools import Pool
 from discreet.pools.file_columns import columns_of
 from discreet.pools.opening import kind_of
-from discreet.pools.rows import Mask, RecordArray, Span, length_of
+from discreet.pools.rows import ListedTexts, Mask, RecordArray, Span, length_of
 from discreet.pools.schema_proposal import same_content
 from discreet.storage import CampaignStore
 
 Read = Callable[[Any], tuple[NDArray[Any], Mask]]
+Config = TypeVar("Config", CampaignConfig, PateConfig)
+"""Of a recipe whose file may have [features]."""
 
 
 class Reader(Protocol):
@@ -81,6 +83,15 @@ class MapReader:
         return np.random.default_rng(0).normal(size=(count, *self.inputs)).astype(np.float32)
 
 
+def rows_read(reader: Reader, x: Any) -> Any:
+    """Rows of records that somebody has: scaled numbers, rows of a table as its schema encodes them, or texts."""
+    if reader.reads != "texts":
+        return reader.rows(x if hasattr(x, "shape") else np.asarray(x))
+    if isinstance(x, str):
+        raise BadInput("texts to predict", "one text is no list of texts", "Put it in a list")
+    return reader.rows(x if hasattr(x, "readable") else ListedTexts(list(x), name=""))
+
+
 def record_shape(feature_map: FeatureMap) -> tuple[int, ...]:
     """The shape of a record as a pool gives it to the map; none of a text."""
     lowest = feature_map.record_map
@@ -94,8 +105,11 @@ def on_features(model: Any) -> Any:
 
 # -- the map that [features] names
 
+_PUBLIC_POOLS = ("public-data", "pate")
+"""Recipes whose [pool] is public; their private records are those of [private]."""
 
-def with_features(config: CampaignConfig, pool: Pool) -> CampaignConfig:
+
+def with_features(config: Config, pool: Pool) -> Config:
     """``config`` with the map that its [features] declares, for records as those of ``pool``; fitted to public rows."""
     table = config.features
     if table is None:
@@ -104,7 +118,7 @@ def with_features(config: CampaignConfig, pool: Pool) -> CampaignConfig:
         return _with_map(config, table, _built(config, table.resolved(), pool))
 
 
-def stored_features(store: CampaignStore, config: CampaignConfig) -> CampaignConfig:
+def stored_features(store: CampaignStore, config: Config) -> Config:
     """``config`` with the map that the campaign was created with, whatever its public file says now."""
     form = store.config.get("features")
     if config.features is None or form is None:
@@ -113,17 +127,17 @@ def stored_features(store: CampaignStore, config: CampaignConfig) -> CampaignCon
         return _with_map(config, config.features, feature_map_from_json(form))
 
 
-def features_form(config: CampaignConfig) -> dict[str, Any]:
+def features_form(config: CampaignConfig | PateConfig) -> dict[str, Any]:
     """What is stored with a campaign: everything that its features depend on beside the records, and its hash."""
     fitted = None if config.features is None else config.features.fitted
     return {} if fitted is None else {"features": fitted.identity()}
 
 
-def _with_map(config: CampaignConfig, table: FeaturesConfig, feature_map: FeatureMap) -> CampaignConfig:
+def _with_map(config: Config, table: FeaturesConfig, feature_map: FeatureMap) -> Config:
     return replace(config, features=replace(table, fitted=feature_map))
 
 
-def _built(config: CampaignConfig, table: FeaturesConfig, pool: Pool) -> FeatureMap:
+def _built(config: CampaignConfig | PateConfig, table: FeaturesConfig, pool: Pool) -> FeatureMap:
     declared: dict[str, Any] = {
         "shape": None if pool.x is None else tuple(int(size) for size in pool.x.shape[1:]),
         "schema": pool.declared.schema or config.pool.schema,
@@ -141,7 +155,7 @@ def _built(config: CampaignConfig, table: FeaturesConfig, pool: Pool) -> Feature
     return feature_map
 
 
-def _public_table(config: CampaignConfig, table: FeaturesConfig) -> Any:
+def _public_table(config: CampaignConfig | PateConfig, table: FeaturesConfig) -> Any:
     """The columns of the public table, which must be no file of private records."""
     if table.public is None:
         return None
@@ -164,9 +178,10 @@ def _chunks(columns: Any) -> list[Any]:
     return [chunk for column in columns for chunk in getattr(column, "chunks", [column])]
 
 
-def _check_public(config: CampaignConfig, path: Path) -> None:
+def _check_public(config: CampaignConfig | PateConfig, path: Path) -> None:
+    is_public = config.recipe.name in _PUBLIC_POOLS or config.pool.kind == "arrays"
     private = {
-        "pool.path": None if config.recipe.name == "public-data" or config.pool.kind == "arrays" else config.pool.path,
+        "pool.path": None if is_public else config.pool.path,
         "evaluation.path": config.evaluation.path if config.evaluation.kind == "paid" else None,
         "private.path": None if config.private is None else config.private.path,
     }
