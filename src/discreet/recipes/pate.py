@@ -273,7 +273,7 @@ def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
 def _about(campaign: Campaign) -> dict[str, str]:
     recipe: Any = campaign.recipe
     config, price = recipe.config, recipe.plan.price
-    on_features = "" if config.features is None else f" on {config.features.name} features"
+    student, on_features = config.student, "" if config.features is None else f" on {config.features.name} features"
     return {
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(recipe.classes)} classes",
@@ -282,7 +282,7 @@ def _about(campaign: Campaign) -> dict[str, str]:
         "teachers": f"{price.teachers}, {config.teachers.name}{on_features}, on disjoint parts",
         "answers": f"at most {price.answers:,}, {price.aggregator}",
         "heard": f"95 times of 100, a class that leads by {price.lead():.0f} votes",
-        "student": f"{config.student.name}{on_features}, asks by {config.student.ask}; no answer: {config.student.unstable}",
+        "student": f"{student.name}{on_features}, asks by {student.ask}; no answer: {student.unstable}",
         "evaluation": "none" if config.evaluation.path is None else "on public records",
     }
 
