@@ -291,14 +291,12 @@ def test_a_copy_of_the_private_file_is_refused_too(folder):
         create(config_of(folder, "tables", 'name = "bins"\npublic = "copy.csv"'))
 
 
-@pytest.mark.parametrize("recipe", ["crowd", "pate", "stream"])
-def test_files_of_other_recipes_say_that_they_have_none(recipe, folder, capsys):
+def test_a_crowd_has_features_of_its_own(folder, capsys):
     from discreet.config import example
 
-    (folder / "other.toml").write_text(example(recipe) + '\n[features]\nname = "bins"\n')
-    asked = ["stream"] if recipe == "stream" else ["init"]
-    assert run([*asked, str(folder / "other.toml")]) == 2
-    assert "feature maps are of the recipes private-pool and public-data" in capsys.readouterr().err
+    (folder / "other.toml").write_text(example("crowd") + '\n[features]\nname = "bins"\n')
+    assert run(["init", str(folder / "other.toml")]) == 2
+    assert "features of its own" in capsys.readouterr().err
 
 
 class Died(BaseException):

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from discreet.config import CampaignConfig, FeaturesConfig, PateConfig
 from discreet.errors import BadInput
-from discreet.features import FEATURES, FeatureMap, FeatureRequest, TableMap, feature_map_from_json
+from discreet.features import FeatureMap, TableMap, feature_map_from_json
 from discreet.pools import Pool
-from discreet.pools.file_columns import columns_of
+from discreet.pools.file_columns import table_columns
 from discreet.pools.opening import kind_of
 from discreet.pools.rows import ListedTexts, Mask, RecordArray, Span, length_of
 from discreet.pools.schema_proposal import same_content
@@ -143,11 +143,7 @@ def _built(config: CampaignConfig | PateConfig, table: FeaturesConfig, pool: Poo
         "schema": pool.declared.schema or config.pool.schema,
         "public": _public_table(config, table),
     }
-    base = None
-    if table.base is not None:
-        options = {name: value for name, value in table.base.items() if name != "name"}
-        base = FEATURES.get(table.base["name"]).build(FeatureRequest(options=options, **declared))
-    feature_map: FeatureMap = table.declared.build(FeatureRequest(options=table.options, base=base, **declared))
+    feature_map = table.build(**declared)
     records = pool.text if feature_map.record_map.reads == "texts" else pool.x
     if records is None:
         has = "texts" if pool.x is None else "numbers"
@@ -159,23 +155,11 @@ def _public_table(config: CampaignConfig | PateConfig, table: FeaturesConfig) ->
     """The columns of the public table, which must be no file of private records."""
     if table.public is None:
         return None
-    import pyarrow
-
     path = config.resolve(table.public)
     with config.pointing("features.public"):
         _check_public(config, path)
-        kind = kind_of(path, None)
         assert config.pool.schema is not None  # checked with the file
-        names = config.pool.schema.names
-        blocks = list(columns_of(path, kind, names))
-        if not any(len(block[name]) for block in blocks for name in names):
-            raise BadInput(f"fitting features on {path.name}", "it has no rows", "Name a table of public rows")
-        return {name: pyarrow.chunked_array(_chunks(block[name] for block in blocks)) for name in names}
-
-
-def _chunks(columns: Any) -> list[Any]:
-    """Arrow arrays of columns that are some, or were chunked."""
-    return [chunk for column in columns for chunk in getattr(column, "chunks", [column])]
+        return table_columns(path, kind_of(path, None), config.pool.schema.names)
 
 
 def _check_public(config: CampaignConfig | PateConfig, path: Path) -> None:
