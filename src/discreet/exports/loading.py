@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
-from discreet.features import FeatureMap, feature_map_from_json
+from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, features_in, read_form
 from discreet.pools.rows import Scaling
 from discreet.pools.schema import Schema
 from discreet.recipes.feature_rows import MapReader, Reader, record_shape
@@ -188,12 +187,6 @@ def _student(export: Path, form: dict[str, Any], wanted: str | None) -> Any:
     content, features = (export / STUDENT).read_bytes(), features_in(form)
     student = student_from_bytes(content, estimator=estimator_named(name, options), seed=seed)
     return of_records(student, None if features is None else MapReader(features))
-
-
-def features_in(form: dict[str, Any]) -> FeatureMap | None:
-    """The feature map that a `model.json` names, compared with its hash."""
-    identity = form["preprocessing"].get("features") if isinstance(form.get("preprocessing"), dict) else None
-    return None if identity is None else feature_map_from_json(identity)
 
 
 def _predictor(module: Any, task: Any, device: str, form: dict[str, Any], folder: Path | None) -> TorchPredictor:

@@ -28,12 +28,13 @@ from discreet.exports.model_form import (
     ONNX,
     WEIGHTS,
     claim_of,
+    features_in,
     files_in,
     form_of,
     read_form,
     sealed,
 )
-from discreet.exports.side_files import card, write_onnx
+from discreet.exports.side_files import card, write_onnx, write_onnx_of_records
 from discreet.privacy.certificate.statement import bound, write_certificate
 from discreet.privacy.files import sync_directory, write_whole
 from discreet.recipes.feature_rows import on_features
@@ -85,7 +86,8 @@ def export_model(
     with _whole(target) as scratch:
         write_whole(scratch / weights, content)
         write_certificate(certificate, scratch / CERTIFICATE)
-        reason = _beside(campaign, number, scratch, parts, onnx=onnx, encoder=encoder)
+        reason, takes = _beside(campaign, number, scratch, parts, onnx=onnx, encoder=encoder)
+        form |= {} if reason is not None or "features" not in form["preprocessing"] else {"onnx": takes}
         write_whole(scratch / CARD, card(form, certificate, spec, onnx=reason))
         form["files"] = files_in(scratch)
         form["sha256"] = form["files"][weights]["sha256"]
@@ -110,15 +112,18 @@ def _described(campaign: Campaign, number: int, claim: dict[str, Any], parts: Mo
 
 def _beside(
     campaign: Campaign, number: int, scratch: Path, parts: ModelParts, *, onnx: bool, encoder: bool
-) -> str | None:
-    """A copy of the encoder and an ONNX file, where there may be some; why there is no ONNX file."""
+) -> tuple[str | None, str]:
+    """A copy of the encoder and an ONNX file, where there may be some; why there is no ONNX file, or what it takes."""
     if encoder and parts.encoder is not None:
         _copy_encoder(parts.encoder, scratch / ENCODER)
     if isinstance(parts.example_rows, str):
-        return parts.example_rows
+        return parts.example_rows, ""
     if not onnx:
-        return "it was not asked for"
-    return write_onnx(on_features(campaign.predictor(number)), parts.example_rows(_ROWS), scratch / ONNX)
+        return "it was not asked for", ""
+    model, features = campaign.predictor(number), features_in(dict(parts.form))
+    if features is not None and write_onnx_of_records(model, features, scratch / ONNX):
+        return None, "records"
+    return write_onnx(on_features(model), parts.example_rows(_ROWS), scratch / ONNX), "features"
 
 
 def _signed(form: dict[str, Any], key: Path | str | None) -> dict[str, Any]:

@@ -110,13 +110,13 @@ class RandomFourier(ArrayMap):
 
     def features(self, records: Features) -> Features:
         """Of a block: each column of the product is a record."""
-        angles = product(self._directions, np.ascontiguousarray(records.reshape(self.block, -1).T))
+        angles = product(self.directions, np.ascontiguousarray(records.reshape(self.block, -1).T))
         both = np.concatenate([np.cos(angles), np.sin(angles)]) / np.float32(math.sqrt(self.size / 2))
         return np.ascontiguousarray(both.T)
 
     @cached_property
-    def _directions(self) -> Features:
-        """(size / 2, inputs)."""
+    def directions(self) -> Features:
+        """Of the projections: (size / 2, inputs)."""
         from scipy.special import ndtri
 
         count = self.size // 2 * math.prod(self.input_shape)
