@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from discreet.features import Bins, FeatureMap, OneHot, RandomFourier, Spline, Standardise, TableMap
+from discreet.features.bins import CLIP
 from discreet.pools.columns import Column
-
-_SCALES_AT_ONE = 4.0
 
 
 def graph_of(feature_map: FeatureMap) -> nn.Module | None:
@@ -136,8 +135,8 @@ def _with_missing(values: Any, missing: Any) -> Any:
 def _categories(column: Column, cells: Any) -> Any:
     """One-hot: the largest input, unless the category is another one."""
     count = len(column.values)
-    place = cells[:, :count].argmax(dim=1, keepdim=True)
-    known = (torch.arange(count) == place).float()
+    largest = cells[:, :count].argmax(dim=1, keepdim=True)
+    known = (torch.arange(count) == largest).float()
     if column.outside != "other":
         return known
     other = (cells[:, count : count + 1] != 0).float()
@@ -146,21 +145,21 @@ def _categories(column: Column, cells: Any) -> Any:
 
 def _numbers(feature_map: TableMap, column: Column, cells: Any) -> Any:
     """Features of a number from its place within its bounds, in [-1, 1]."""
-    place = cells.clamp(-1, 1)
+    within = cells.clamp(-1, 1)
     if isinstance(feature_map, Bins):
         edges = torch.from_numpy(_places(feature_map, column))
-        return torch.where(place > edges, 1.0, -1.0) / math.sqrt(edges.shape[1])
+        return torch.where(within > edges, 1.0, -1.0) / math.sqrt(edges.shape[1])
     if isinstance(feature_map, Spline):
         knots = torch.from_numpy(np.unique(_places(feature_map, column)).reshape(1, -1))
         if knots.shape[1] == 1:
-            return torch.ones_like(place)
-        risen = ((place - knots[:, :-1]) / (knots[:, 1:] - knots[:, :-1])).clamp(0, 1)
+            return torch.ones_like(within)
+        risen = ((within - knots[:, :-1]) / (knots[:, 1:] - knots[:, :-1])).clamp(0, 1)
         return torch.cat([1 - risen[:, :1], risen[:, :-1] - risen[:, 1:], risen[:, -1:]], dim=1)
     if isinstance(feature_map, Standardise):
         mean, scale = feature_map.scales[column.name]
         middle, half = _middle_and_half(column)
-        return (place * (half / (_SCALES_AT_ONE * scale)) + (middle - mean) / (_SCALES_AT_ONE * scale)).clamp(-1, 1)
-    return place
+        return (within * (half / (CLIP * scale)) + (middle - mean) / (CLIP * scale)).clamp(-1, 1)
+    return within
 
 
 def _intervals(feature_map: TableMap, column: Column, cells: Any) -> Any:

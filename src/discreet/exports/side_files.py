@@ -240,8 +240,8 @@ def write_onnx_of_records(predictor: Any, feature_map: FeatureMap, path: Path) -
     if graph is None:
         return False
     module = OnRecords(graph, copy.deepcopy(predictor.on_features.module).cpu(), feature_map.output_shape)
-    whole = SimpleNamespace(module=module, task=predictor.task, predict_proba=predictor.predict_proba)
-    return write_onnx(whole, made_up_records(feature_map, _RECORDS), path) is None
+    of_records = SimpleNamespace(module=module, task=predictor.task, predict_proba=predictor.predict_proba)
+    return write_onnx(of_records, made_up_records(feature_map, _RECORDS), path) is None
 
 
 def _write(predictor: Any, inputs: dict[str, Any], path: Path) -> None:

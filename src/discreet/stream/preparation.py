@@ -75,11 +75,10 @@ class Preparation:
     components_origin: Origin = "declared"
 
     def __post_init__(self) -> None:
-        made = [
-            of.width if isinstance(of, RecordSchema) else of.output_size for of in (self.schema, self.features) if of
-        ]
-        inputs = self.inputs or (made[0] if made else 0)
-        if type(inputs) is not int or inputs < 1 or len(made) > 1 or made not in ([], [inputs]):
+        widths = [] if self.schema is None else [self.schema.width]
+        widths += [] if self.features is None else [self.features.output_size]
+        inputs = self.inputs or sum(widths)
+        if type(inputs) is not int or inputs < 1 or widths not in ([], [inputs]):
             fact, remedy = "it does not say how many numbers a record has", "Give inputs, a schema, or features"
             raise BadInput("a preparation", fact, remedy)
         if (self.text is not None) != (self.features is not None and self.features.record_map.reads == "texts"):
