@@ -179,6 +179,7 @@ def write_pictures(place: Path, name: str, x: Any, y: Any) -> None:
     write_labels(place / f"{name}-labels.csv", ids, y)
 
 
+TUNING = (0.1, 0.01)
 PICTURES = {"kind": "npz", "id": "id", "array": "x", "scale": 255.0}
 DIGITS = {"kind": "multiclass", "classes": [str(digit) for digit in range(10)]}
 
@@ -268,8 +269,8 @@ def public_data(data: Path, _seeds: int) -> Iterator[Row]:
     """Accuracy of the checkpoint, and after each round of public labels; one linear layer."""
     (x, y), (test_x, test_y) = mnist(data)
     cases: dict[str, dict[str, Any]] = {
-        "none": {"trainer": {"clip": 1.0, "learning_rate": 1.0}, "tuning": 0.1},
-        "scattering": {"trainer": {"clip": 0.1, "learning_rate": 8.0}, "tuning": 1.0},
+        "none": {"trainer": {"clip": 1.0, "learning_rate": 1.0}},
+        "scattering": {"trainer": {"clip": 0.1, "learning_rate": 8.0}},
     }
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -277,8 +278,7 @@ def public_data(data: Path, _seeds: int) -> Iterator[Row]:
             write_pictures(place, name, x[first:last], y[first:last])
         write_pictures(place, "test", test_x[::2], test_y[::2])
         for name, case in cases.items():
-            for phase, value in _improved(place, name, case, 1):
-                settings = f"{phase}; fine-tuning at learning rate {case['tuning']}"
+            for settings, value in _improved(place, name, case, 1):
                 row = {"part": "public data on MNIST", "features": name, "settings": settings}
                 yield row | {"measure": "accuracy, %", "value": value}
 
@@ -308,7 +308,13 @@ def _improved(place: Path, name: str, case: Mapping[str, Any], seed: int) -> Ite
     yield "checkpoint at epsilon 1", accuracies(campaign)[-1]
     export = place / f"{name}-{seed}"
     export_model(campaign, export, onnx=False)
-    public = common | {
+    for rate in TUNING:
+        for labels, value in zip((300, 1000), _fine_tuned(place, common, export, rate), strict=True):
+            yield f"and {labels} public labels, fine-tuned at learning rate {rate}", value
+
+
+def _fine_tuned(place: Path, common: Mapping[str, Any], export: Path, rate: float) -> list[float]:
+    public = dict(common) | {
         "pool": PICTURES | {"path": "public.npz", "size": 5_000},
         "recipe": {"name": "public-data"},
         "checkpoint": {"path": f"{export}/weights.safetensors", "certificate": f"{export}/certificate.json"},
@@ -317,11 +323,10 @@ def _improved(place: Path, name: str, case: Mapping[str, Any], seed: int) -> Ite
         "scorer": {"name": "entropy"},
         "selector": {"name": "diverse-public"},
         "oracle": {"name": "simulated", "path": "public-labels.csv"},
-        "trainer": {"learning_rate": case["tuning"]},
+        "trainer": {"learning_rate": rate},
         "storage": {"url": f"sqlite:///{place}/{time.time_ns()}.db"},
     }
-    for labels, value in zip((300, 1000), accuracies(_run(place, public))[1:], strict=True):
-        yield f"and {labels} public labels", value
+    return accuracies(_run(place, public))[1:]
 
 
 def _run(place: Path, tables: Mapping[str, Any]) -> Any:
