@@ -179,7 +179,7 @@ def write_pictures(place: Path, name: str, x: Any, y: Any) -> None:
     write_labels(place / f"{name}-labels.csv", ids, y)
 
 
-TUNING = (0.1, 0.01)
+TUNING = (0.1,)
 PICTURES = {"kind": "npz", "id": "id", "array": "x", "scale": 255.0}
 DIGITS = {"kind": "multiclass", "classes": [str(digit) for digit in range(10)]}
 
@@ -203,7 +203,6 @@ def teachers(data: Path, seeds: int) -> Iterator[Row]:
         base = {"pool": pool, "task": task, "private": {"path": "private.csv", "size": len(y) - PUBLIC}}
         base |= {"plan": {"queries": [34, 33, 33]}, "budget": {"epsilon": "1", "delta": "1e-5"}}
         maps = {"none": {}, "bins": {"features": {"name": "bins", "public": "public.csv"}}}
-        maps |= {"spline": {"features": {"name": "spline", "public": "public.csv"}}}
         for name, extra in maps.items():
             yield from _taught("teachers on Adult", place, base | extra, name, 250, "csv", seeds)
 
@@ -239,7 +238,7 @@ def _taught(
     count: int,
     kind: str,
     seeds: int,
-    strengths: tuple[float, ...] = (1.0, 10.0, 100.0),
+    strengths: tuple[float, ...] = (1.0, 10.0),
 ) -> Iterator[Row]:
     def last(strength: float, seed: int, file: str) -> float:
         tables = dict(base) | {"recipe": {"name": "pate"}, "storage": {"url": f"sqlite:///{place}/{time.time_ns()}.db"}}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, get_args
 
@@ -82,6 +82,10 @@ class RecordsConfig:
     id: str = key(WORD, "id")
     label: str = key(WORD, "label")
     person: str | None = key(WORD, None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Every key that has a value: a file has columns, or none of that name."""
+        return {part.name: value for part in fields(self) if (value := getattr(self, part.name)) not in (None, ())}
 
 
 @dataclass(frozen=True, kw_only=True)
