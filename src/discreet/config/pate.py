@@ -152,6 +152,8 @@ def _records(pool: PoolConfig, plan: TeacherPlanConfig, features: FeaturesConfig
     if features is None and (pool.text is not None or (pool.schema is not None and not pool.schema.width)):
         remedy = "Add [features] with name = 'hashed-text', or embed texts by a public encoder first"
         yield at("pool.text", "teachers and students take numbers", remedy)
+    if features is not None and features.cache is not None:
+        yield at("features.cache", "features of these records are not kept on the disk", "Leave it out")
     for name in ("person", "persons", "further"):
         if getattr(pool, name) is not None:
             yield at(f"pool.{name}", "these records are public, and all there from the start", "Remove it")

@@ -22,7 +22,8 @@ from discreet.config import PateConfig
 from discreet.errors import BadInput
 from discreet.pools import Pool, open_pool
 from discreet.pools.rows import readable_rows
-from discreet.recipes.feature_rows import MapReader, Reader, rows_read
+from discreet.recipes.feature_cache import Reader
+from discreet.recipes.feature_rows import MapReader, rows_read
 from discreet.recipes.labelled_records import file_labels
 from discreet.records import Value
 from discreet.trainers.accuracy import Evaluation

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from discreet.recipes.feature_rows import Reader, rows_read
+from discreet.recipes.feature_cache import Reader
+from discreet.recipes.feature_rows import rows_read
 from discreet.trainers.torch_predictor import Task, TorchPredictor
 
 
