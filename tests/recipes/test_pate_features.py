@@ -180,6 +180,7 @@ def test_a_campaign_keeps_its_map(tmp_path):
         ({"features": {"public": "'private.csv'"}}, "whose records are private"),
         ({"features": {"name": "'scattering'", "public": "'public.csv'"}}, "the pool is a table|nothing to fit"),
         ({"features": {"name": "'bin'"}}, "bins"),
+        ({"features": {"cache": "true"}}, "not kept on the disk"),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_line(tmp_path, changes, says):

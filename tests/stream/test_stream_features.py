@@ -226,6 +226,7 @@ def test_the_command_runs_and_verifies(place, capsys):
         (BINS, [('name = "bins"', 'name = "scattering"')], "of arrays|no such option"),
         (BINS, [("public.csv", "absent.csv")], "not there|no such file"),
         (BINS, [("edges = 5", "edge = 5")], "no such key"),
+        (BINS, [("edges = 5", "cache = true")], "nothing of it is kept"),
         (BINS, [('schema = "schema.toml"', 'schema = "schema.toml"\ncolumns = ["amount"]')], "the schema says"),
         (BINS, [('[features]\nname = "bins"\npublic = "public.csv"\nedges = 5\n', "")], "there are none"),
         (WORDS, [("size = 64", 'size = 64\npublic = "public.csv"')], "nothing to fit"),
