@@ -22,7 +22,7 @@ from discreet.campaign.answers import Assignment, answering, team_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import replannings
 from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, today
-from discreet.config import CampaignConfig
+from discreet.config import CampaignConfig, PateConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.features import feature_map_from_json
 from discreet.oracles.question_files import check_extra
@@ -127,7 +127,7 @@ def joined_files(store: CampaignStore, config: CampaignConfig) -> list[tuple[Pat
     return [(path, cohort.size) for path, cohort in zip(paths, joined, strict=True)]
 
 
-def feature_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Check]:
+def feature_checks(store: CampaignStore, config: CampaignConfig | PateConfig) -> Iterator[Check]:
     """The stored feature map against its hash, and against what the campaign's file names; none without one."""
     if config.features is None:
         return
