@@ -3,8 +3,9 @@ arrays that are scaled.
 
 Maps of tables (`bins`, `spline`, `standardise`, `one-hot`, with crosses) and `random-fourier` on top of them or of
 arrays are a few operations each, and a map that is a network of torch is its own graph (`torch_module`). Scattering,
-hashed texts and other encoders have no graph: an ONNX file of a model on those takes features. A graph computes in single precision, so it is close to the map, not the same
-bits; an export compares both and leaves the graph out where they differ.
+hashed texts and other encoders have no graph: an ONNX file of a model on those takes features. A graph computes in
+single precision, so it is close to the map, not the same bits; an export compares both and leaves the graph out where
+they differ.
 """
 
 from __future__ import annotations
