@@ -41,6 +41,8 @@ from discreet.storage import CampaignStore, Transition
 Step = Literal["ask", "answer", "train", "done"]
 PublicStep = Literal[Step, "planned"]
 """*planned*: what the public sees of a hidden selection until its last phase is released."""
+QUANTILES = "quantiles"
+"""What the first query released beside its questions: noisy histograms. Also the purpose of their charge."""
 CREATED, PUBLISHED, TRAINING, TRAINED = "created", "published", "training", "trained"
 ANSWERED = "answered"
 """Of recipes whose answers come from the recipe itself, for a price: all questions of a phase have theirs."""
@@ -181,11 +183,34 @@ def public_certificate(store: CampaignStore, *, through: int | None = None) -> d
     from discreet.privacy.certificate import certify, with_parts
 
     ledger, releases = public_ledger(store)
-    parts, features = third_party_parts(store.config.get("config", {})), store.config.get("features")
+    parts, steps = third_party_parts(store.config.get("config", {})), store.transitions()
     if releases is not None and through is not None and through >= releases.released:
         with ledger_of(store) as full:
-            return with_parts(certify(full.before(through + 1)), parts, features)
+            return with_parts(certify(full.before(through + 1)), parts, _features_of(store, steps))
+    public = steps if releases is None else [step for step in steps if step.phase < releases.released]
+    features = _features_of(store, public)
     return with_parts(certify(ledger, on_time=releases is not None and releases.on_time), parts, features)
+
+
+def released_features(steps: Iterable[Transition]) -> Any:
+    """The identity of the feature map whose edges the first query found, for a price; None: it found none."""
+    return next((step.facts["features"] for step in steps if step.kind == PUBLISHED and "features" in step.facts), None)
+
+
+def released_quantiles(steps: Iterable[Transition]) -> Any:
+    """The noisy counts of which those edges were made, and the event that paid for them; None without them."""
+    return next((step.facts[QUANTILES] for step in steps if step.kind == PUBLISHED and QUANTILES in step.facts), None)
+
+
+def _features_of(store: CampaignStore, steps: Sequence[Transition]) -> Any:
+    """The identity of the map that a model of ``steps`` reads; None without one, or as long as its edges are not
+    known.
+    """
+    declared = (store.config.get("config") or {}).get("features") or {}
+    if declared.get("quantiles_epsilon") is None:
+        return store.config.get("features")
+    identity = released_features(steps)
+    return identity and identity | {"quantiles": released_quantiles(steps)["event"]}
 
 
 MODEL = "model"

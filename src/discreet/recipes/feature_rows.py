@@ -7,7 +7,7 @@ Guarantee: a row depends on its own record and on public constants alone; a null
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.campaign.state import released_features
 from discreet.config import CampaignConfig, FeaturesConfig
 from discreet.errors import BadInput
 from discreet.features import FEATURES, FeatureMap, FeatureRequest, TableMap, feature_map_from_json
@@ -23,7 +24,7 @@ from discreet.pools.file_columns import columns_of
 from discreet.pools.opening import kind_of
 from discreet.pools.rows import Mask, RecordArray, Span, length_of
 from discreet.pools.schema_proposal import same_content
-from discreet.storage import CampaignStore
+from discreet.storage import CampaignStore, Transition
 
 Read = Callable[[Any], tuple[NDArray[Any], Mask]]
 
@@ -106,7 +107,18 @@ def with_features(config: CampaignConfig, pool: Pool) -> CampaignConfig:
 
 def stored_features(store: CampaignStore, config: CampaignConfig) -> CampaignConfig:
     """``config`` with the map that the campaign was created with, whatever its public file says now."""
-    form = store.config.get("features")
+    return with_released_edges(_with_form(config, store.config.get("features")), store.transitions())
+
+
+def with_released_edges(config: CampaignConfig, steps: Iterable[Transition]) -> CampaignConfig:
+    """``config`` with the map whose edges the first query released, if they are private quantiles and it was asked."""
+    config = _with_form(config, form := released_features(steps))
+    if form is None or config.features is None:
+        return config
+    return replace(config, features=replace(config.features, drawn=True))
+
+
+def _with_form(config: CampaignConfig, form: Any) -> CampaignConfig:
     if config.features is None or form is None:
         return config
     with config.pointing("features"):

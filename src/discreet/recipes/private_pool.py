@@ -11,7 +11,7 @@ exponential mechanism and k-centre are the DP-AL paper's selections, each at an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from discreet.campaign import Campaign
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained, unwatched
+from discreet.campaign.state import QUANTILES
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
@@ -32,8 +33,8 @@ from discreet.privacy.ledger.plan_terms import lines_of
 from discreet.privacy.ledger.terms import plan_digest
 from discreet.privacy.plan import Plan, TrainingPhase, TrainingStage
 from discreet.privacy.plan_files import plan_from_json
-from discreet.recipes import learning, pool_campaigns, pool_queries
-from discreet.recipes.feature_rows import features_form, on_features, with_features
+from discreet.recipes import learning, pool_campaigns, pool_queries, private_quantiles
+from discreet.recipes.feature_rows import features_form, on_features, with_features, with_released_edges
 from discreet.recipes.labelled_records import check as check_labelled
 from discreet.recipes.labelled_records import (
     check_proposal,
@@ -49,7 +50,7 @@ from discreet.recipes.specification import FileRecipe, Inputs, RecipeSpec, newes
 from discreet.records import Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores
-from discreet.storage import CampaignStore
+from discreet.storage import CampaignStore, Transition
 
 _ROWS = 20
 """Enough for a way of scoring to be found, as for a pool."""
@@ -72,6 +73,7 @@ def plan_of(config: CampaignConfig) -> Plan:
             **table,
             threshold_epsilon=config.selector.threshold_epsilon or 0,
             pool_size=units,
+            **private_quantiles.parameters_of(config),
             **pool_queries.mechanism_of(config),
         )
         ask.budget.warn_if_loose(ask.units)
@@ -109,10 +111,15 @@ class PrivatePool(FileRecipe):
         units = self._units(context.pool)
         if not self.labels_planned(context.phase):  # re-planned: a last training, for which nobody is asked
             return Chosen(ids=(), cohorts={}, facts={"mechanism": "none", "private": True, "threshold": None})
-        if context.phase == 0 and self.config.initial is not None:
-            return pool_queries.chosen_before(context, self.config, self.plan, units)
         if context.phase == 0:
-            return pool_queries.chosen_at_random(context, self.plan, units)
+            known = self.config.initial is not None
+            chosen = (
+                pool_queries.chosen_before(context, self.config, self.plan, units)
+                if known
+                else pool_queries.chosen_at_random(context, self.plan, units)
+            )
+            edges = private_quantiles.released(context, self.config, self.plan, units)
+            return replace(chosen, facts={**chosen.facts, **edges})
         return pool_queries.chosen_by_score(context, self.config, self.plan, units, self.shard())
 
     def shard(self) -> pool_queries.Shard:
@@ -132,6 +139,16 @@ class PrivatePool(FileRecipe):
         after = replanned(self.config, self.plan, wish, ledger=ledger, done=done, units=units)
         recipe = replace(self, plan=after.plan)
         return Continuation(recipe=recipe, terms=after.terms, plan=after.plan.to_json(), figures=after.figures)
+
+    @property
+    def awaits_release(self) -> bool:
+        """Whether the edges of its features are private quantiles, and not known yet."""
+        features = self.config.features
+        return features is not None and features.quantiles_epsilon is not None and not features.drawn
+
+    def after(self, steps: Iterable[Transition]) -> PrivatePool:
+        """With those edges, once the first query released them."""
+        return replace(self, config=with_released_edges(self.config, steps))
 
     def _units(self, pool: Pool) -> Units:
         return Units.of(pool, self.config.budget.unit, self.config.budget.records_per_person)
@@ -264,6 +281,7 @@ def _checks(store: CampaignStore, config: CampaignConfig, ledger: Ledger) -> Any
 
     yield from pool_campaigns.plan_checks(store, ledger, digest_of=digest_of, needed=_needed)
     yield from pool_campaigns.feature_checks(store, config)
+    yield from private_quantiles.quantile_checks(store, config)
     yield from pool_campaigns.hidden_checks(store, config, ledger)
 
 
@@ -271,6 +289,8 @@ def _needed(form: Any, taken: set[tuple[str, int]]) -> set[tuple[int, str]]:
     plan = plan_from_json(form, certify=False)
     published, trained = pool_campaigns.phases_taken(taken)
     needed = {(phase, "training") for phase in trained}
+    if plan.selection.quantiles is not None:
+        needed |= {(phase, QUANTILES) for phase in published & {0}}
     if not plan.selection.is_free:
         needed |= {(phase, "selection") for phase in published & ({cohort.phase for cohort in plan.cohorts} - {0})}
     return needed

@@ -1,0 +1,133 @@
+"""Private quantiles of a pool: the first query charges every record, counts, and finds the edges of its features.
+
+    ask (phase 0)   count the pool -> charge `whole-pool` -> noise -> edges -> published with the first questions
+
+Guarantee: no model and no score reads features before the edges are there, and every path pays for them before its
+first choice, in both directions (docs/proofs/trajectories.md). A unit is counted in at most d cells for each of its
+records: d columns, the first m records of a person. Nulls, missing cells, withdrawn records are counted nowhere. After
+a crash the charge and the noise are found again; other counts are refused (`discreet.noise.replay_key`). How many edges
+a column has is declared, so the model has the same inputs whatever comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.campaign.recipe import PhaseContext
+from discreet.campaign.state import PUBLISHED, QUANTILES, released_features, released_quantiles
+from discreet.config import CampaignConfig
+from discreet.errors import DiscreetError, InvalidPlan
+from discreet.features import TableMap, feature_map_from_json
+from discreet.features.quantiles import USUAL_BINS, QuantileGrid
+from discreet.features.table_options import USUAL_EDGES, numeric_columns
+from discreet.noise import charge_once, discrete_laplace
+from discreet.pools import Pool
+from discreet.pools.rows import readable_rows
+from discreet.privacy.certificate import Check
+from discreet.privacy.event_forms import to_json
+from discreet.privacy.events import DiscreteLaplace
+from discreet.privacy.ledger import ChargeReason
+from discreet.privacy.ledger.charges import request
+from discreet.privacy.ledger.plan_terms import WHOLE_POOL
+from discreet.privacy.plan import Plan
+from discreet.recipes.pool_records import Units, records_each
+from discreet.storage import CampaignStore
+
+_ROWS = 1 << 14
+"""Records that are read at once."""
+
+
+def grid_of(config: CampaignConfig) -> QuantileGrid | None:
+    """The histograms that the campaign's file asks for; None: its edges are public."""
+    table, schema = config.features, config.pool.schema
+    if table is None or table.quantiles_epsilon is None or schema is None:
+        return None
+    declared = _declared_edges(config)
+    columns = tuple(column for name, column in numeric_columns(schema).items() if name not in declared)
+    return QuantileGrid(columns=columns, bins=table.quantile_bins or USUAL_BINS)
+
+
+def event_of(config: CampaignConfig) -> DiscreteLaplace | None:
+    """What they cost a unit of the pool."""
+    grid, table = grid_of(config), config.features
+    if grid is None or table is None or table.quantiles_epsilon is None:
+        return None
+    return DiscreteLaplace(epsilon=table.quantiles_epsilon, sensitivity=len(grid.columns) * records_each(config))
+
+
+def parameters_of(config: CampaignConfig) -> dict[str, Any]:
+    """What a plan must know of them."""
+    event = event_of(config)
+    return {} if event is None else {"quantiles_epsilon": event.epsilon, "quantile_cells": event.sensitivity}
+
+
+def released(context: PhaseContext, config: CampaignConfig, plan: Plan, units: Units) -> dict[str, Any]:
+    """Count, charge and draw: public facts of the first query. None, where edges are public."""
+    grid, event = grid_of(config), event_of(config)
+    if event != plan.selection.quantiles:
+        raise InvalidPlan("private quantiles", "the plan pays for others than the file declares", "Plan it again")
+    if grid is None or event is None:
+        return {}
+    counts = counted(context.pool, units, _map_of(config), grid)
+    why = ChargeReason(phase=context.phase, purpose=QUANTILES)
+    (paid,) = charge_once(context.charges, [request({WHOLE_POOL: event}, why=why)])
+    noisy = np.asarray(discrete_laplace(counts, receipt=paid, who=WHOLE_POOL))
+    by_column = {column.name: row for column, row in zip(grid.columns, noisy.tolist(), strict=True)}
+    fitted = fitted_map(config, grid, by_column)
+    return {"features": fitted.identity(), QUANTILES: {"event": to_json(event), "counts": by_column}}
+
+
+def counted(pool: Pool, units: Units, feature_map: TableMap, grid: QuantileGrid) -> NDArray[np.int64]:
+    """How many records are in each cell, a row a column. Audience: owner."""
+    gone = units.gone(pool)
+    left = [number for number, name in enumerate(units.names) if name not in gone]
+    places = np.sort(units.places(np.array(left, dtype=np.int64)))
+    counts = np.zeros((len(grid.columns), grid.bins), dtype=np.int64)
+    for start in range(0, len(places), _ROWS):
+        some = places[start : start + _ROWS]
+        rows, fine = readable_rows(pool.x, some)
+        resolved, nulls = feature_map.resolve_inputs(rows)
+        counts += grid.counts(resolved, nulls | ~fine)
+    return counts
+
+
+def fitted_map(config: CampaignConfig, grid: QuantileGrid, counts: Mapping[str, Any]) -> TableMap:
+    """The map of the campaign's file, with edges read off noisy counts: post-processing."""
+    edges = config.features.options.get("edges", USUAL_EDGES) if config.features is not None else USUAL_EDGES
+    noisy = np.array([counts[column.name] for column in grid.columns], dtype=np.int64)
+    found = grid.edges(noisy, edges if isinstance(edges, int) else USUAL_EDGES)
+    before = _map_of(config)
+    return replace(before, edges={**before.edges, **found})
+
+
+def quantile_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Check]:
+    """Of `verify`: the released edges are those that follow from the released counts, which were paid for."""
+    grid, event, steps = grid_of(config), event_of(config), store.transitions()
+    asked = any((step.kind, step.phase) == (PUBLISHED, 0) for step in steps)
+    if grid is None or event is None or not asked:
+        return
+    try:
+        facts, identity = released_quantiles(steps), released_features(steps)
+        stored = feature_map_from_json(identity)
+        again = fitted_map(config, grid, facts["counts"]).identity()
+        ok = facts["event"] == to_json(event) and stored.identity() == identity == again
+    except (DiscreetError, KeyError, TypeError, ValueError):
+        ok = False
+    detail = f"edges of {len(grid.columns)} columns follow from counts at epsilon {event.epsilon}"
+    yield Check(name=QUANTILES, ok=ok, detail=detail if ok else "the edges do not follow from what was released")
+
+
+def _map_of(config: CampaignConfig) -> TableMap:
+    assert config.features is not None
+    assert isinstance(config.features.fitted, TableMap)  # checked with the file
+    return config.features.fitted
+
+
+def _declared_edges(config: CampaignConfig) -> frozenset[str]:
+    edges = {} if config.features is None else config.features.options.get("edges", {})
+    return frozenset(edges) if isinstance(edges, Mapping) else frozenset()
