@@ -258,6 +258,7 @@ class Status:
     mode           of the claim: committed, or adaptive after a re-planning
     releases       of a hidden selection: which phases are public, and when the others will be
     replanned      every re-planning: from which phase on, why, and what was guaranteed before and after
+    quantiles      what every record of the pool paid for the edges of features, where they are private quantiles
     imported       how the records of labels that were there before were chosen, as declared; None: people were asked
     """
 
@@ -276,6 +277,7 @@ class Status:
     evaluations: dict[int, Any] = field(default_factory=dict)
     answers: dict[str, int] | None = None
     imported: str | None = None
+    quantiles: str | None = None
     mode: str = "committed"
     replanned: tuple[dict[str, Any], ...] = ()
     releases: Releases | None = None
@@ -304,6 +306,8 @@ class Status:
             form["replanned"] = list(self.replanned)
         if self.imported is not None:
             form["labels_imported"] = self.imported
+        if self.quantiles is not None:
+            form["quantiles_epsilon"] = self.quantiles
         return form if self.answers is None else form | {"answers": self.answers}
 
 
@@ -335,6 +339,7 @@ def status_of(
         replanned=tuple(replanned_form(step) for step in replannings(seen.steps)),
         releases=seen.releases,
         imported=next((step.facts["chosen"] for step in asked if "chosen" in step.facts), None),
+        quantiles=(released_quantiles(asked) or {"event": {"epsilon": None}})["event"]["epsilon"],
     )
 
 

@@ -267,12 +267,13 @@ def _private_quantiles(features: FeaturesConfig, pool: PoolConfig) -> Problems:
         if features.quantile_bins is not None:
             yield at("features.quantile_bins", "there are no private quantiles", "Add quantiles_epsilon = '0.1'")
         return
-    here, declared = "features.quantiles_epsilon", features.options.get("edges")
+    here, edges = "features.quantiles_epsilon", features.options.get("edges")
+    declared = set(edges) if isinstance(edges, Mapping) else set()
     if features.name != "bins":
         yield at(here, f"{features.name} features have no edges that are private quantiles", "Use name = 'bins'")
     elif features.public is not None:
         yield at(here, "edges are fitted on public rows", "Leave out one of public and quantiles_epsilon")
-    elif pool.schema is not None and set(numeric_columns(pool.schema)) <= set(declared if isinstance(declared, Mapping) else ()):
+    elif pool.schema is not None and set(numeric_columns(pool.schema)) <= declared:
         yield at(here, "no column of numbers is without declared edges", "Remove it")
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.features.table_options import edges_within
 from discreet.pools.columns import Column, ResolvedCells
 from discreet.pools.rows import Mask
 
@@ -40,13 +41,22 @@ class QuantileGrid:
         return np.bincount(np.searchsorted(self._bounds(column), values), minlength=self.bins)
 
     def edges(self, noisy: NDArray[np.int64], count: int) -> dict[str, tuple[float, ...]]:
-        """``count`` edges of each column, from noisy counts: of ranks 1 to ``count`` in ``count`` + 1 parts of the noisy
-        total. Several ranks in one cell have one edge, so that the number of features tells nothing.
+        """``count`` edges of each column, from noisy counts, at ranks that cut the noisy total into equal parts.
+
+        A cell that several ranks fall into is cut off on both sides. Edges that are left over lie evenly within the
+        bounds: there are always ``count``, equal ones among them, so that the number of features tells nothing.
         """
         return {
-            column.name: tuple(self._bounds(column)[places_of_ranks(row, count)].tolist())
+            column.name: self._edges(column, places_of_ranks(row, count), count)
             for column, row in zip(self.columns, noisy, strict=True)
         }
+
+    def _edges(self, column: Column, places: NDArray[np.int64], count: int) -> tuple[float, ...]:
+        reached, times = np.unique(places, return_counts=True)
+        before = reached[times > 1] - 1
+        chosen = self._bounds(column)[np.union1d(reached, before[before >= 0])].tolist()
+        low, high = column.code(column.low), column.code(column.high)
+        return tuple(sorted((*chosen, *edges_within(low, high, count - len(chosen)))))
 
     def _bounds(self, column: Column) -> NDArray[np.float64]:
         """Bounds between cells: an edge at one of the ends of the grid would tell nobody from anybody."""
@@ -63,6 +73,7 @@ def places_of_ranks(noisy: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     doubled = np.maximum.accumulate(sums) + np.minimum.accumulate(sums[::-1])[::-1]
     doubled = np.maximum(doubled, 0)
     if doubled[-1] == 0:  # noise alone: evenly spaced
-        return np.maximum(np.arange(1, count + 1) * len(sums) // (count + 1) - 1, 0)
+        return (np.arange(1, count + 1) * len(sums) // (count + 1) - 1).clip(min=0)
     ranks = np.arange(1, count + 1) * doubled[-1]
-    return np.minimum(np.searchsorted(doubled * (count + 1), ranks), len(sums) - 2)
+    places: NDArray[np.int64] = np.searchsorted(doubled * (count + 1), ranks).clip(max=len(sums) - 2)
+    return places

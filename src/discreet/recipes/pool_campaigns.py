@@ -19,7 +19,7 @@ from discreet.campaign import Campaign
 from discreet.campaign.answers import Assignment, answering, team_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import replannings
-from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, today
+from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, released_features, today
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.features import feature_map_from_json
@@ -121,7 +121,8 @@ def feature_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Che
     if config.features is None:
         return
     try:
-        identity = feature_map_from_json(store.config.get("features")).identity()
+        form = released_features(store.transitions()) or store.config.get("features")
+        identity = feature_map_from_json(form).identity()
     except DiscreetError as error:
         yield Check(name="features", ok=False, detail=f"{error.asked}: {error.fact}")
         return

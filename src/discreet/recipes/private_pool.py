@@ -157,6 +157,7 @@ class PrivatePool(FileRecipe):
         """Charge and train a phase, and measure the model where that was asked for."""
         from discreet.trainers.dp_sgd import charge_training
 
+        assert not self.awaits_release, "a model reads features whose edges the first query found"
         phase = TrainingPhase.of(self.plan, context.phase)
         trainer = learning.trainer_of(self.config, context, self.inputs)
         hidden = dict(phase.slots)  # cohorts whose size no progress may tell

@@ -78,7 +78,7 @@ def released(context: PhaseContext, config: CampaignConfig, plan: Plan, units: U
     (paid,) = charge_once(context.charges, [request({WHOLE_POOL: event}, why=why)])
     noisy = np.asarray(discrete_laplace(counts, receipt=paid, who=WHOLE_POOL))
     by_column = {column.name: row for column, row in zip(grid.columns, noisy.tolist(), strict=True)}
-    fitted = fitted_map(config, grid, by_column)
+    fitted = with_edges(_map_of(config), grid, by_column, _edges_wanted(config))
     return {"features": fitted.identity(), QUANTILES: {"event": to_json(event), "counts": by_column}}
 
 
@@ -96,13 +96,10 @@ def counted(pool: Pool, units: Units, feature_map: TableMap, grid: QuantileGrid)
     return counts
 
 
-def fitted_map(config: CampaignConfig, grid: QuantileGrid, counts: Mapping[str, Any]) -> TableMap:
-    """The map of the campaign's file, with edges read off noisy counts: post-processing."""
-    edges = config.features.options.get("edges", USUAL_EDGES) if config.features is not None else USUAL_EDGES
+def with_edges(feature_map: TableMap, grid: QuantileGrid, counts: Mapping[str, Any], wanted: int) -> TableMap:
+    """The map with ``wanted`` edges a column, read off noisy counts by column: post-processing."""
     noisy = np.array([counts[column.name] for column in grid.columns], dtype=np.int64)
-    found = grid.edges(noisy, edges if isinstance(edges, int) else USUAL_EDGES)
-    before = _map_of(config)
-    return replace(before, edges={**before.edges, **found})
+    return replace(feature_map, edges={**feature_map.edges, **grid.edges(noisy, wanted)})
 
 
 def quantile_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Check]:
@@ -112,11 +109,11 @@ def quantile_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Ch
     if grid is None or event is None or not asked:
         return
     try:
-        facts, identity = released_quantiles(steps), released_features(steps)
-        stored = feature_map_from_json(identity)
-        again = fitted_map(config, grid, facts["counts"]).identity()
-        ok = facts["event"] == to_json(event) and stored.identity() == identity == again
-    except (DiscreetError, KeyError, TypeError, ValueError):
+        facts, created = released_quantiles(steps), feature_map_from_json(store.config["features"])
+        assert isinstance(created, TableMap)
+        again = with_edges(created, grid, facts["counts"], _edges_wanted(config)).identity()
+        ok = facts["event"] == to_json(event) and released_features(steps) == again
+    except (DiscreetError, AssertionError, KeyError, TypeError, ValueError):
         ok = False
     detail = f"edges of {len(grid.columns)} columns follow from counts at epsilon {event.epsilon}"
     yield Check(name=QUANTILES, ok=ok, detail=detail if ok else "the edges do not follow from what was released")
@@ -126,6 +123,11 @@ def _map_of(config: CampaignConfig) -> TableMap:
     assert config.features is not None
     assert isinstance(config.features.fitted, TableMap)  # checked with the file
     return config.features.fitted
+
+
+def _edges_wanted(config: CampaignConfig) -> int:
+    edges = USUAL_EDGES if config.features is None else config.features.options.get("edges", USUAL_EDGES)
+    return edges if isinstance(edges, int) else USUAL_EDGES
 
 
 def _declared_edges(config: CampaignConfig) -> frozenset[str]:

@@ -371,7 +371,8 @@ def _quantiles_check(form: Form, paths: tuple[Trajectory, ...]) -> Check:
     free = [
         path.name
         for path in paths
-        if path.name != HELD_OUT and event not in (branch.event for branch in path.selection)
+        if path.name != HELD_OUT
+        and event not in (branch.event for branch in path.selection)
         and event not in (part.event for part in path.training)
     ]
     detail = "every path pays for them" if not free else f"the path {free[0]} does not pay for them"
