@@ -396,23 +396,8 @@ def test_a_pool_of_another_library_is_counted_alike(tmp_path):
 
 
 def test_the_command_line_plans_with_them(capsys, tmp_path):
-    asked = [
-        "plan",
-        "--epsilon",
-        "2",
-        "--delta",
-        "1e-5",
-        "--initial",
-        "500",
-        "--queries",
-        "100",
-        "--batch",
-        "100",
-        "--epochs",
-        "2",
-        "--accountant",
-        "rdp",
-    ]
+    asked = ["plan", "--epsilon", "2", "--delta", "1e-5", "--accountant", "rdp"]
+    asked += ["--initial", "500", "--queries", "100", "--batch", "100", "--epochs", "2"]
     assert run([*asked, "--quantiles-epsilon", "0.1", "--json"]) == 0
     form = json.loads(capsys.readouterr().out)
     assert {path["forward"] for path in form["trajectories"]} == {0.1}
