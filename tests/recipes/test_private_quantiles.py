@@ -15,7 +15,6 @@ from discreet.cli.app import run
 from discreet.config import CampaignConfig
 from discreet.errors import InvalidConfig, InvalidStore, PoolChanged
 from discreet.exports import export_model, load_model
-from discreet.features.quantiles import QuantileGrid, places_of_ranks
 from discreet.noise import discrete_laplace
 from discreet.pools import Schema, open_frame
 from discreet.privacy.certificate.signatures import Check
@@ -24,7 +23,7 @@ from discreet.privacy.certificate.verification import verify_certificate
 from discreet.privacy.events import DiscreteLaplace
 from discreet.recipes import private_pool, private_quantiles
 from discreet.recipes.pool_records import Units
-from discreet.recipes.private_quantiles import counted, grid_of
+from discreet.recipes.private_quantiles import QuantileGrid, counted, grid_of, places_of_ranks
 from discreet.recipes.verification import verify_campaign
 
 SIZE = 400

@@ -30,6 +30,7 @@ from discreet.recipes.feature_rows import features_form, stored_features
 from discreet.recipes.labelled_records import pool_like
 from discreet.recipes.learning import task_of
 from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reading_of, scaling_of
+from discreet.recipes.private_quantiles import quantile_checks
 from discreet.recipes.specification import ModelParts, form_of, newest_plan
 from discreet.records import Question
 from discreet.storage import CampaignStore, Transition
@@ -117,7 +118,9 @@ def joined_files(store: CampaignStore, config: CampaignConfig) -> list[tuple[Pat
 
 
 def feature_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Check]:
-    """The stored feature map against its hash, and against what the campaign's file names; none without one."""
+    """The stored feature map against its hash, and against what the campaign's file names, and its edges against what
+    they were read off, if they are private quantiles; none without one.
+    """
     if config.features is None:
         return
     try:
@@ -129,6 +132,7 @@ def feature_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Che
     ok, named = identity["name"] == config.features.name, f"{identity['name']}, SHA-256 {identity['sha256'][:12]}..."
     detail = "it has its hash, and reads one record alone" if ok else "the campaign's file names another map"
     yield Check(name="features", ok=ok, detail=f"{named}: {detail}")
+    yield from quantile_checks(store, config)
 
 
 def plan_checks(

@@ -282,7 +282,6 @@ def _checks(store: CampaignStore, config: CampaignConfig, ledger: Ledger) -> Any
 
     yield from pool_campaigns.plan_checks(store, ledger, digest_of=digest_of, needed=_needed)
     yield from pool_campaigns.feature_checks(store, config)
-    yield from private_quantiles.quantile_checks(store, config)
     yield from pool_campaigns.hidden_checks(store, config, ledger)
 
 
@@ -317,11 +316,13 @@ def _about(campaign: Campaign) -> dict[str, str]:
     else:
         by_score = f", by {config.scorer.name}" if pool_queries.reads_scores(config) else ""
         questions = f"{config.selector.name}{by_score}"
+    paid = plan.selection.quantiles
+    edges = "" if paid is None else f" with edges for epsilon {paid.epsilon}"
     return {
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(recipe.classes)} classes",
         "pool": f"{config.pool.size:,} records, as declared",
-        "model": config.model.name + ("" if config.features is None else f" on {config.features.name} features"),
+        "model": config.model.name + ("" if config.features is None else f" on {config.features.name} features{edges}"),
         "schedule": f"{plan.schedule}, accounted by {plan.accountant.upper()}",
         "questions": questions,
         "evaluation": {"none": "none", "public": "on public records", "paid": "on held-out records, paid for"}[
