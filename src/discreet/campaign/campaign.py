@@ -1,6 +1,6 @@
 """The durable loop: ask, tell, train, for weeks, through crashes.
 
-Guarantee (law 1): every charge is a line of the ledger in the store before anything is drawn from it; what was drawn
+Guarantee: every charge is a line of the ledger in the store before anything is drawn from it; what was drawn
 is stored before it is returned; a process that dies anywhere leaves a campaign that the same verbs go on with
 (`discreet.campaign.phase_steps`). Every step is recorded once (`discreet.campaign.state`); doing it again changes
 nothing.

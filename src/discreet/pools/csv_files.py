@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.pools.cells import NUMBER, Codes, States
 from discreet.pools.checks import encodable, existing_file, ids_of, names_of, reading
-from discreet.pools.declaration import PoolDeclaration
-from discreet.pools.encoded import EncodedRows
-from discreet.pools.pool import ArrayRows, Pool
+from discreet.pools.pool import ArrayRows, Pool, PoolDeclaration
 from discreet.pools.rows import ListedTexts, Scaling
 from discreet.pools.table_files import check_columns, check_columns_declared, declared_columns
-from discreet.pools.tables import shape_of_columns
+from discreet.pools.tables import EncodedRows, shape_of_columns
 
 BLOCK_BYTES, LONGEST_LINE = 4 << 20, 1 << 30
 _NAMES_END = 100_000

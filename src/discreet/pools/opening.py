@@ -13,10 +13,9 @@ from discreet.parts import Option, Part, Registry
 from discreet.pools.array_files import open_npy, open_npz
 from discreet.pools.checks import POSITION, check_size, reading
 from discreet.pools.csv_files import open_csv
-from discreet.pools.declaration import PoolDeclaration, declare
 from discreet.pools.derived import JoinedPool, one_pool
 from discreet.pools.images import open_images
-from discreet.pools.pool import Pool
+from discreet.pools.pool import Pool, PoolDeclaration, declare
 from discreet.pools.schema import Schema, checked_schema
 from discreet.pools.table_files import open_table
 

@@ -20,13 +20,12 @@ import numpy as np
 from discreet.errors import BadInput
 from discreet.pools.cells import can_be_read
 from discreet.pools.checks import Unchanged, check_size, existing_file, existing_folder, ids_of, names_of, reading
-from discreet.pools.declaration import PoolDeclaration
-from discreet.pools.encoded import EncodedRows
-from discreet.pools.pool import Pool
+from discreet.pools.pool import Pool, PoolDeclaration
 from discreet.pools.schema import Schema
 from discreet.pools.tables import (
     TEXT_BYTES,
     Blocks,
+    EncodedRows,
     TableRows,
     TableTexts,
     rows_of_block,

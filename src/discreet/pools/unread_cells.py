@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.pools.derived import JoinedPool, JoinedRows
-from discreet.pools.encoded import EncodedRows
 from discreet.pools.pool import Pool
 from discreet.pools.rows import SEVERAL, Mask, StoredRows
 from discreet.pools.schema import CellCounts
+from discreet.pools.tables import EncodedRows
 
 _ROWS = 4096
 _NAMED = 200

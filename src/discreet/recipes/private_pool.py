@@ -172,7 +172,7 @@ class PrivatePool(FileRecipe):
             for label in phase.labels
         }
         measured = held_out(self.config, context, last=context.phase == self.phases - 1)
-        start: Any = context.model
+        start: Any = None if self.plan.schedule == "scout" else context.model  # a scout only chooses
         trainer.check(phase=phase, cohorts=learning.in_slots(phase, cohorts, context.source), start=start)
         paid = charge_training(context.charges, phase)
         filled = learning.in_slots(phase, cohorts, paid[0])  # slots that a redo draws again
