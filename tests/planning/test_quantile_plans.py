@@ -26,6 +26,7 @@ WAYS = {
     "all read": {"selection": "paper", "selection_epsilon": "0.3", "reads_training_data": True},
     "apart": {"selection": "separate-budget", "selection_epsilon": "0.3", "mechanism": "gaussian"},
     "hidden": {"selection": "hidden", "threshold_epsilon": "0.05"},
+    "scout": {"selection_epsilon": "0.3", "schedule": "scout"},
     "individual": {"selection_epsilon": "0.3", "pool_size": 1000, "individual_rates": True},
 }
 ways = pytest.mark.parametrize("way", WAYS)
