@@ -6,7 +6,7 @@ Public ones are of 3,000 other rows. Then the same with bounds of numbers that a
 did not know them. Everything is a simulation on a public set.
 
     pip install 'discreet-research[bench]'
-    python benchmarks/private_quantiles.py DATA        # writes benchmarks/results/private-quantiles.md; some minutes
+    python benchmarks/private_quantiles.py DATA   # writes benchmarks/results/private-quantiles.md; five minutes
 """
 
 from __future__ import annotations
