@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from discreet.campaign.answers import Given, as_answers, question_of
-from discreet.campaign.crash_recovery import forget, leftovers, step_begun
+from discreet.campaign.crash_recovery import forget, leftovers, step_begun, withdrawn_elsewhere
 from discreet.campaign.journal import Journal, unlogged
 from discreet.campaign.phase_steps import PhaseSteps
 from discreet.campaign.questions import Questions
@@ -458,9 +458,10 @@ class Campaign:
 
         Opening a campaign does it, so that the key of the last phase goes, too. While another process works: nothing.
         """
-        if leftovers(self.store) or waiting(self.store):  # first: whoever only looks must not stand in a worker's way
+        any_left = leftovers(self.store, ended=self.done) or withdrawn_elsewhere(self.store)
+        if any_left or waiting(self.store):  # first: whoever only looks must not stand in a worker's way
             with suppress(StoreUnavailable, NotNow), self.store.exclusive(_WORK):
-                forget(self.store)
+                forget(self.store, ended=self.done)
                 self._erase_marked()
 
     # -- inside

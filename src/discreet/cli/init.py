@@ -38,7 +38,8 @@ def init_command(
     """Plan, enrol the pool and open the ledger. Nothing is charged. Doing it again finds the campaign there.
 
     Before that the owner sees, on the terminal alone, how many private cells and records cannot be read, by column,
-    and confirms. Without a terminal nothing is shown: discreet pool check tells it later. Simulations ask nobody.
+    also of held-out records and their labels, and confirms. Without a terminal nothing is shown: discreet pool check
+    tells it later. Simulations ask nobody.
     Of a crowd campaign: the gate is charged and drawn, once, and what it released is the pool. Of a campaign of
     teachers: tallies of the private labels are shown, too; without a terminal it needs --yes.
 

@@ -27,6 +27,7 @@ from discreet.checks import (
     options,
     part_name,
     text,
+    truth,
     whole,
 )
 from discreet.config.schema import Source
@@ -316,6 +317,7 @@ class FeaturesConfig(PartTable):
     public   a table of public rows, for maps that are fitted: it is read once, and what was fitted is stored
     base     of random-fourier: the map that it is on top of, by its name or as a table with its options
     quantiles_epsilon, quantile_bins   of bins: edges are private quantiles, for this price, found on so many bins
+    cache    whether features of the pool are kept on this host's disk; left out: by size
     """
 
     registry: ClassVar[Registry] = FEATURES
@@ -326,6 +328,7 @@ class FeaturesConfig(PartTable):
     quantile_bins: int | None = key(whole(2, 4096), None)
     drawn: bool = field(default=False, compare=False, repr=False)
     """Whether ``fitted`` has the private quantiles. Before the first question it has edges of the bounds."""
+    cache: bool | None = key(truth, None)
     fitted: FeatureMap | None = field(default=None, compare=False, repr=False)
     """The map itself, once the records are known; of a campaign that exists the stored one."""
 

@@ -48,21 +48,23 @@ def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
         check_header(path, declared_columns(declared))
         columns, x = _contents(path, asked, declared, scaling)
     assert declared.id is not None
-    name = path.name if declared.schema is None else ""
     return Pool(
         ids=ids_of(columns[declared.id], f"column {declared.id!r}"),
         x=x,
-        text=None if declared.text is None else ListedTexts(columns[declared.text], name=name),
+        text=None if declared.text is None else ListedTexts(columns[declared.text], name=""),
         persons=None if declared.person is None else names_of(columns[declared.person], f"column {declared.person!r}"),
         declared=declared,
     )
 
 
 def header_of(path: Path) -> list[str]:
-    """The names in the first line; none of an empty file. What is not UTF-8 in later lines does not matter."""
+    """The names in the first line. What is not UTF-8 in later lines does not matter."""
     with _stream(path) as stream:
         lines = io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
         header = next(csv.reader(lines), [])
+    if not header:
+        remedy = "Check the path; the first line names the columns"
+        raise BadInput(f"opening {path.name}", "its first line is empty", remedy)
     if not all(encodable(name) and "\0" not in name for name in header):
         with _stream(path) as stream:
             wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -127,7 +129,7 @@ def _contents(
     if scaling is None:
         return columns, None
     x = np.concatenate([np.zeros((0, *shape), dtype=np.float32), *matrices])
-    return columns, ArrayRows(x, name=path.name, shape=declared.shape)
+    return columns, ArrayRows(x, name="", shape=declared.shape)
 
 
 def batches_of(path: Path, asked: str, names: list[str], naming: Collection[str] = ()) -> Iterator[dict[str, Any]]:

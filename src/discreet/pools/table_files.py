@@ -65,6 +65,10 @@ def table_of(path: Path, kind: str) -> Table:
         return ParquetTable(file) if kind == "parquet" else ArrowTable(file)
 
 
+STORED_DATASET = ("state.json", "dataset_dict.json")
+"""One of these files is in a folder that ``Dataset.save_to_disk`` or ``DatasetDict.save_to_disk`` wrote."""
+
+
 def _stored_dataset(path: Path) -> Table:
     """What ``Dataset.save_to_disk`` of Hugging Face ``datasets`` wrote: Arrow streams, in the order of a list."""
     asked = f"opening {existing_folder(path).name}"
@@ -137,7 +141,7 @@ def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | 
     stored = stored_type(table.schema, declared, f"opening {name}")
     numbers = int(np.prod(declared.shape or (len(declared.columns),)))
     blocks = table.blocks(list(declared.columns), rows_of_block(numbers * stored.itemsize))
-    return TableRows(blocks, name=name, stored=stored, declared=declared)
+    return TableRows(blocks, stored=stored, declared=declared)
 
 
 def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | None:
@@ -146,7 +150,7 @@ def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | N
     if declared.schema is None and not _is_text(table.schema.field(declared.text).type):
         raise BadInput(f"opening {name}", f"column {declared.text!r} does not hold text", "Declare another column")
     blocks = table.blocks([declared.text], rows_of_block(TEXT_BYTES))
-    return TableTexts(blocks, name=name, column=declared.text, schema=declared.schema)
+    return TableTexts(blocks, column=declared.text, schema=declared.schema)
 
 
 def check_columns(asked: str, header: Sequence[str], names: Iterable[str], *, sure: bool = True) -> None:

@@ -80,11 +80,11 @@ class Kept(Generic[Content]):
 class TableRows(StoredRows):
     """Numbers of declared columns."""
 
-    def __init__(self, blocks: Blocks, *, name: str, stored: np.dtype[Any], declared: PoolDeclaration) -> None:
+    def __init__(self, blocks: Blocks, *, stored: np.dtype[Any], declared: PoolDeclaration) -> None:
         assert declared.columns is not None
         shape = declared.shape or (len(declared.columns),)
         scaling = Scaling(declared.center, declared.scale, shape)
-        super().__init__(name=name, count=sum(blocks.counts), shape=shape, stored=stored, scaling=scaling)
+        super().__init__(name="", count=sum(blocks.counts), shape=shape, stored=stored, scaling=scaling)
         self._blocks, self._columns, self._stored = Kept(blocks, self._decode), declared.columns, stored
 
     def stored(self, span: Span) -> tuple[NDArray[Any], Mask]:
@@ -109,8 +109,8 @@ class TableRows(StoredRows):
 class TableTexts(StoredTexts):
     """Texts of a declared column, or of the text column of a schema."""
 
-    def __init__(self, blocks: Blocks, *, name: str, column: str, schema: Schema | None = None) -> None:
-        super().__init__(name=name if schema is None else "", count=sum(blocks.counts))
+    def __init__(self, blocks: Blocks, *, column: str, schema: Schema | None = None) -> None:
+        super().__init__(name="", count=sum(blocks.counts))
         self._blocks, self._column, self._schema = Kept(blocks, self._decode), column, schema
 
     def stored(self, span: Span) -> list[str | None]:

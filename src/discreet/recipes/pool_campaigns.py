@@ -30,10 +30,11 @@ from discreet.pools import Pool, extended
 from discreet.pools.file_columns import cells_of_records, check_columns_of
 from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import Ledger
+from discreet.recipes.feature_cache import announced
 from discreet.recipes.feature_rows import features_form, stored_features
 from discreet.recipes.labelled_records import pool_like
 from discreet.recipes.learning import task_of
-from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reading_of, scaling_of
+from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reader_of, reading_of, scaling_of
 from discreet.recipes.private_quantiles import quantile_checks
 from discreet.recipes.specification import ModelParts, form_of, newest_plan
 from discreet.records import Question
@@ -53,6 +54,7 @@ MAY_CHANGE = (
     "model.init",
     "model.encoder",
     "features.public",
+    "features.cache",
     "checkpoint.path",
     "checkpoint.certificate",
     "private.path",
@@ -246,6 +248,13 @@ def _of_phase(
         yield f"phase {step.phase} was trained while some of its questions were open"
     if not team.names and not simulation and len(answering(questions, voices)) > team.per_question:
         yield f"questions of phase {step.phase} went to whoever came next, not by the keyed ranking of annotators"
+
+
+def features_announced(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
+    """What computing the features of its pool takes, for `init`; nothing where records are read as they are."""
+    recipe: Any = campaign.recipe
+    config, reader = recipe.config, reader_of(recipe.config)
+    return ({}, []) if reader is None or config.cache is None else announced(config.cache, reader, campaign.pool)
 
 
 def exported(campaign: Campaign) -> ModelParts:
