@@ -259,6 +259,17 @@ def test_a_campaign_goes_on_with_its_edges_when_it_is_re_planned(tmp_path):
     assert verdict.mode == "adaptive"
 
 
+def test_features_that_are_kept_on_disk_are_those_of_the_edges_that_were_found(tmp_path):
+    table, models = frame(), []
+    for cache in (True, False):
+        place = tmp_path / str(cache)
+        place.mkdir()
+        campaign = made(place, table, features=QUANTILES | {"cache": cache})
+        finish(campaign, truth(table))
+        models.append(campaign.predict_proba(table))
+    assert np.array_equal(*models)
+
+
 def truth_of_open(campaign, table):
     labels = truth(table)
     return {question.id: labels[question.record] for question in campaign.ask()}
