@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import random
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -426,3 +427,50 @@ def test_progress_does_not_tell_how_many_a_hidden_selection_asked(folder):
     initial = len(campaign.store.questions(0))
     assert {told for told in seen if told[0] == "features"} == {("features", initial, initial)}
     assert len(campaign.store.questions(1)) not in (0, initial)
+
+
+ENCODED = {
+    "transformers": 'name = "image-encoder"\nencoder = "vit"\npretraining = "random weights (a test)"',
+    "onnx": 'name = "image-encoder"\nencoder = "small.onnx"\npretraining = "random weights (a test)"',
+    "random-fourier": 'name = "random-fourier"\nsize = 32\nbase = { name = "image-encoder", encoder = "vit" }',
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("encoder", ENCODED)
+def test_a_campaign_on_a_frozen_encoder_is_exported_with_it(folder, encoder):
+    """From init to a prediction from the export alone; the ONNX file takes records where the encoder is of torch."""
+    import torch
+    from onnx import helper, numpy_helper, save
+    from onnxruntime import InferenceSession
+    from transformers import ViTConfig, ViTModel
+
+    torch.manual_seed(0)
+    small = {"num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8, "patch_size": 4, "num_channels": 1}
+    ViTModel(ViTConfig(hidden_size=16, intermediate_size=16, **small)).save_pretrained(folder / "vit")
+    weights = numpy_helper.from_array(np.random.default_rng(0).normal(size=(64, 12)).astype(np.float32), "w")
+    nodes = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "w"], ["y"])]
+    ends = [helper.make_tensor_value_info(*end) for end in (("x", 1, ("n", 8, 8)), ("y", 1, ("n", 12)))]
+    graph = helper.make_graph(nodes, "encoder", ends[:1], ends[1:], [weights])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "small.onnx")
+    config = config_of(folder, "pictures", ENCODED[encoder])
+    campaign = create(config)
+    finish(campaign)
+    assert load(config).recipe.inputs == campaign.recipe.inputs
+    assert [check.ok for check in verify_campaign(config).checks if check.name == "features"] == [True]
+    exported = export_model(campaign, folder / "model")
+    assert exported.form["onnx_reads"] == ("features" if encoder == "onnx" else "records")
+    model, records = load_model(folder / "model"), np.load(folder / "pool.npz")["x"][:7] / np.float32(255)
+    assert np.array_equal(model.predict_proba(records), campaign.predict_proba(records))
+    certified = json.loads((folder / "model" / "certificate.json").read_text())["features"]["encoder"]
+    stated = "not stated" if encoder == "random-fourier" else "random weights (a test)"
+    assert (certified["hash_of"], certified["pretraining"]) == ("weights", stated)
+    if encoder != "onnx":
+        session = InferenceSession(folder / "model" / "model.onnx", providers=["CPUExecutionProvider"])
+        np.testing.assert_allclose(session.run(None, {"records": records})[0], model.predict_proba(records), atol=1e-4)
+    other = shutil.copytree(folder / "model" / "encoder", folder / "elsewhere")
+    weights = next(path for path in other.iterdir() if path.suffix in (".safetensors", ".onnx"))
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    changed = load_model(folder / "model", encoder=weights if encoder == "onnx" else other)
+    with pytest.raises(BadInput, match="not those that the map was made with"):
+        changed.predict_proba(records)

@@ -456,10 +456,10 @@ class Campaign:
     def tidy(self) -> None:
         """Remove what a process that died left of steps that are over: keys, checkpoints, files half written.
 
-        Opening a campaign does it, so that the key of the last phase goes, too. While another process works: nothing.
+        Opening a campaign does it, so that the key of the last phase goes, too. While another process works, or where
+        nothing is left: nothing, for whoever only looks must not stand in a worker's way.
         """
-        any_left = leftovers(self.store, ended=self.done) or withdrawn_elsewhere(self.store)
-        if any_left or waiting(self.store):  # first: whoever only looks must not stand in a worker's way
+        if leftovers(self.store, ended=self.done) or withdrawn_elsewhere(self.store) or waiting(self.store):
             with suppress(StoreUnavailable, NotNow), self.store.exclusive(_WORK):
                 forget(self.store, ended=self.done)
                 self._erase_marked()

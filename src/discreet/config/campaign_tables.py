@@ -342,8 +342,8 @@ class FeaturesConfig(PartTable):
 class ModelConfig:
     """``name`` of a model, or ``module:callable``; its ``options``; ``init``: a file of public pre-trained weights.
 
-    ``seed`` draws the first weights; it is public. ``encoder``: of a pool of texts, the folder of a public encoder
-    whose vectors (or tokens, for a transformer) the model takes; ``max_length``: the most tokens of a text.
+    ``seed`` draws the first weights; it is public. ``encoder``: of a transformer on a pool of texts, the
+    folder of the public encoder whose tokens it takes; ``max_length``: the most tokens of a text.
     """
 
     name: str = key(WORD, add="name = 'linear'")
@@ -367,15 +367,18 @@ class AugmentConfig(PartTable):
 class TrainerConfig:
     """How the model is trained: choices of `discreet.trainers.dp_sgd.Settings`, under the same names.
 
+    ``settings``: ``auto``, by which `discreet.trainers.dp_sgd.automatic_settings` chooses learning rate, clip and
+    average of one linear layer from public numbers, where the file gives no learning rate; or ``default``.
     ``class_weights``: declared numbers, one a class, that a record's loss is multiplied by, divided by the largest.
     Counting labels to find them would have to be paid for.
     """
 
+    settings: Literal["auto", "default"] = key(choice("auto", "default"), "auto")
     optimizer: str = key(WORD, "sgd")
-    learning_rate: float = key(_POSITIVE, 0.5)
+    learning_rate: float | None = key(_POSITIVE, None)
     optimizer_options: Mapping[str, Any] = key(options, {})
     schedule: str = key(WORD, "constant")
-    clip: float = key(_POSITIVE, 1.0)
+    clip: float | None = key(_POSITIVE, None)
     adaptive_clip: float | None = key(_POSITIVE, None)
     ema: float | None = key(number(0, 1, open_ends=True, such_as="0.99"), None)
     micro_batch: int = key(_ROWS, 256)

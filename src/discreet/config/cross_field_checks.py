@@ -243,6 +243,9 @@ def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskCo
 def _model(model: ModelConfig) -> Problems:
     if ":" not in model.name and MODELS.find(model.name) is None:
         yield at("model.name", f"there is no {shown(model.name)}", alternatives(model.name, model_names()))
+    if model.encoder is not None and model.name != "transformer":
+        fact = f"{model.name} reads vectors, and [model] names the encoder whose tokens a transformer reads"
+        yield at("model.encoder", fact, f"Write [features] name = 'text-encoder', encoder = '{model.encoder}'")
     if model.max_length is not None and model.encoder is None:
         yield at("model.max_length", "there is no encoder whose tokens it would count", "Add encoder, or remove it")
     for name in ("inputs", "classes", "dropout", "seed"):
@@ -336,7 +339,7 @@ def _storage(storage: StorageConfig) -> Problems:
 
 
 def _sizes(plan: PlanTable) -> Problems:
-    if 0 < plan.initial < plan.batch and plan.schedule != "scout":
+    if plan.batch is not None and 0 < plan.initial < plan.batch and plan.schedule != "scout":
         fact = f"phase 0 has {plan.initial}, too few for an expected batch of {plan.batch}"
         yield at("plan.batch", fact, f"Write at most {plan.initial}, or raise initial")
     if plan.whole_batches and plan.schedule != "naive":

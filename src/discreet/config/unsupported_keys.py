@@ -93,7 +93,7 @@ _CLASSES = (
 )
 _BATCH = (
     "a batch that follows from the records at hand would change what was guaranteed",
-    "Declare the expected number in a step, such as batch = 256",
+    "Leave it out, or declare the expected number in a step, such as batch = 256",
 )
 _SIZE = ("the size of the pool is public and declared: plans are made before anything is read", "Write size = 20000")
 _COLUMNS = (

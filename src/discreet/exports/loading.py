@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
 from discreet.features import FeatureMap, feature_map_from_json
+from discreet.features.encoders import FrozenEncoder
 from discreet.pools.rows import Scaling
 from discreet.pools.schema import Schema
 from discreet.recipes.feature_cache import Reader
@@ -137,7 +138,7 @@ def load_model(
     """The model in a directory that `discreet export` wrote.
 
     model     of somebody's own model: its ``module:callable``, as a sign that you want that code to run
-    encoder   the folder of the public encoder, where the export has no copy of it
+    encoder   where the public encoder is (a path, or module:callable), if the export has no copy of it
     """
     export = Path(directory)
     form = read_form(export)
@@ -157,7 +158,7 @@ def load_model(
         options, dropout, task = dict(described["options"]), described["dropout"], form["task"]
         _check_own(name, model)
         folder = _encoder(export, read, encoder)
-        if folder is not None and read["encoder"]["tokens"] and not {"path", "config"} & set(options):
+        if folder is not None and "encoder" in read and not {"path", "config"} & set(options):
             options["path"] = folder
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         if isinstance(problem, BadInput):
@@ -195,14 +196,14 @@ def features_in(form: dict[str, Any]) -> FeatureMap | None:
     return None if identity is None else feature_map_from_json(identity)
 
 
-def _predictor(module: Any, task: Any, device: str, form: dict[str, Any], folder: Path | None) -> TorchPredictor:
+def _predictor(module: Any, task: Any, device: str, form: dict[str, Any], folder: Path | str | None) -> TorchPredictor:
     from discreet.recipes.record_predictor import RecordPredictor
     from discreet.trainers.torch_predictor import TorchPredictor
 
     features = features_in(form)
     reader: Reader | None = None
     if features is not None:
-        reader = MapReader(features)
+        reader = MapReader(features if folder is None else features.located(folder))
     elif folder is not None:
         reader = _text_reader(form["preprocessing"]["encoder"], folder)
     if reader is None:
@@ -210,10 +211,10 @@ def _predictor(module: Any, task: Any, device: str, form: dict[str, Any], folder
     return RecordPredictor(module, reader=reader, task=task, device=device)
 
 
-def _text_reader(words: dict[str, Any], folder: Path) -> Reader:
-    from discreet.recipes.texts import MAX_LENGTH, TextReader
+def _text_reader(words: dict[str, Any], folder: Path | str) -> Reader:
+    from discreet.recipes.texts import MAX_LENGTH, TokenReader
 
-    return TextReader(folder, max_length=words["max_length"] or MAX_LENGTH, tokens=words["tokens"])
+    return TokenReader(Path(folder), max_length=words["max_length"] or MAX_LENGTH)
 
 
 def _check_own(name: str, wanted: str | None) -> None:
@@ -227,15 +228,18 @@ def _check_own(name: str, wanted: str | None) -> None:
         )
 
 
-def _encoder(export: Path, read: dict[str, Any], folder: Path | str | None) -> Path | None:
-    if "encoder" not in read:
+def _encoder(export: Path, read: dict[str, Any], given: Path | str | None) -> Path | str | None:
+    """Where the encoder is: in the export, or where the caller says. A function of its maker's runs if it is named."""
+    features = feature_map_from_json(read["features"]).record_map if "features" in read else None
+    if "encoder" not in read and not isinstance(features, FrozenEncoder):
         return None
-    if folder is not None:
-        return Path(folder)
-    if not (export / ENCODER).is_dir():
-        raise BadInput(
-            "loading a model of texts",
-            f"its encoder, {read['encoder']['name']}, is not in the export",
-            "Give its folder: encoder=... (--encoder)",
-        )
-    return export / ENCODER
+    if given is not None:
+        return given
+    if (export / ENCODER).is_dir():
+        return features.place_in(export / ENCODER) if isinstance(features, FrozenEncoder) else export / ENCODER
+    name = next(iter(features.files)) if isinstance(features, FrozenEncoder) else read["encoder"]["name"]
+    raise BadInput(
+        "loading a model that reads records by an encoder",
+        f"its encoder, {name}, is not in the export",
+        "Give its place, or its module:callable: encoder=... (--encoder)",
+    )

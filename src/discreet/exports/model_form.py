@@ -29,7 +29,7 @@ from discreet.errors import BadInput, InvalidCertificate, InvalidCheckpoint, Inv
 from discreet.features import feature_map_from_json
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.signatures import read_public, signature_checks
-from discreet.privacy.certificate.statement import digest_of, read_certificate
+from discreet.privacy.certificate.statement import digest_of, named_map, read_certificate
 from discreet.privacy.certificate.verification import MOST_SECONDS, verify_certificate
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.recipes.specification import CLASSIFIER, STUDENT, ModelParts
@@ -188,11 +188,14 @@ def _feature_checks(directory: Path, form: dict[str, Any]) -> list[Check]:
     if identity is None and "features" not in certificate:
         return []
     try:
-        sha256 = feature_map_from_json(identity).identity()["sha256"]
-        ok = certificate["features"]["sha256"] == sha256
+        feature_map_from_json(identity)  # compares the hashes
+        paid = {name: certificate["features"][name] for name in ("quantiles",) if name in certificate["features"]}
+        ok = certificate["features"] == named_map(identity | paid)
         detail = f"{identity['name']}, which reads one record alone" if ok else "it is not the certificate's"
-    except (BadInput, KeyError, TypeError):
-        ok, detail = False, "it does not have its hash, or model.json or the certificate names none"
+    except BadInput as error:  # its package is not installed, or it does not have its hash
+        ok, detail = False, f"{error.asked}: {error.fact}"
+    except (KeyError, TypeError):
+        ok, detail = False, "model.json or the certificate names none"
     return [Check(name="features", ok=ok, detail=detail)]
 
 

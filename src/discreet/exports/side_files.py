@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from discreet.exports.model_form import CERTIFICATE, ONNX
+from discreet.features import FeatureMap, feature_map_from_json
 from discreet.recipes.specification import RecipeSpec
 from discreet.trainers.metric_words import HEAD, metric_columns, metric_rows
 
@@ -52,7 +53,9 @@ def card(form: dict[str, Any], certificate: dict[str, Any], spec: RecipeSpec, *,
 
 def _front(form: dict[str, Any]) -> str:
     read = form["preprocessing"]
-    texts = bool({"encoder", "normalisation"} & set(read)) or (read.get("features") or {}).get("name") == "hashed-text"
+    features = read.get("features")
+    texts = bool({"encoder", "normalisation"} & set(read))
+    texts = texts or (features is not None and feature_map_from_json(features).record_map.reads == "texts")
     kind = "text" if texts else read["kind"]
     lines = [
         "---",
@@ -76,6 +79,11 @@ def _summary(form: dict[str, Any], certificate: dict[str, Any]) -> str:
         paid = "quantiles" in certificate.get("features", {})
         words = "edges are private quantiles, which the claim pays for" if paid else "so they change no claim"
         named = [f"| features | of each record alone, {words}; SHA-256 `{features['sha256']}` |"]
+        if encoder := features.get("encoder"):
+            named += [
+                f"| encoder | SHA-256 of its {encoder['hash_of']} `{encoder['sha256']}`; its training data, as the "
+                f"owner states: {encoder['pretraining']} |"
+            ]
     classes = ", ".join(f"`{name}`" for name in form["classes"])
     lines = [
         f"# {form['name']}",
@@ -167,7 +175,7 @@ def _use(form: dict[str, Any], spec: RecipeSpec, onnx: str | None) -> str:
         "",
         "In Python: `discreet.load_model(DIR).predict(x)`; `raw=True` scales records first, as `preprocessing` in "
         "`model.json` says.",
-        f"`{ONNX}` takes {_ONNX_ROWS[form['preprocessing'].get('features') is not None]}, and gives probabilities."
+        f"`{ONNX}` takes {_ONNX_ROWS[form.get('onnx_reads') == 'features']}, and gives probabilities."
         if onnx is None
         else f"No ONNX file: {onnx}.",
         "",
@@ -208,15 +216,21 @@ _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 _CLOSE = 1e-4
 
 
-def write_onnx(predictor: Any, rows: Any, path: Path) -> str | None:
-    """Write the model of ``predictor``; ``rows`` are made-up records. None, or why there is no file."""
+def write_onnx(predictor: Any, rows: Any, path: Path, *, before: FeatureMap | None = None) -> str | None:
+    """Write the model of ``predictor``; ``rows`` are made-up records. None, or why there is no file.
+
+    ``before``: the map that computes the features which the model reads, to be in the file, too.
+    """
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         return f"{', '.join(missing)} not installed; pip install 'discreet[onnx]'"
     inputs = rows if isinstance(rows, dict) else {"records": np.asarray(rows, dtype=np.float32)}
     try:
         with _quietly():
-            _write(predictor, inputs, path)
+            module = None if before is None else before.torch_module()
+            if before is not None and module is None:
+                return f"{before.name} features are no network of torch"
+            _write(predictor, inputs, path, module)
             outputs = _run(path, inputs)
     except Exception as problem:  # noqa: BLE001 - the exporter fails in many ways
         path.unlink(missing_ok=True)
@@ -227,17 +241,19 @@ def write_onnx(predictor: Any, rows: Any, path: Path) -> str | None:
     return None
 
 
-def _write(predictor: Any, inputs: dict[str, Any], path: Path) -> None:
+def _write(predictor: Any, inputs: dict[str, Any], path: Path, before: Any) -> None:
     import torch
 
     module = _probabilities(predictor, list(inputs)).cpu().eval()
+    if before is not None:
+        module = torch.nn.Sequential(before, module).eval()
     rows = torch.export.Dim("rows", min=1)
     program = torch.onnx.export(
         module,
         tuple(torch.from_numpy(np.ascontiguousarray(part)) for part in inputs.values()),
         input_names=list(inputs),
         output_names=["probabilities"],
-        dynamic_shapes=(tuple({0: rows} for _ in inputs),),  # of *parts
+        dynamic_shapes=({0: rows},) if before is not None else (tuple({0: rows} for _ in inputs),),  # of *parts
         dynamo=True,
         verbose=False,
     )

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,10 @@ class RandomFourier(ArrayMap):
         """The inverse of `options`, with the map that ``base`` stands for in its place."""
         return cls(**{"input_shape" if name == "shape" else name: value for name, value in options.items()})
 
+    def located(self, encoder: Path | str) -> RandomFourier:
+        """With the encoder of the map below it there."""
+        return self if self.base is None else replace(self, base=self.base.located(encoder))
+
     def readable(self, batch: Any) -> tuple[Features, Mask]:
         """The features of records, nulls as zeros, and which records are none. Audience: owner."""
         return super().readable(batch) if self.base is None else self._on_top(*self.base.readable(batch))
@@ -96,6 +101,25 @@ class RandomFourier(ArrayMap):
     def of_inputs(self, inputs: Any) -> tuple[Features, Mask]:
         """The same of records as a pool gives them."""
         return super().readable(inputs) if self.base is None else self._on_top(*self.base.of_inputs(inputs))
+
+    def torch_module(self) -> Any:
+        """On top of the module of the map below it, if that has one."""
+        below = None if self.base is None else self.base.torch_module()
+        if self.base is not None and below is None:
+            return None
+        import torch
+
+        class Projected(torch.nn.Module):
+            def __init__(self, directions: Features, scale: float) -> None:
+                super().__init__()
+                self.below, self.scale = below or torch.nn.Identity(), scale
+                self.register_buffer("directions", torch.tensor(directions.T))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                angles = self.below(x).flatten(1) @ self.directions
+                return torch.cat([angles.cos(), angles.sin()], dim=1) / self.scale
+
+        return Projected(self._directions, math.sqrt(self.size / 2))
 
     @property
     def record_map(self) -> FeatureMap:

@@ -33,6 +33,8 @@ _PRICE = exact(zero=True, such_as="'2'")
 class PlanTable:
     """What the table [plan] says. In a file ``queries`` may be one number, with ``phases`` of them; here it is a tuple.
 
+    Without ``batch`` or ``epochs`` a campaign has those of `discreet.trainers.dp_sgd.automatic_settings`.
+
     Without ``missed``, the caps on misses are the largest that cost nothing: they sum to at most eps_a before the
     last query, so backward is never worse than forward, and the last one takes what a never-asked record may still
     lose. With a pool size they are shared out by what each query needs; with individual rates too, where records
@@ -49,13 +51,15 @@ class PlanTable:
         (),
         meaning="Labels asked for after each phase.",
     )
-    batch: int = key(
+    batch: int | None = key(
         whole(),
-        add="batch = 256, the expected number in a step",
+        None,
         meaning="Expected batch, b. Public; never recomputed. With scout: at most, in each phase.",
     )
-    epochs: int = key(
-        whole(most=10**6), add="epochs = 10, a phase", meaning="Epochs per phase of the naive schedule, e."
+    epochs: int | None = key(
+        whole(most=10**6),
+        None,
+        meaning="Epochs per phase of the naive schedule, e.",
     )
     schedule: Schedule = key(
         choice(*get_args(Schedule)),
@@ -120,6 +124,14 @@ class PlanParameters(PlanTable):
     """
 
     budget: Budget
+    batch: int = key(
+        whole(),
+        add="batch = 256, the expected number in a step",
+        meaning="Expected batch, b. Public; never recomputed. With scout: at most, in each phase.",
+    )
+    epochs: int = key(
+        whole(most=10**6), add="epochs = 10, a phase", meaning="Epochs per phase of the naive schedule, e."
+    )
     threshold_epsilon: Decimal = key(
         _PRICE, Decimal(0), meaning="Price of each private threshold; 0 when thresholds are public."
     )

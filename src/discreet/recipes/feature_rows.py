@@ -1,13 +1,13 @@
 """Records through a public map: the rows of features that a model learns from, and the map that a campaign declares.
 
-Two things are such maps: the one that [features] names, and a frozen public encoder of texts. Rows are computed when
-they are asked for, a piece at a time; those of a campaign's pool may be kept (`discreet.recipes.feature_cache`).
-Guarantee: a row depends on its own record and on public constants alone; a null stays a null, with features of zeros.
+Rows are computed when they are asked for, a piece at a time; those of a campaign's pool may be kept
+(`discreet.recipes.feature_cache`). Guarantee: a row depends on its own record and on public constants alone; a null
+stays a null, with features of zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +20,7 @@ from discreet.campaign.state import released_features
 from discreet.config import CampaignConfig, FeaturesConfig
 from discreet.errors import BadInput
 from discreet.features import FEATURES, FeatureMap, FeatureRequest, TableMap, feature_map_from_json
+from discreet.features.encoders import encoder_place
 from discreet.pools import Pool
 from discreet.pools.file_columns import columns_of
 from discreet.pools.opening import kind_of
@@ -60,7 +61,8 @@ class MapReader:
     @property
     def identity(self) -> str:
         """Its hash, and the versions of the libraries that compute it."""
-        return f"{self._map.identity()['sha256']} {versions_of('numpy', 'scipy')}"
+        packages = dict.fromkeys((*self._map.packages, *self._map.record_map.packages))
+        return f"{self._map.identity()['sha256']} {versions_of(*packages)}"
 
     def rows(self, records: Any, cached: PoolCache | None = None) -> FeatureRows:
         """Their features."""
@@ -123,7 +125,21 @@ def _with_form(config: CampaignConfig, form: Any) -> CampaignConfig:
     if config.features is None or form is None:
         return config
     with config.pointing("features"):
-        return _with_map(config, config.features, feature_map_from_json(form))
+        return _with_map(config, config.features, _located(config, feature_map_from_json(form)))
+
+
+def _located(config: CampaignConfig, feature_map: FeatureMap) -> FeatureMap:
+    """The stored map, with its encoder where the file says; what is stored has no path."""
+    place = encoder_of(config)
+    return feature_map if place is None else feature_map.located(place)
+
+
+def encoder_of(config: CampaignConfig) -> Path | str | None:
+    """Where the encoder of [features] is, or ``module:callable``; None where the map has none."""
+    table = config.features
+    options: Mapping[str, Any] = {} if table is None else table.base or table.options
+    named = options.get("encoder")
+    return encoder_place(config.resolve(""), named) if isinstance(named, str) else None
 
 
 def features_form(config: CampaignConfig) -> dict[str, Any]:
@@ -141,6 +157,7 @@ def _built(config: CampaignConfig, table: FeaturesConfig, pool: Pool) -> Feature
         "shape": None if pool.x is None else tuple(int(size) for size in pool.x.shape[1:]),
         "schema": pool.declared.schema or config.pool.schema,
         "public": _public_table(config, table),
+        "directory": config.resolve(""),
     }
     base = None
     if table.base is not None:

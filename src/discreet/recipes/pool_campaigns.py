@@ -31,10 +31,10 @@ from discreet.pools.file_columns import cells_of_records, check_columns_of
 from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import Ledger
 from discreet.recipes.feature_cache import announced
-from discreet.recipes.feature_rows import features_form, stored_features
+from discreet.recipes.feature_rows import encoder_of, features_form, stored_features
 from discreet.recipes.labelled_records import pool_like
 from discreet.recipes.learning import task_of
-from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reader_of, reading_of, scaling_of
+from discreet.recipes.pool_records import made_up_rows, reader_of, reading_of, scaling_of
 from discreet.recipes.private_quantiles import quantile_checks
 from discreet.recipes.specification import ModelParts, form_of, newest_plan
 from discreet.records import Question
@@ -54,6 +54,8 @@ MAY_CHANGE = (
     "model.init",
     "model.encoder",
     "features.public",
+    "features.encoder",
+    "features.transformer",
     "features.cache",
     "checkpoint.path",
     "checkpoint.certificate",
@@ -274,16 +276,19 @@ def exported(campaign: Campaign) -> ModelParts:
     }
     if config.features is not None:
         form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool) | features_form(config)
+        place = encoder_of(config)
+        encoder = place if isinstance(place, Path) else None  # a function of the user's is no file to copy
     elif table.encoder is None:
         form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool)
     else:
         encoder = config.resolve(table.encoder)
-        read = {"name": encoder.name, "max_length": table.max_length, "tokens": table.name == TRANSFORMER}
+        read = {"name": encoder.name, "max_length": table.max_length}
         form["preprocessing"] = reading_of(config.pool) | {"encoder": read}
     return ModelParts(
         form=form | ({"threshold": 0.5} if task == "multilabel" else {}),
         example_rows=lambda count: made_up_rows(config, inputs, count),
         encoder=encoder,
+        feature_map=None if config.features is None else config.features.fitted,
     )
 
 

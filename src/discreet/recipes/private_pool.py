@@ -35,6 +35,14 @@ from discreet.privacy.ledger.terms import plan_digest
 from discreet.privacy.plan import Plan, TrainingPhase, TrainingStage
 from discreet.privacy.plan_files import plan_from_json
 from discreet.recipes import learning, pool_campaigns, pool_queries, private_quantiles
+from discreet.recipes.automatic_training import (
+    batch_and_epochs,
+    chosen_settings,
+    settings_facts,
+    settings_words,
+    with_settings,
+    with_stored_settings,
+)
 from discreet.recipes.feature_rows import features_form, on_features, with_features, with_released_edges
 from discreet.recipes.labelled_records import check as check_labelled
 from discreet.recipes.labelled_records import (
@@ -64,7 +72,9 @@ def plan_of(config: CampaignConfig) -> Plan:
     units = config.pool.size if config.budget.unit == "record" else config.pool.persons
     # a selector that looks at labelled records, too: everybody pays every query
     reads_labelled = config.plan.reads_training_data or "centres" in config.selector.declared.reads
-    table: dict[str, Any] = vars(config.plan) | {"reads_training_data": reads_labelled}
+    batch, epochs = batch_and_epochs(config)
+    table: dict[str, Any] = vars(config.plan) | {"batch": batch, "epochs": epochs}
+    table["reads_training_data"] = reads_labelled
     if config.selector.bins is not None:
         table["bins"] = config.selector.bins
     with config.pointing("plan"):
@@ -208,7 +218,7 @@ def _unread(config: CampaignConfig) -> str:
     """What of the private records cannot be read, once everything that can be refused was refused. Audience: owner."""
     learning.check_named(config, pool_queries.check_priced, pool_file=True)
     pool = pool_campaigns.base_pool(config, None)
-    _preflight(config, pool)
+    _preflight(with_features(config, pool), pool)
     return owner_words({"Private records": cell_counts(pool), "Held-out records": held_out_counts(config)})
 
 
@@ -233,7 +243,7 @@ def _try_training(config: CampaignConfig, inputs: tuple[int, ...]) -> None:
     persons = np.array(["a", "b"]) if config.budget.unit == "person" else None
     event = PoissonSampledGaussian(sampling_rate=0.5, noise_multiplier=1.0)
     stage = TrainingStage(steps=1, cohorts=(("initial", event),))
-    phase = TrainingPhase(number=0, batch=config.plan.batch, unit=config.budget.unit, stages=(stage,))
+    phase = TrainingPhase(number=0, batch=batch_and_epochs(config)[0], unit=config.budget.unit, stages=(stage,))
     cohorts = {label: CohortRecords(x=rows, y=labels, persons=persons) for label in phase.labels}
     is_named_object = config.trainer.loss is not None and ":" in config.trainer.loss
     usual = replace(settings, loss=learning.usual_loss(config)) if is_named_object else settings
@@ -257,18 +267,20 @@ def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Po
     pool = pool_campaigns.base_pool(config, inputs.pool)
     if inputs.plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
-    config = with_features(config, pool)
+    config, chosen = with_settings(with_features(config, pool), pool)
     _preflight(config, pool)
     plan = inputs.plan or plan_of(config)
     pool_campaigns.check_releases(config)
     for query in range(1, len(plan.phases)):  # the selector of every query, which needs a plan
         selector = pool_queries.selector_of(config, plan, query, OperatingSystem())
         pool_queries.check_price(config, plan, query, selector, config.pool.size)
-    return {"plan": plan.to_json(), "inputs": list(inputs_of(config, pool)), **features_form(config)}, pool
+    form = {"plan": plan.to_json(), "inputs": list(inputs_of(config, pool)), **chosen, **features_form(config)}
+    return form, pool
 
 
 def _open(store: CampaignStore, config: CampaignConfig) -> PrivatePool:
     plan = plan_from_json(newest_plan(store), certify=False)
+    config = with_stored_settings(store, config)
     return PrivatePool(config=config, plan=plan, inputs=tuple(store.config["inputs"]))
 
 
@@ -320,17 +332,26 @@ def _about(campaign: Campaign) -> dict[str, str]:
         questions = f"{config.selector.name}{by_score}"
     paid = plan.selection.quantiles
     edges = "" if paid is None else f" with edges for epsilon {paid.epsilon}"
+    chosen = chosen_settings(campaign.store)
     return {
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(recipe.classes)} classes",
         "pool": f"{config.pool.size:,} records, as declared",
         "model": config.model.name + ("" if config.features is None else f" on {config.features.name} features{edges}"),
         "schedule": f"{plan.schedule}, accounted by {plan.accountant.upper()}",
+        **({"settings": settings_words(chosen)} if chosen else {}),
         "questions": questions,
         "evaluation": {"none": "none", "public": "on public records", "paid": "on held-out records, paid for"}[
             config.evaluation.kind
         ],
     }
+
+
+def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
+    """What was chosen by rule, and what features will take."""
+    chosen, chosen_lines = settings_facts(campaign.store)
+    announced, announced_lines = pool_campaigns.features_announced(campaign)
+    return chosen | announced, [*chosen_lines, *announced_lines]
 
 
 SPEC = RecipeSpec(
@@ -344,8 +365,9 @@ SPEC = RecipeSpec(
     bind=_bind,
     as_created=pool_campaigns.as_created,
     checks=_checks,
-    created=pool_campaigns.features_announced,
+    created=_created,
     confirmation=_unread,
+    settings=lambda campaign: settings_facts(campaign.store),
     plan=lambda recipe: recipe.plan,
     planned_lines=_planned_lines,
     exact_counts=_exact_counts,

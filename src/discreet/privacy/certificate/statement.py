@@ -44,6 +44,8 @@ ONE_RECORD = "one record alone, and nothing of any other record"
 """What a feature map reads: why it costs nothing."""
 PAID_EDGES = "one record alone, and edges that every path pays for"
 """The same of a map whose edges are private quantiles."""
+HASHED = ("weights", "source of a module")
+"""What the SHA-256 of an encoder is of."""
 MOST_BYTES = 1 << 28
 NOT_COVERED = ("the decision to start: whoever takes it may have looked at the records",)
 """What no claim of ours is about. Certificates say it since they have the key ``not_covered``."""
@@ -113,10 +115,15 @@ def with_parts(form: Form, parts: list[dict[str, str]], features: Form | None = 
     if parts:
         rest["third_party"] = parts
     if features is not None:
-        paid = {"quantiles": features["quantiles"]} if "quantiles" in features else {}
-        named = {name: features[name] for name in ("name", "version", "sha256")}
-        rest["features"] = named | {"reads": PAID_EDGES if paid else ONE_RECORD} | paid
+        rest["features"] = named_map(features)
     return rest | {"digest": digest_of(rest), "signature": None}
+
+
+def named_map(identity: Form) -> Form:
+    """What a certificate says of a feature map."""
+    further = {name: identity[name] for name in ("encoder", "quantiles") if name in identity}
+    reads = PAID_EDGES if "quantiles" in identity else ONE_RECORD
+    return {name: identity[name] for name in ("name", "version", "sha256")} | {"reads": reads} | further
 
 
 def replanned(ledger: Ledger) -> list[Form]:

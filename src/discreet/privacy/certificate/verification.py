@@ -65,6 +65,7 @@ FEATURES_KEY = "features"
 """Of campaigns whose model reads features of records: which map, after the parts."""
 QUANTILES_KEY = "quantiles"
 """Of a map whose edges are private quantiles: the event that pays for them."""
+_MAP_KEYS, _ENCODER_KEYS = ["name", "version", "sha256", "reads"], ["hash_of", "sha256", "pretraining"]
 _PART_KEYS = {"kind", "name", "distribution", "version", "note"}
 _BROKEN = (
     KeyError,
@@ -279,15 +280,21 @@ def _form_check(form: Form, data: bytes) -> Check:
 
 
 def _names_map(features: Any) -> bool:
-    """Whether this is the name, version and hash of a feature map, what it reads, and what its edges cost."""
-    if not isinstance(features, dict):
-        return False
-    paid = [QUANTILES_KEY] if QUANTILES_KEY in features else []
-    if list(features) != ["name", "version", "sha256", "reads", *paid]:
+    """Whether this is the name, version and hash of a feature map, what it reads, the hash of its encoder, and what
+    its edges cost.
+    """
+    paid = isinstance(features, dict) and QUANTILES_KEY in features
+    further = [[], ["encoder"], [QUANTILES_KEY]]
+    if not isinstance(features, dict) or list(features) not in [[*_MAP_KEYS, *keys] for keys in further]:
         return False
     reads = statement.PAID_EDGES if paid else statement.ONE_RECORD
     named = _plain(features["name"]) and type(features["version"]) is int and features["reads"] == reads
-    return named and bool(re.fullmatch(r"[0-9a-f]{64}", str(features["sha256"]), re.ASCII))
+    encoder = features.get("encoder")
+    if "encoder" in features and (not isinstance(encoder, dict) or list(encoder) != _ENCODER_KEYS):
+        return False
+    plain = encoder is None or (_plain(encoder["pretraining"]) and encoder["hash_of"] in statement.HASHED)
+    hashes = [features["sha256"], *([] if encoder is None else [encoder["sha256"]])]
+    return named and plain and all(re.fullmatch(r"[0-9a-f]{64}", str(value), re.ASCII) for value in hashes)
 
 
 def _typed(form: Form) -> bool:
