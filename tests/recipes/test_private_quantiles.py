@@ -83,7 +83,7 @@ def entries(campaign):
 
 
 def checks_of(campaign):
-    config = CampaignConfig.from_json(campaign.recipe.config.to_json())  # as it is read from a file
+    config = CampaignConfig.from_json(campaign.store.config["config"])  # as it is read from a file
     return {check.name: check for check in verify_campaign(config).checks}
 
 
