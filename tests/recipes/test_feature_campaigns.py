@@ -292,14 +292,12 @@ def test_a_copy_of_the_private_file_is_refused_too(folder):
         create(config_of(folder, "tables", 'name = "bins"\npublic = "copy.csv"'))
 
 
-@pytest.mark.parametrize("recipe", ["crowd", "pate", "stream"])
-def test_files_of_other_recipes_say_that_they_have_none(recipe, folder, capsys):
+def test_a_crowd_has_features_of_its_own(folder, capsys):
     from discreet.config import example
 
-    (folder / "other.toml").write_text(example(recipe) + '\n[features]\nname = "bins"\n')
-    asked = ["stream"] if recipe == "stream" else ["init"]
-    assert run([*asked, str(folder / "other.toml")]) == 2
-    assert "feature maps are of the recipes private-pool and public-data" in capsys.readouterr().err
+    (folder / "other.toml").write_text(example("crowd") + '\n[features]\nname = "bins"\n')
+    assert run(["init", str(folder / "other.toml")]) == 2
+    assert "features of its own" in capsys.readouterr().err
 
 
 class Died(BaseException):
@@ -369,19 +367,23 @@ def test_paid_evaluation_reads_features(folder):
     assert measured["accuracy"] > 0.7
 
 
-def test_an_onnx_file_takes_features(folder):
+@pytest.mark.parametrize(("kind", "takes"), [("tables", "records"), ("pictures", "features")])
+def test_an_onnx_file_takes_records_where_the_map_can_be_in_it(folder, kind, takes):
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    campaign = create(config_of(folder, "tables"))
+    campaign = create(config_of(folder, kind))
     finish(campaign)
     assert export_model(campaign, folder / "model").no_onnx is None
-    model, frame = load_model(folder / "model"), records_of(folder, "tables")[0]
-    rows, _ = model.features.of_inputs(model.scaled(frame))
+    model, data = load_model(folder / "model"), records_of(folder, kind)[0]
+    scaled = model.scaled(data)
+    rows = scaled if takes == "records" else model.features.of_inputs(scaled)[0]
     session = runtime.InferenceSession(folder / "model" / "model.onnx")
-    assert np.allclose(session.run(None, {"records": rows})[0], model.predict_proba(frame), atol=1e-5)
+    said = session.run(None, {"records": rows.astype(np.float32)})[0]
+    assert np.allclose(said, model.predict_proba(scaled), atol=1e-5)
     card = (folder / "model" / "README.md").read_text()
-    assert "on `bins` features of records" in card
-    assert "takes features of records" in card
+    assert f"on `{model.features.name}` features of records" in card
+    assert ("takes features of records" in card) == (takes == "features")
+    assert model.form["onnx_reads"] == takes
     assert model.form["preprocessing"]["features"]["sha256"] in card
 
 

@@ -33,7 +33,7 @@ from discreet.checks import (
 from discreet.config.schema import Source
 from discreet.config.tables import PartTable, Problem, record
 from discreet.errors import BadInput, InvalidConfig
-from discreet.features import FEATURES, FeatureMap
+from discreet.features import FEATURES, FeatureMap, FeatureRequest
 from discreet.oracles import ORACLES
 from discreet.parts import RECIPES, Part, Registry
 from discreet.pools.opening import READERS
@@ -57,7 +57,7 @@ _CENTER, _SCALE = number(-1e30, 1e30, such_as="0"), number(1e-30, 1e30, such_as=
 _MANY = (list, tuple)
 
 
-def _declared_schema(value: object) -> TableSchema:
+def declared_schema(value: object) -> TableSchema:
     """A schema. Of a file that could not be read, `with_schema` gives what is wrong."""
     if isinstance(value, Wrong):
         raise value
@@ -97,7 +97,7 @@ class PoolConfig:
     further: tuple[str, ...] | None = key(listed(_PATH, least=1, such_as="['july.parquet']"), None)
     center: float | tuple[float, ...] = key(either(listed(_CENTER, least=1), _MANY, _CENTER), 0.0)
     scale: float | tuple[float, ...] = key(either(listed(_SCALE, least=1), _MANY, _SCALE), 1.0)
-    schema: TableSchema | None = key(_declared_schema, None)
+    schema: TableSchema | None = key(declared_schema, None)
 
 
 def with_schema(table: dict[str, Any], _problems: list[Problem], source: Source) -> dict[str, Any]:
@@ -336,6 +336,15 @@ class FeaturesConfig(PartTable):
     def lowest(self) -> Part | None:
         """The part that takes the record itself."""
         return self.part if self.base is None else FEATURES.find(self.base["name"])
+
+    def build(self, **records: Any) -> FeatureMap:
+        """The map. ``records``: what is declared of them, and public rows, as a `FeatureRequest` has it."""
+        base = None
+        if self.base is not None:
+            options = {name: value for name, value in self.base.items() if name != "name"}
+            base = FEATURES.get(self.base["name"]).build(FeatureRequest(options=options, **records))
+        built: FeatureMap = self.declared.build(FeatureRequest(options=self.options, base=base, **records))
+        return built
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -253,19 +253,27 @@ def _model(model: ModelConfig) -> Problems:
             yield at(f"model.options.{name}", "it is no option of a model", "Remove it; the other tables say it")
 
 
-def _features(features: FeaturesConfig, pool: PoolConfig, model: ModelConfig, trainer: TrainerConfig) -> Problems:
-    yield from _name("features", features.name, features, FEATURES.names())
-    yield from _options("features", features, "Leave it out")
-    if features.base is not None and features.name != "random-fourier":
-        yield at("features.base", f"{features.name} takes records themselves", "Leave it out; it is for random-fourier")
-    if model.encoder is not None:
-        yield at("model.encoder", "[features] and an encoder both say what the model reads", "Keep one of them")
-    if trainer.augment:
-        yield at("trainer.augment", "views are of records, and the model reads features of them", "Remove it")
+def _features(features: FeaturesConfig, pool: PoolConfig) -> Problems:
+    yield from named_map(features)
     yield from _private_quantiles(features, pool)
     lowest = features.lowest
     if lowest is not None and lowest.makes:
         yield from _fits_records(features, lowest.name, getattr(lowest.makes[0], "reads", "arrays"), pool)
+
+
+def named_map(features: FeaturesConfig) -> Problems:
+    """What is wrong with the map by itself, whatever the records are."""
+    yield from _name("features", features.name, features, FEATURES.names())
+    yield from _options("features", features, "Leave it out")
+    if features.base is not None and features.name != "random-fourier":
+        yield at("features.base", f"{features.name} takes records themselves", "Leave it out; it is for random-fourier")
+
+
+def _features_and_model(features: FeaturesConfig, model: ModelConfig, trainer: TrainerConfig) -> Problems:
+    if model.encoder is not None:
+        yield at("model.encoder", "[features] and an encoder both say what the model reads", "Keep one of them")
+    if trainer.augment:
+        yield at("trainer.augment", "views are of records, and the model reads features of them", "Remove it")
 
 
 def _private_quantiles(features: FeaturesConfig, pool: PoolConfig) -> Problems:
@@ -483,7 +491,8 @@ RULES: tuple[Rule, ...] = (
     (("oracle", "simulation?"), _oracle),
     (("evaluation", "budget", "task", "pool"), _evaluation),
     (("model",), _model),
-    (("features", "pool", "model", "trainer"), _features),
+    (("features", "pool"), _features),
+    (("features", "model", "trainer"), _features_and_model),
     (("features", "recipe"), _quantiles_of_recipe),
     (("trainer", "task"), _trainer),
     (("storage",), _storage),
@@ -494,5 +503,9 @@ RULES: tuple[Rule, ...] = (
 """What each rule reads; a name with a question mark may be left out of a file. A recipe declares rules of its own."""
 POOL_RULES: tuple[Rule, ...] = ((("pool",), _pool),)
 TASK_RULES: tuple[Rule, ...] = ((("task",), _task),)
+FEATURE_RULES: tuple[Rule, ...] = (
+    (("features", "pool"), _features),
+    (("features", "recipe"), _quantiles_of_recipe),
+)
 ORACLE_RULES: tuple[Rule, ...] = ((("oracle", "simulation?"), _oracle),)
 STORAGE_RULES: tuple[Rule, ...] = ((("storage",), _storage),)

@@ -79,7 +79,7 @@ KEYS: dict[str, Refusal] = {
 """Keys that no table has, or only another one."""
 
 TABLES: dict[str, Refusal] = {
-    "features": ("feature maps are of the recipes private-pool and public-data", "Remove the table"),
+    "features": ("this recipe has features of its own: hashed words and letters of texts", "Remove the table"),
 }
 """Tables that only the files of other recipes have."""
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
-from discreet.features import FeatureMap, feature_map_from_json
+from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, features_in, read_form
+from discreet.features import feature_map_from_json
 from discreet.features.encoders import FrozenEncoder
 from discreet.pools.rows import Scaling
 from discreet.pools.schema import Schema
@@ -176,7 +176,7 @@ def load_model(
 
 def _student(export: Path, form: dict[str, Any], wanted: str | None) -> Any:
     """Of teachers. A linear one is its weights; another one is fitted again to what it learnt from."""
-    from discreet.recipes.pate_student import estimator_named
+    from discreet.recipes.pate_student import estimator_named, of_records
     from discreet.trainers.students.stored import student_from_bytes
 
     try:
@@ -187,13 +187,9 @@ def _student(export: Path, form: dict[str, Any], wanted: str | None) -> Any:
             f"the model in {export.name}", "its model.json does not say what it is", "Export it again"
         ) from None
     _check_own(name, wanted)
-    return student_from_bytes((export / STUDENT).read_bytes(), estimator=estimator_named(name, options), seed=seed)
-
-
-def features_in(form: dict[str, Any]) -> FeatureMap | None:
-    """The feature map that a `model.json` names, compared with its hash."""
-    identity = form["preprocessing"].get("features") if isinstance(form.get("preprocessing"), dict) else None
-    return None if identity is None else feature_map_from_json(identity)
+    content, features = (export / STUDENT).read_bytes(), features_in(form)
+    student = student_from_bytes(content, estimator=estimator_named(name, options), seed=seed)
+    return of_records(student, None if features is None else MapReader(features))
 
 
 def _predictor(module: Any, task: Any, device: str, form: dict[str, Any], folder: Path | str | None) -> TorchPredictor:

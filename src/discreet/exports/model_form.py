@@ -26,7 +26,7 @@ from discreet._version import __version__
 from discreet.campaign.state import MODEL as STORED
 from discreet.config import CampaignFile
 from discreet.errors import BadInput, InvalidCertificate, InvalidCheckpoint, InvalidLedger
-from discreet.features import feature_map_from_json
+from discreet.features import FeatureMap, feature_map_from_json
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.signatures import read_public, signature_checks
 from discreet.privacy.certificate.statement import digest_of, named_map, read_certificate
@@ -116,6 +116,12 @@ def sealed(form: dict[str, Any]) -> dict[str, Any]:
 def intact(form: dict[str, Any]) -> bool:
     """Whether a form is as `sealed` made it."""
     return bool(form.get("digest") == digest_of(form))
+
+
+def features_in(form: dict[str, Any]) -> FeatureMap | None:
+    """The feature map that a `model.json` names, compared with its hash."""
+    identity = form["preprocessing"].get("features") if isinstance(form.get("preprocessing"), dict) else None
+    return None if identity is None else feature_map_from_json(identity)
 
 
 def claim_of(certificate: dict[str, Any]) -> dict[str, Any]:

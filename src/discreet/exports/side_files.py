@@ -15,6 +15,7 @@ Written where torch exports the model, and kept only if it says what the model s
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import logging
@@ -22,6 +23,7 @@ import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -175,7 +177,7 @@ def _use(form: dict[str, Any], spec: RecipeSpec, onnx: str | None) -> str:
         "",
         "In Python: `discreet.load_model(DIR).predict(x)`; `raw=True` scales records first, as `preprocessing` in "
         "`model.json` says.",
-        f"`{ONNX}` takes {_ONNX_ROWS[form.get('onnx_reads') == 'features']}, and gives probabilities."
+        f"`{ONNX}` takes {_ONNX_ROWS[form.get('onnx_reads', 'records')]}, and gives probabilities."
         if onnx is None
         else f"No ONNX file: {onnx}.",
         "",
@@ -195,8 +197,8 @@ def _use(form: dict[str, Any], spec: RecipeSpec, onnx: str | None) -> str:
 
 
 _ONNX_ROWS = {
-    False: "records that are scaled",
-    True: "features of records (`discreet.load_model(DIR).features.of_inputs(x)`)",
+    "records": "records that are scaled, or encoded by the schema",
+    "features": "features of records (`discreet.load_model(DIR).features.of_inputs(x)`)",
 }
 _CHECK = f"""## Check it
 
@@ -214,23 +216,19 @@ every file with its hash in `model.json`, and the weights with the hash that the
 
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 _CLOSE = 1e-4
+_RECORDS = 200
+"""Made-up records on which a graph with its feature map is compared with the map."""
 
 
-def write_onnx(predictor: Any, rows: Any, path: Path, *, before: FeatureMap | None = None) -> str | None:
-    """Write the model of ``predictor``; ``rows`` are made-up records. None, or why there is no file.
-
-    ``before``: the map that computes the features which the model reads, to be in the file, too.
-    """
+def write_onnx(predictor: Any, rows: Any, path: Path) -> str | None:
+    """Write the model of ``predictor``; ``rows`` are made-up records. None, or why there is no file."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         return f"{', '.join(missing)} not installed; pip install 'discreet[onnx]'"
     inputs = rows if isinstance(rows, dict) else {"records": np.asarray(rows, dtype=np.float32)}
     try:
         with _quietly():
-            module = None if before is None else before.torch_module()
-            if before is not None and module is None:
-                return f"{before.name} features are no network of torch"
-            _write(predictor, inputs, path, module)
+            _write(predictor, inputs, path)
             outputs = _run(path, inputs)
     except Exception as problem:  # noqa: BLE001 - the exporter fails in many ways
         path.unlink(missing_ok=True)
@@ -241,19 +239,31 @@ def write_onnx(predictor: Any, rows: Any, path: Path, *, before: FeatureMap | No
     return None
 
 
-def _write(predictor: Any, inputs: dict[str, Any], path: Path, before: Any) -> None:
+def write_onnx_of_records(predictor: Any, feature_map: FeatureMap, path: Path) -> bool:
+    """The same of a model on features, with the map in the graph, so that the file takes records; whether it can be."""
+    if any(find_spec(name) is None for name in _NEEDED):
+        return False
+    from discreet.exports.feature_graphs import OnRecords, graph_of, made_up_records
+
+    graph = graph_of(feature_map)
+    if graph is None:
+        return False
+    module = OnRecords(graph, copy.deepcopy(predictor.on_features.module).cpu(), feature_map.output_shape)
+    of_records = SimpleNamespace(module=module, task=predictor.task, predict_proba=predictor.predict_proba)
+    return write_onnx(of_records, made_up_records(feature_map, _RECORDS), path) is None
+
+
+def _write(predictor: Any, inputs: dict[str, Any], path: Path) -> None:
     import torch
 
     module = _probabilities(predictor, list(inputs)).cpu().eval()
-    if before is not None:
-        module = torch.nn.Sequential(before, module).eval()
     rows = torch.export.Dim("rows", min=1)
     program = torch.onnx.export(
         module,
         tuple(torch.from_numpy(np.ascontiguousarray(part)) for part in inputs.values()),
         input_names=list(inputs),
         output_names=["probabilities"],
-        dynamic_shapes=({0: rows},) if before is not None else (tuple({0: rows} for _ in inputs),),  # of *parts
+        dynamic_shapes=(tuple({0: rows} for _ in inputs),),  # of *parts
         dynamo=True,
         verbose=False,
     )
@@ -274,8 +284,6 @@ def _without_traces(model: Any) -> Any:
 
 def _probabilities(predictor: Any, names: list[str]) -> Any:
     """The module with its last step: what people want are probabilities."""
-    import copy
-
     from torch import nn
 
     class Probabilities(nn.Module):

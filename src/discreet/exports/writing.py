@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from discreet.campaign import Campaign
 from discreet.campaign.state import MODEL as STORED
 from discreet.campaign.state import PUBLISHED, TRAINED, evaluations_of
@@ -35,12 +33,11 @@ from discreet.exports.model_form import (
     read_form,
     sealed,
 )
-from discreet.exports.side_files import card, write_onnx
-from discreet.features import ArrayMap, FeatureMap
+from discreet.exports.side_files import card, write_onnx, write_onnx_of_records
 from discreet.features.encoders import encoder_files
 from discreet.privacy.certificate.statement import bound, write_certificate
 from discreet.privacy.files import sync_directory, write_whole
-from discreet.recipes.feature_rows import on_features, record_shape
+from discreet.recipes.feature_rows import on_features
 from discreet.recipes.specification import ModelParts, spec_of_campaign
 
 _ROWS = 5
@@ -88,9 +85,9 @@ def export_model(
     with _whole(target) as scratch:
         write_whole(scratch / weights, content)
         write_certificate(certificate, scratch / CERTIFICATE)
-        reason, reads_records = _beside(campaign, number, scratch, parts, onnx=onnx, encoder=encoder)
-        if reason is None and parts.feature_map is not None:
-            form["onnx_reads"] = "records" if reads_records else "features"
+        reason, reads = _beside(campaign, number, scratch, parts, onnx=onnx, encoder=encoder)
+        if reason is None and "features" in form["preprocessing"]:
+            form["onnx_reads"] = reads
         write_whole(scratch / CARD, card(form, certificate, spec, onnx=reason))
         form["files"] = files_in(scratch)
         form["sha256"] = form["files"][weights]["sha256"]
@@ -115,29 +112,18 @@ def _described(campaign: Campaign, number: int, claim: dict[str, Any], parts: Mo
 
 def _beside(
     campaign: Campaign, number: int, scratch: Path, parts: ModelParts, *, onnx: bool, encoder: bool
-) -> tuple[str | None, bool]:
-    """A copy of the encoder and an ONNX file, where there may be some; why there is no ONNX file, and whether it takes
-    records where the model reads features of them.
-    """
+) -> tuple[str | None, str]:
+    """A copy of the encoder and an ONNX file, where there may be some; why there is no ONNX file, or what it takes."""
     if encoder and parts.encoder is not None:
         _copy_encoder(parts.encoder, scratch / ENCODER)
     if isinstance(parts.example_rows, str):
-        return parts.example_rows, False
+        return parts.example_rows, ""
     if not onnx:
-        return "it was not asked for", False
-    predictor = campaign.predictor(number)
-    if parts.feature_map is not None:
-        records = _made_up_records(parts.feature_map)
-        if records is not None and write_onnx(predictor, records, scratch / ONNX, before=parts.feature_map) is None:
-            return None, True
-    return write_onnx(on_features(predictor), parts.example_rows(_ROWS), scratch / ONNX), False
-
-
-def _made_up_records(feature_map: FeatureMap) -> Any:
-    """Nobody's records in [0, 1], where a record is an array."""
-    if not isinstance(feature_map.record_map, ArrayMap):
-        return None
-    return np.random.default_rng(0).random((_ROWS, *record_shape(feature_map))).astype(np.float32)
+        return "it was not asked for", ""
+    model, features = campaign.predictor(number), parts.feature_map
+    if features is not None and write_onnx_of_records(model, features, scratch / ONNX):
+        return None, "records"
+    return write_onnx(on_features(model), parts.example_rows(_ROWS), scratch / ONNX), "features"
 
 
 def _signed(form: dict[str, Any], key: Path | str | None) -> dict[str, Any]:

@@ -102,25 +102,6 @@ class RandomFourier(ArrayMap):
         """The same of records as a pool gives them."""
         return super().readable(inputs) if self.base is None else self._on_top(*self.base.of_inputs(inputs))
 
-    def torch_module(self) -> Any:
-        """On top of the module of the map below it, if that has one."""
-        below = None if self.base is None else self.base.torch_module()
-        if self.base is not None and below is None:
-            return None
-        import torch
-
-        class Projected(torch.nn.Module):
-            def __init__(self, directions: Features, scale: float) -> None:
-                super().__init__()
-                self.below, self.scale = below or torch.nn.Identity(), scale
-                self.register_buffer("directions", torch.tensor(directions.T))
-
-            def forward(self, x: torch.Tensor) -> torch.Tensor:
-                angles = self.below(x).flatten(1) @ self.directions
-                return torch.cat([angles.cos(), angles.sin()], dim=1) / self.scale
-
-        return Projected(self._directions, math.sqrt(self.size / 2))
-
     @property
     def record_map(self) -> FeatureMap:
         """The lowest map."""
@@ -134,13 +115,13 @@ class RandomFourier(ArrayMap):
 
     def features(self, records: Features) -> Features:
         """Of a block: each column of the product is a record."""
-        angles = product(self._directions, np.ascontiguousarray(records.reshape(self.block, -1).T))
+        angles = product(self.directions, np.ascontiguousarray(records.reshape(self.block, -1).T))
         both = np.concatenate([np.cos(angles), np.sin(angles)]) / np.float32(math.sqrt(self.size / 2))
         return np.ascontiguousarray(both.T)
 
     @cached_property
-    def _directions(self) -> Features:
-        """(size / 2, inputs)."""
+    def directions(self) -> Features:
+        """Of the projections: (size / 2, inputs)."""
         from scipy.special import ndtri
 
         count = self.size // 2 * math.prod(self.input_shape)

@@ -22,7 +22,7 @@ from discreet.campaign.answers import Assignment, answering, team_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import replannings
 from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, released_features, today
-from discreet.config import CampaignConfig
+from discreet.config import CampaignConfig, PateConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.features import feature_map_from_json
 from discreet.oracles.question_files import check_extra
@@ -128,7 +128,7 @@ def joined_files(store: CampaignStore, config: CampaignConfig) -> list[tuple[Pat
     return [(path, cohort.size) for path, cohort in zip(paths, joined, strict=True)]
 
 
-def feature_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Check]:
+def feature_checks(store: CampaignStore, config: CampaignConfig | PateConfig) -> Iterator[Check]:
     """The stored feature map against its hash, and against what the campaign's file names, and its edges against what
     they were read off, if they are private quantiles; none without one.
     """
@@ -143,7 +143,8 @@ def feature_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Che
     ok, named = identity["name"] == config.features.name, f"{identity['name']}, SHA-256 {identity['sha256'][:12]}..."
     detail = "it has its hash, and reads one record alone" if ok else "the campaign's file names another map"
     yield Check(name="features", ok=ok, detail=f"{named}: {detail}")
-    yield from quantile_checks(store, config)
+    if isinstance(config, CampaignConfig):
+        yield from quantile_checks(store, config)
 
 
 def plan_checks(

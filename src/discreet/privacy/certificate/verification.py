@@ -94,6 +94,7 @@ class Verdict:
 
     ``not_released`` and ``time``: what a hidden selection keeps, and whether its claim covers time.
     ``weights``: the hash of the model that a certificate is of; empty where it is of a ledger alone.
+    ``features``: the hash of the feature map that it names; empty where it names none.
     """
 
     what: str
@@ -106,6 +107,7 @@ class Verdict:
     not_released: str = ""
     time: str = ""
     weights: str = ""
+    features: str = ""
 
     @property
     def ok(self) -> bool:
@@ -245,6 +247,7 @@ def verify_certificate(
         not_released=NOT_RELEASED if valid and NOT_RELEASED_KEY in form else "",
         time=form[NOT_RELEASED_KEY]["time"] if valid and NOT_RELEASED_KEY in form else "",
         weights=form.get(WEIGHTS_KEY, "") if valid else "",
+        features=form[FEATURES_KEY]["sha256"] if valid and FEATURES_KEY in form else "",
     )
 
 
