@@ -294,6 +294,7 @@ def test_options_of_the_parts_have_a_place():
 
     elsewhere = ("budget", "pool_size", "threshold_epsilon", "bins")  # of [budget], [pool], [selector]
     elsewhere += ("mechanism", "subsample", "selection_delta")  # of [selector]: its name, its delta
+    elsewhere += ("quantiles_epsilon", "quantile_cells")  # of [features]
     assert options(PlanRequest, *elsewhere) == set(keys_of("plan")) - {"phases"}
     assert options(Settings, "records_per_person") == set(keys_of("trainer")) - {
         "class_weights",

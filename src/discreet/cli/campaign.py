@@ -312,6 +312,10 @@ def _lines(status: Status) -> list[str]:
         dates = ", ".join(f"phase {phase} on {day.isoformat()}" for phase, day in enumerate(status.releases.dates))
         lines.append(f"releases  {dates or 'no dates are planned'}; {status.releases.time}")
     lines += [replanned_words(change) for change in status.replanned]
+    if status.quantiles is not None:
+        lines.append(
+            f"features  edges are private quantiles, for which every record of the pool paid {status.quantiles}"
+        )
     if status.imported is not None:
         lines.append(f"imported  labels of phase 0; their records were chosen {status.imported}, as declared")
     if status.answers is not None:

@@ -28,7 +28,7 @@ EXAMPLE = (
     "Example: discreet plan --epsilon 8 --delta 4e-6 --initial 10000 --queries 3750,3750,3750,3750 "
     "--batch 4096 --epochs 30 --selection-epsilon 2 --plot plan.png"
 )
-_NO_OPTIONS = ("budget", "bins", "relation")
+_NO_OPTIONS = ("budget", "bins", "quantile_cells", "relation")
 _FOLLOWS = ("selection", "selection_epsilon", "mechanism", "shards")
 """Options whose default follows from other options."""
 _FORMS = {"queries": " Write 3750,3750 or 3750x4; 'none' for one phase."}

@@ -316,6 +316,7 @@ class FeaturesConfig(PartTable):
 
     public   a table of public rows, for maps that are fitted: it is read once, and what was fitted is stored
     base     of random-fourier: the map that it is on top of, by its name or as a table with its options
+    quantiles_epsilon, quantile_bins   of bins: edges are private quantiles, for this price, found on so many bins
     cache    whether features of the pool are kept on this host's disk; left out: by size
     """
 
@@ -323,6 +324,10 @@ class FeaturesConfig(PartTable):
     name: str = key(part_name(*FEATURES.names()), add="name = 'scattering'")
     public: str | None = key(_PATH, None)
     base: Mapping[str, Any] | None = key(_base, None)
+    quantiles_epsilon: Decimal | None = key(exact(zero=False, such_as="'0.1'"), None)
+    quantile_bins: int | None = key(whole(2, 4096), None)
+    drawn: bool = field(default=False, compare=False, repr=False)
+    """Whether ``fitted`` has the private quantiles. Before the first question it has edges of the bounds."""
     cache: bool | None = key(truth, None)
     fitted: FeatureMap | None = field(default=None, compare=False, repr=False)
     """The map itself, once the records are known; of a campaign that exists the stored one."""

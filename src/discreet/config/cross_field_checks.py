@@ -6,7 +6,7 @@ planner; here is what needs no computation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
@@ -37,6 +37,7 @@ from discreet.config.schema import Rule
 from discreet.config.tables import PartTable, Problem
 from discreet.errors import alternatives
 from discreet.features import FEATURES
+from discreet.features.table_options import numeric_columns
 from discreet.models.build import MODELS, model_names
 from discreet.oracles import ORACLES
 from discreet.parts import RECIPES
@@ -254,6 +255,7 @@ def _model(model: ModelConfig) -> Problems:
 
 def _features(features: FeaturesConfig, pool: PoolConfig) -> Problems:
     yield from named_map(features)
+    yield from _private_quantiles(features, pool)
     lowest = features.lowest
     if lowest is not None and lowest.makes:
         yield from _fits_records(features, lowest.name, getattr(lowest.makes[0], "reads", "arrays"), pool)
@@ -272,6 +274,27 @@ def _features_and_model(features: FeaturesConfig, model: ModelConfig, trainer: T
         yield at("model.encoder", "[features] and an encoder both say what the model reads", "Keep one of them")
     if trainer.augment:
         yield at("trainer.augment", "views are of records, and the model reads features of them", "Remove it")
+
+
+def _private_quantiles(features: FeaturesConfig, pool: PoolConfig) -> Problems:
+    if features.quantiles_epsilon is None:
+        if features.quantile_bins is not None:
+            yield at("features.quantile_bins", "there are no private quantiles", "Add quantiles_epsilon = '0.1'")
+        return
+    here, edges = "features.quantiles_epsilon", features.options.get("edges")
+    declared = set(edges) if isinstance(edges, Mapping) else set()
+    if features.name != "bins":
+        yield at(here, f"{features.name} features have no edges that are private quantiles", "Use name = 'bins'")
+    elif features.public is not None:
+        yield at(here, "edges are fitted on public rows", "Leave out one of public and quantiles_epsilon")
+    elif pool.schema is not None and set(numeric_columns(pool.schema)) <= declared:
+        yield at(here, "no column of numbers is without declared edges", "Remove it")
+
+
+def _quantiles_of_recipe(features: FeaturesConfig, recipe: RecipeConfig) -> Problems:
+    if features.quantiles_epsilon is not None and recipe.name != "private-pool":
+        fact = f"the pool of {recipe.name} is not what private quantiles are taken of"
+        yield at("features.quantiles_epsilon", fact, "Name a file of public rows instead: public = 'rows.csv'")
 
 
 def _fits_records(features: FeaturesConfig, lowest: str, reads: str, pool: PoolConfig) -> Problems:
@@ -470,6 +493,7 @@ RULES: tuple[Rule, ...] = (
     (("model",), _model),
     (("features", "pool"), _features),
     (("features", "model", "trainer"), _features_and_model),
+    (("features", "recipe"), _quantiles_of_recipe),
     (("trainer", "task"), _trainer),
     (("storage",), _storage),
     *PLAN_RULES,
@@ -479,6 +503,9 @@ RULES: tuple[Rule, ...] = (
 """What each rule reads; a name with a question mark may be left out of a file. A recipe declares rules of its own."""
 POOL_RULES: tuple[Rule, ...] = ((("pool",), _pool),)
 TASK_RULES: tuple[Rule, ...] = ((("task",), _task),)
-FEATURE_RULES: tuple[Rule, ...] = ((("features", "pool"), _features),)
+FEATURE_RULES: tuple[Rule, ...] = (
+    (("features", "pool"), _features),
+    (("features", "recipe"), _quantiles_of_recipe),
+)
 ORACLE_RULES: tuple[Rule, ...] = ((("oracle", "simulation?"), _oracle),)
 STORAGE_RULES: tuple[Rule, ...] = ((("storage",), _storage),)

@@ -316,6 +316,8 @@ def _features(records: RecordsConfig, features: FeaturesConfig | None) -> Proble
                 yield at(f"records.{name}", "it is for features, and there are none", remedy)
         return
     yield from named_map(features)
+    if features.quantiles_epsilon is not None:
+        yield at("features.quantiles_epsilon", "a stream has no pool that they are taken of", "Name a public file")
     if features.cache is not None:
         yield at("features.cache", "a record of a stream is read once, and nothing of it is kept", "Leave it out")
     lowest = features.lowest

@@ -48,7 +48,7 @@ _WORDS = {"text": "text-classification", "images": "image-classification"}
 
 def card(form: dict[str, Any], certificate: dict[str, Any], spec: RecipeSpec, *, onnx: str | None) -> str:
     """The text. ``onnx``: why there is no ONNX file; None if there is one."""
-    parts = [_front(form), _summary(form), _privacy(form, certificate, spec), _quality(form)]
+    parts = [_front(form), _summary(form, certificate), _privacy(form, certificate, spec), _quality(form)]
     parts += [_use(form, spec, onnx), _CHECK]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -72,13 +72,15 @@ def _front(form: dict[str, Any]) -> str:
     return "\n".join([*lines, *(["metrics:"] if metrics else []), *(f"- {name}" for name in metrics), "---"])
 
 
-def _summary(form: dict[str, Any]) -> str:
+def _summary(form: dict[str, Any], certificate: dict[str, Any]) -> str:
     several = form["task"] == "multilabel"
     records = f"records of shape {form['inputs']}" if form["inputs"] else "texts"
     features, named = form["preprocessing"].get("features"), []
     if features is not None:
         records = f"on `{features['name']}` features of records"
-        named = [f"| features | of each record alone, so they change no claim; SHA-256 `{features['sha256']}` |"]
+        paid = "quantiles" in certificate.get("features", {})
+        words = "edges are private quantiles, which the claim pays for" if paid else "so they change no claim"
+        named = [f"| features | of each record alone, {words}; SHA-256 `{features['sha256']}` |"]
         if encoder := features.get("encoder"):
             named += [
                 f"| encoder | SHA-256 of its {encoder['hash_of']} `{encoder['sha256']}`; its training data, as the "

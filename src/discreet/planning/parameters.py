@@ -119,7 +119,8 @@ class PlanParameters(PlanTable):
     A hidden selection has no caps on misses. Its cohorts get slots, for which it keeps a part of delta.
 
     Gaussian mechanisms have a separate budget, with ``selection_delta`` for all queries together; ``accountant`` finds
-    their noise. ``bins``: the grid on which a hidden selection finds its thresholds.
+    their noise. ``bins``: the grid on which a hidden selection finds its thresholds. ``quantile_cells``: how many cells
+    of the histograms for private quantiles a unit is counted in.
     """
 
     budget: Budget
@@ -148,7 +149,11 @@ class PlanParameters(PlanTable):
     pool_size: int | None = key(
         whole(), None, meaning="Records (or persons) in the pool: checks delta, sizes and shards."
     )
+    quantiles_epsilon: Decimal = key(
+        _PRICE, Decimal(0), meaning="Price of private quantiles for the edges of features, paid by every record once."
+    )
     bins: int = field(default=BINS)
+    quantile_cells: int = field(default=1)
 
     @property
     def caps(self) -> tuple[Decimal, ...]:

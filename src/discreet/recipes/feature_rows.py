@@ -7,7 +7,7 @@ stays a null, with features of zeros.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.campaign.state import released_features
 from discreet.config import CampaignConfig, FeaturesConfig, PateConfig
 from discreet.errors import BadInput
 from discreet.features import FeatureMap, TableMap, feature_map_from_json
@@ -26,7 +27,7 @@ from discreet.pools.opening import kind_of
 from discreet.pools.rows import ListedTexts, Mask, RecordArray, Span, length_of, places_of
 from discreet.pools.schema_proposal import same_content
 from discreet.recipes.feature_cache import FeatureCache, PoolCache, Read, Reader, check_disk
-from discreet.storage import CampaignStore
+from discreet.storage import CampaignStore, Transition
 
 Config = TypeVar("Config", CampaignConfig, PateConfig)
 """Of a recipe whose file may have [features]."""
@@ -120,12 +121,23 @@ def with_features(config: Config, pool: Pool) -> Config:
 
 
 def stored_features(store: CampaignStore, config: Config) -> Config:
-    """``config`` with the map that the campaign was created with, whatever its public file says now, and with what is
-    kept of the pool's features.
+    """``config`` with the map that the campaign was created with, whatever its public file says now, or with the edges
+    that it released; and with what is kept of the pool's features.
     """
-    form = store.config.get("features")
     if isinstance(config, CampaignConfig):
         config = replace(config, cache=FeatureCache(store, None if config.features is None else config.features.cache))
+    return with_released_edges(_with_form(config, store.config.get("features")), store.transitions())
+
+
+def with_released_edges(config: Config, steps: Iterable[Transition]) -> Config:
+    """``config`` with the map whose edges the first query released, if they are private quantiles and it was asked."""
+    config = _with_form(config, form := released_features(steps))
+    if form is None or config.features is None:
+        return config
+    return replace(config, features=replace(config.features, drawn=True))
+
+
+def _with_form(config: Config, form: Any) -> Config:
     if config.features is None or form is None:
         return config
     with config.pointing("features"):

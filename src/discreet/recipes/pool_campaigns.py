@@ -21,7 +21,7 @@ from discreet.campaign import Campaign
 from discreet.campaign.answers import Assignment, answering, team_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import replannings
-from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, today
+from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, released_features, today
 from discreet.config import CampaignConfig, PateConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.features import feature_map_from_json
@@ -35,6 +35,7 @@ from discreet.recipes.feature_rows import encoder_of, features_form, stored_feat
 from discreet.recipes.labelled_records import pool_like
 from discreet.recipes.learning import task_of
 from discreet.recipes.pool_records import made_up_rows, reader_of, reading_of, scaling_of
+from discreet.recipes.private_quantiles import quantile_checks
 from discreet.recipes.specification import ModelParts, form_of, newest_plan
 from discreet.records import Question
 from discreet.storage import CampaignStore, Transition
@@ -128,17 +129,22 @@ def joined_files(store: CampaignStore, config: CampaignConfig) -> list[tuple[Pat
 
 
 def feature_checks(store: CampaignStore, config: CampaignConfig | PateConfig) -> Iterator[Check]:
-    """The stored feature map against its hash, and against what the campaign's file names; none without one."""
+    """The stored feature map against its hash, and against what the campaign's file names, and its edges against what
+    they were read off, if they are private quantiles; none without one.
+    """
     if config.features is None:
         return
     try:
-        identity = feature_map_from_json(store.config.get("features")).identity()
+        form = released_features(store.transitions()) or store.config.get("features")
+        identity = feature_map_from_json(form).identity()
     except DiscreetError as error:
         yield Check(name="features", ok=False, detail=f"{error.asked}: {error.fact}")
         return
     ok, named = identity["name"] == config.features.name, f"{identity['name']}, SHA-256 {identity['sha256'][:12]}..."
     detail = "it has its hash, and reads one record alone" if ok else "the campaign's file names another map"
     yield Check(name="features", ok=ok, detail=f"{named}: {detail}")
+    if isinstance(config, CampaignConfig):
+        yield from quantile_checks(store, config)
 
 
 def plan_checks(

@@ -11,7 +11,7 @@ exponential mechanism and k-centre are the DP-AL paper's selections, each at an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from discreet.campaign import Campaign
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained, unwatched
+from discreet.campaign.state import QUANTILES
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
@@ -33,7 +34,7 @@ from discreet.privacy.ledger.plan_terms import lines_of
 from discreet.privacy.ledger.terms import plan_digest
 from discreet.privacy.plan import Plan, TrainingPhase, TrainingStage
 from discreet.privacy.plan_files import plan_from_json
-from discreet.recipes import learning, pool_campaigns, pool_queries
+from discreet.recipes import learning, pool_campaigns, pool_queries, private_quantiles
 from discreet.recipes.automatic_training import (
     batch_and_epochs,
     chosen_settings,
@@ -42,7 +43,7 @@ from discreet.recipes.automatic_training import (
     with_settings,
     with_stored_settings,
 )
-from discreet.recipes.feature_rows import features_form, on_features, with_features
+from discreet.recipes.feature_rows import features_form, on_features, with_features, with_released_edges
 from discreet.recipes.labelled_records import check as check_labelled
 from discreet.recipes.labelled_records import (
     check_proposal,
@@ -59,7 +60,7 @@ from discreet.recipes.specification import FileRecipe, Inputs, RecipeSpec, newes
 from discreet.records import Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores
-from discreet.storage import CampaignStore
+from discreet.storage import CampaignStore, Transition
 
 _ROWS = 20
 """Enough for a way of scoring to be found, as for a pool."""
@@ -84,6 +85,7 @@ def plan_of(config: CampaignConfig) -> Plan:
             **table,
             threshold_epsilon=config.selector.threshold_epsilon or 0,
             pool_size=units,
+            **private_quantiles.parameters_of(config),
             **pool_queries.mechanism_of(config),
         )
         ask.budget.warn_if_loose(ask.units)
@@ -121,10 +123,15 @@ class PrivatePool(FileRecipe):
         units = self._units(context.pool)
         if not self.labels_planned(context.phase):  # re-planned: a last training, for which nobody is asked
             return Chosen(ids=(), cohorts={}, facts={"mechanism": "none", "private": True, "threshold": None})
-        if context.phase == 0 and self.config.initial is not None:
-            return pool_queries.chosen_before(context, self.config, self.plan, units)
         if context.phase == 0:
-            return pool_queries.chosen_at_random(context, self.plan, units)
+            known = self.config.initial is not None
+            chosen = (
+                pool_queries.chosen_before(context, self.config, self.plan, units)
+                if known
+                else pool_queries.chosen_at_random(context, self.plan, units)
+            )
+            edges = private_quantiles.released(context, self.config, self.plan, units)
+            return replace(chosen, facts={**chosen.facts, **edges})
         return pool_queries.chosen_by_score(context, self.config, self.plan, units, self.shard())
 
     def shard(self) -> pool_queries.Shard:
@@ -145,6 +152,16 @@ class PrivatePool(FileRecipe):
         recipe = replace(self, plan=after.plan)
         return Continuation(recipe=recipe, terms=after.terms, plan=after.plan.to_json(), figures=after.figures)
 
+    @property
+    def awaits_release(self) -> bool:
+        """Whether the edges of its features are private quantiles, and not known yet."""
+        features = self.config.features
+        return features is not None and features.quantiles_epsilon is not None and not features.drawn
+
+    def after(self, steps: Iterable[Transition]) -> PrivatePool:
+        """With those edges, once the first query released them."""
+        return replace(self, config=with_released_edges(self.config, steps))
+
     def _units(self, pool: Pool) -> Units:
         return Units.of(pool, self.config.budget.unit, self.config.budget.records_per_person)
 
@@ -152,6 +169,7 @@ class PrivatePool(FileRecipe):
         """Charge and train a phase, and measure the model where that was asked for."""
         from discreet.trainers.dp_sgd import charge_training
 
+        assert not self.awaits_release, "a model reads features whose edges the first query found"
         phase = TrainingPhase.of(self.plan, context.phase)
         trainer = learning.trainer_of(self.config, context, self.inputs)
         hidden = dict(phase.slots)  # cohorts whose size no progress may tell
@@ -285,6 +303,8 @@ def _needed(form: Any, taken: set[tuple[str, int]]) -> set[tuple[int, str]]:
     plan = plan_from_json(form, certify=False)
     published, trained = pool_campaigns.phases_taken(taken)
     needed = {(phase, "training") for phase in trained}
+    if plan.selection.quantiles is not None:
+        needed |= {(phase, QUANTILES) for phase in published & {0}}
     if not plan.selection.is_free:
         needed |= {(phase, "selection") for phase in published & ({cohort.phase for cohort in plan.cohorts} - {0})}
     return needed
@@ -310,12 +330,14 @@ def _about(campaign: Campaign) -> dict[str, str]:
     else:
         by_score = f", by {config.scorer.name}" if pool_queries.reads_scores(config) else ""
         questions = f"{config.selector.name}{by_score}"
+    paid = plan.selection.quantiles
+    edges = "" if paid is None else f" with edges for epsilon {paid.epsilon}"
     chosen = chosen_settings(campaign.store)
     return {
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(recipe.classes)} classes",
         "pool": f"{config.pool.size:,} records, as declared",
-        "model": config.model.name + ("" if config.features is None else f" on {config.features.name} features"),
+        "model": config.model.name + ("" if config.features is None else f" on {config.features.name} features{edges}"),
         "schedule": f"{plan.schedule}, accounted by {plan.accountant.upper()}",
         **({"settings": settings_words(chosen)} if chosen else {}),
         "questions": questions,
