@@ -1,6 +1,7 @@
 """The bench of features: the test set chooses nothing, features are computed once, public rows fit the maps."""
 
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,16 @@ from discreet_research.bench.feature_results import (
     table_tables,
 )
 from discreet_research.bench.feature_table_sets import PUBLIC, TABLES, table_parts
-from discreet_research.bench.feature_tables import MAPS, DPSettings, TableCase, TableMethod, TableProblem, _features
+from discreet_research.bench.feature_tables import (
+    MAPS,
+    WHITENED,
+    DPSettings,
+    TableCase,
+    TableMethod,
+    TableProblem,
+    _features,
+    _with_one,
+)
 from discreet_research.bench.paper_problems import FASHION, with_epsilon
 from discreet_research.bench.paper_tables import FEATURES_RARE
 from discreet_research.bench.plans import same_plan
@@ -245,6 +255,17 @@ def test_the_rule_chooses_settings_of_tables(diamonds):
     assert row["auc"] > 0.9
     rule = automatic_settings(labels=2_000, epsilon=20, delta=1e-5, classes=2, dimension=row["inputs"], norm_bound=1.0)
     assert row["learning_rate"] == pytest.approx(rule.settings.learning_rate, rel=1e-3)
+
+
+def test_whitening_reads_public_rows_and_one_record_alone(diamonds):
+    parts = table_parts("diamonds", diamonds, 0, 2_000)
+    x, test_x, bound = _features(WHITENED, parts)
+    assert np.allclose(np.linalg.norm(x, axis=1), bound)
+    alone, _, _ = _features(WHITENED, replace(parts, table=parts.table.iloc[7:8], test=parts.test.iloc[:1]))
+    assert np.allclose(alone[0], x[7], atol=1e-6)
+    spread = [np.linalg.eigvalsh(rows.T @ rows / len(rows)) for rows in (x, _with_one(_features("bins", parts)[0]))]
+    largest = [values[-1] / values.sum() for values in spread]
+    assert largest[0] < largest[1] / 3
 
 
 def made_up(**row):

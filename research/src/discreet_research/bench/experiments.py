@@ -17,7 +17,7 @@ from discreet_research.bench.cases import Case, GridCase
 from discreet_research.bench.crowd_cases import CrowdCase
 from discreet_research.bench.crowd_log import GATE, ORDERS
 from discreet_research.bench.crowd_tables import asking_charts, asking_tables, gate_charts, gate_tables
-from discreet_research.bench.feature_pictures import CHOICE, CIFAR_CHOICE, PICTURES, PictureCase
+from discreet_research.bench.feature_pictures import CHOICE, CIFAR, CIFAR_CHOICE, PICTURES, PictureCase
 from discreet_research.bench.feature_results import choice_tables, picture_tables, rate_tables, table_tables
 from discreet_research.bench.feature_tables import RATES, TABLES, TableCase
 from discreet_research.bench.headline import (
@@ -391,6 +391,14 @@ EXPERIMENTS = {
             blocks=CIFAR_CHOICE,
             seeds=1,
             tables=choice_tables,
+            case=PictureCase,
+        ),
+        Experiment(
+            name="features-cifar10",
+            about="scattering of CIFAR-10 without public data at (3, 1e-5), on the test set",
+            blocks=CIFAR,
+            seeds=3,
+            tables=picture_tables,
             case=PictureCase,
         ),
         Experiment(

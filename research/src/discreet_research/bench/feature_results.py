@@ -81,7 +81,7 @@ def rate_tables(rows: Sequence[Row]) -> list[Table]:
         lines = []
         for name, of_map in grouped(of_problem, "features").items():
             by_rate = grouped((row for row in of_map if not automatic(row)), "learning_rate")
-            best = best_rate(of_map)
+            best = best_rate(of_map) if by_rate else None
             cells = [_auc(row["auc"] for row in by_rate.get(rate, [])) for rate in rates]
             marked = [f"**{cell}**" if rate == best else cell for rate, cell in zip(rates, cells, strict=True)]
             lines.append((name, *marked, _auc(row["auc"] for row in of_map if automatic(row))))

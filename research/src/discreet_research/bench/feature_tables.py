@@ -12,6 +12,7 @@ Edges, means and values of categories are of 3,000 public rows. Every draw is se
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,8 +25,11 @@ from discreet_research.bench.feature_table_sets import LABELS, TableData, TableP
 from discreet_research.bench.majority import largest_class
 from discreet_research.bench.problems import GridSettings
 
-LearnedFrom = Literal["bins", "spline", "standardise", "one-hot", "raw", "trees"]
+LearnedFrom = Literal["bins", "whitened bins", "spline", "standardise", "one-hot", "raw", "trees"]
 MAPS: tuple[LearnedFrom, ...] = ("bins", "spline", "standardise", "one-hot", "raw")
+WHITENED: LearnedFrom = "whitened bins"
+RIDGE = 0.1
+"""What is added to eigenvalues, as a part of their mean: compared on the fourth table alone."""
 EPSILON, DELTA = "1", "1e-6"
 _STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
 _HELD_OUT_SHARE = 5
@@ -134,8 +138,31 @@ def _features(name: str, parts: TableParts) -> tuple[Any, Any, float | None]:
     if name == "raw":
         bound = math.sqrt(len(parts.schema.columns))
         return parts.schema.encode(parts.table)[0], parts.schema.encode(parts.test)[0], bound
-    made = build_feature_map(name, schema=parts.schema, public=parts.public)
-    return made.transform(parts.table), made.transform(parts.test), made.norm_bound
+    made = build_feature_map("bins" if name == WHITENED else name, schema=parts.schema, public=parts.public)
+    x, test_x = made.transform(parts.table), made.transform(parts.test)
+    if name != WHITENED:
+        return x, test_x, made.norm_bound
+    whiten = _whitening(made.transform(parts.public))
+    return whiten(x), whiten(test_x), 1.0
+
+
+def _whitening(public: Any) -> Callable[[Any], NDArray[np.float32]]:
+    """A map of one record's features, with a 1 behind them: by the root of the inverse of the second moments of public
+    rows, with a part of their mean added to each eigenvalue; then to length 1.
+    """
+    rows = _with_one(public)
+    values, vectors = np.linalg.eigh((rows.T @ rows / len(rows)).astype(np.float64))
+    root = (vectors / np.sqrt(values + RIDGE * values.mean())) @ vectors.T
+
+    def whiten(features: Any) -> NDArray[np.float32]:
+        whitened = _with_one(features) @ root
+        return np.asarray(whitened / np.linalg.norm(whitened, axis=1, keepdims=True), dtype=np.float32)
+
+    return whiten
+
+
+def _with_one(rows: Any) -> NDArray[np.float32]:
+    return np.concatenate([rows, np.ones((len(rows), 1), dtype=np.float32)], axis=1)
 
 
 def _columns(parts: TableParts, table: Any) -> NDArray[np.float64]:
@@ -217,8 +244,9 @@ def _private(name: LearnedFrom, learning_rate: float, title: str) -> TableMethod
 
 
 _PRIVATE = tuple(_private(name, RATE, f"{name}, private") for name in MAPS)
-_LEARNED_FROM: tuple[LearnedFrom, ...] = (*MAPS, "trees")
-_AUTOMATIC = tuple(TableMethod(name=f"{name}, private, auto", features=name, private="auto") for name in MAPS)
+_LEARNED_FROM: tuple[LearnedFrom, ...] = (*MAPS, WHITENED, "trees")
+_RULED: tuple[LearnedFrom, ...] = ("bins", WHITENED)
+_AUTOMATIC = tuple(TableMethod(name=f"{name}, private, auto", features=name, private="auto") for name in _RULED)
 _NOT_PRIVATE = tuple(TableMethod(name=f"{name}, not private", features=name, private=None) for name in _LEARNED_FROM)
 _PROBLEMS = tuple(TableProblem(name=name, data=name) for name in ("adult", "flights", "diamonds"))
 TABLES = ((_PROBLEMS, (*_PRIVATE, *_AUTOMATIC, *_NOT_PRIVATE)),)
