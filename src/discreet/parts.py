@@ -88,6 +88,7 @@ class Part:
     recipes, tasks, units    what it supports
     one_query  whether `discreet select` offers it: it can be priced without a plan
     private    False for a part that is taken in simulations alone
+    required   options that a file must give: what is wrong where one is left out, and what to do
     makes      the classes that it builds
     origin     None for a built-in part
     """
@@ -105,6 +106,7 @@ class Part:
     units: tuple[str, ...] = ("record", "person")
     one_query: bool = False
     private: bool = True
+    required: Mapping[str, tuple[str, str]] = field(default_factory=dict, hash=False)
     makes: tuple[type, ...] = ()
     origin: Origin | None = None
 
@@ -209,7 +211,7 @@ RECIPES: Mapping[str, RecipeEntry] = {
         spec=Target("discreet.recipes.private_pool:SPEC"),
         guide="run-a-campaign.md",
         audit=Target("discreet.audit.auditing:private_pool_targets"),
-        rules=Target("discreet.config.private_pool:RULES"),
+        rules=Target("discreet.config.pool_rules:PRIVATE_POOL"),
         elsewhere=None,
     ),
     "public-data": RecipeEntry(
@@ -218,7 +220,7 @@ RECIPES: Mapping[str, RecipeEntry] = {
         guide="improve-with-public-data.md",
         audit=Target("discreet.audit.auditing:public_data_targets"),
         tables=("checkpoint", "private"),
-        rules=Target("discreet.config.public_data:RULES"),
+        rules=Target("discreet.config.pool_rules:PUBLIC_DATA"),
         elsewhere=None,
     ),
     "crowd": RecipeEntry(

@@ -74,7 +74,7 @@ class Selector(Protocol):
 
 
 class Gate(Protocol):
-    """What may leave the house: of private rows, values that may be shown to anybody."""
+    """Releases values of private rows that may be shown to anybody."""
 
     def price(self) -> Event:
         """What one release costs."""

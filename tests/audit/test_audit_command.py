@@ -8,7 +8,7 @@ import pytest
 from discreet.api import create_campaign
 from discreet.audit.auditing import RECIPES, targets_of
 from discreet.cli.app import run
-from discreet.cli.audit import _subject
+from discreet.cli.verify import _subject
 from discreet.config import StreamConfig, read_campaign
 from discreet.errors import BadInput
 from discreet.pools import ArrayPool

@@ -193,8 +193,9 @@ def test_a_store_and_a_ledger_that_differ_are_found(here, statement, found):
         {"selection": '"paper"', "selector": "exponential"},
         {"selection": '"shards"'},
         {"schedule": '"naive"'},
+        {"schedule": '"scout"'},
     ],
-    ids=["random", "individual", "paper", "shards", "naive"],
+    ids=["random", "individual", "paper", "shards", "naive", "scout"],
 )
 def test_every_kind_of_selection_goes_on(tmp_path, change):
     text = TOML.replace("phases = 1", "phases = 2")

@@ -28,13 +28,13 @@ from discreet.campaign import (
 from discreet.campaign.stopping_rules import most_gained
 from discreet.errors import BadInput
 from discreet.noise import Seeded
+from discreet.noise.replay_key import charge_training
 from discreet.privacy.certificate import certify
 from discreet.privacy.events import Gaussian, Laplace
 from discreet.privacy.ledger import ChargeReason, Ledger, MemorySink, adaptive
 from discreet.privacy.plan import TrainingPhase
 from discreet.testing.neighbours import AMPLE
 from discreet.trainers.accuracy import Evaluation
-from discreet.trainers.charging import charge_training
 from discreet.trainers.dp_sgd import CohortRecords
 from discreet.trainers.evaluation import evaluate_paid, evaluate_public, evaluation_event
 from discreet.trainers.metrics import Metric

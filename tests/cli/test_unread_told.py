@@ -117,3 +117,60 @@ def test_a_simulation_asks_nobody(place, terminal):
     file = write(place, "t", bad=NULLS, simulation="[simulation]\nseed = 3\n")
     assert run(["init", file]) == 0
     assert terminal["questions"] == []
+
+
+def with_held_out(place, name, *, bad, typo):
+    """The same, with a paid evaluation: ``bad`` of 60 ages are words, ``typo`` labels are no class, "c" is no group."""
+    file = write(place, name, bad=0)
+    with (place / "held.csv").open("w", newline="") as rows:
+        out = csv.writer(rows)
+        out.writerow(["id", "age", "job", "ward"])
+        out.writerows([f"h{row}", "secret" if row < bad else row, "a", "xyc"[row % 3]] for row in range(60))
+    labels = "".join(f"h{row},{'a.' if row < typo else 'ab'[row % 2]}\n" for row in range(60))
+    (place / "held-labels.csv").write_text(f"record,label\n{labels}")
+    paid = 'kind = "paid"\nepsilon = "1"\npath = "held.csv"\nlabels = "held-labels.csv"\n'
+    with (place / file).open("a") as config:
+        config.write(f'[evaluation]\n{paid}group = "ward"\ngroups = ["x", "y"]\n')
+    return file
+
+
+def test_the_owner_is_told_of_held_out_records_and_labels(place, terminal, capsys):
+    file = with_held_out(place, "t", bad=7, typo=41)
+    assert run(["init", file]) == 0
+    told = capsys.readouterr()
+    assert "Held-out records, for the owner alone: 7 of 60 records are nulls, and count nowhere" in told.err
+    assert "column age, cells: 7 cannot be read" in told.err
+    assert "41 of 60 have no label of a declared class" in told.err
+    assert "20 of 60 are in no declared group" in told.err
+    assert "of 60" not in told.out
+    assert run(["pool", "check", file, "--json"]) == 0
+    form = json.loads(capsys.readouterr().out)["held_out"]
+    assert (form["records"], form["nulls"], form["unlabelled"], form["ungrouped"]) == (60, 7, 41, 20)
+    assert run(["pool", "check", file]) == 0
+    assert "41 of 60 have no label" in capsys.readouterr().out
+
+
+def test_unattended_runs_do_not_depend_on_held_out_records(place, capsys):
+    outputs = []
+    for bad, typo in ((0, 0), (7, 41), (60, 60)):
+        file = with_held_out(place, "t", bad=bad, typo=typo)
+        assert run(["init", file, "--log-json", f"{bad}.jsonl"]) == 0
+        shown = capsys.readouterr()
+        assert run(["status", file, "--json"]) == 0
+        assert "unlabelled" not in (place / f"{bad}.jsonl").read_text()
+        outputs.append((shown.out, shown.err, capsys.readouterr().out))
+        for stored in place.glob("t.db*"):
+            stored.rename(place / f"{bad}-{stored.name}")
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_a_table_of_which_nothing_can_be_read_begins_like_any_other(place, capsys):
+    outputs = []
+    for bad in (0, 120):
+        file = place / write(place, "t", bad=bad)
+        file.write_text(file.read_text().replace('schema = "schema.toml"', 'columns = ["age"]'))
+        assert run(["init", "t.toml", "--yes"]) == 0
+        outputs.append(capsys.readouterr())
+        for stored in place.glob("t.db*"):
+            stored.rename(place / f"{bad}-{stored.name}")
+    assert outputs[0] == outputs[1]

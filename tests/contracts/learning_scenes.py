@@ -96,9 +96,9 @@ def cohort(place=None):
 
 
 def trained(records, ledger):
+    from discreet.noise.replay_key import charge_training
     from discreet.privacy.events import PoissonSampledGaussian
     from discreet.privacy.plan import TrainingPhase, TrainingStage
-    from discreet.trainers.charging import charge_training
 
     step = PoissonSampledGaussian(sampling_rate=0.8, noise_multiplier=1.0)
     stage = TrainingStage(steps=2, cohorts=(("all", step),))

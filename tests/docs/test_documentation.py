@@ -220,3 +220,24 @@ def test_the_schema_of_certificates_is_the_one_on_the_page_and_fits_what_we_writ
         for name in ("claim", "budget", "trajectories", "ledger", "digest"):
             assert not checker.is_valid({key: value for key, value in form.items() if key != name})
         assert not checker.is_valid(form | {"extra": 1})
+
+
+NO_MODEL = ("docs/howto/stop-a-campaign.md", "docs/reference/selection.md", "docs/reference/cli.md")
+"""Their figures are those of rules, selections and plans."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        page
+        for page in [*PAGES, *sorted((ROOT / "benchmarks/results").glob("*.md"))]
+        if not str(page.relative_to(ROOT)).startswith((*NO_MODEL, "docs/decisions", "docs/proofs"))
+    ],
+    ids=lambda page: page.stem,
+)
+def test_accuracies_stand_beside_the_majority_baseline(page):
+    """79% looks good beside a constant answer that has 78%."""
+    text = page.read_text(encoding="utf-8")
+    figures = re.search(r"^\|.*\d\d\.\d|\d\.\d%|accuracy \d|accuracy above", text, re.MULTILINE)
+    if figures and re.search(r"\baccurac(y|ies)\b", text, re.IGNORECASE):
+        assert re.search(r"majority|largest class|constant answer", text, re.IGNORECASE)

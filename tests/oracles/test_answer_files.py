@@ -380,3 +380,17 @@ def test_any_bytes_are_read_or_refused(folder, data, suffix, multilabel):
         read_answers(path, multilabel=multilabel)
     except BadInput as refused:
         assert refused.asked == f"reading bytes.{suffix}"
+
+
+@pytest.mark.parametrize("header", ["customer,Label", "customer;label", "record,outcome"])
+def test_a_header_with_other_columns_is_listed(tmp_path, header):
+    (tmp_path / "a.csv").write_text(f"{header}\nr1,{SECRET}\n")
+    with pytest.raises(BadInput, match="its columns: " + ", ".join(header.casefold().replace(";", ",").split(","))):
+        read_answers(tmp_path / "a.csv")
+
+
+def test_a_first_line_that_may_be_a_record_is_not_listed(tmp_path):
+    (tmp_path / "a.csv").write_text(f"r1,{SECRET}\nr2,b\n")
+    with pytest.raises(BadInput) as refused:
+        read_answers(tmp_path / "a.csv")
+    assert "columns" not in str(refused.value)

@@ -59,6 +59,69 @@ def test_continual_lets_the_new_cohort_catch_up_alone():
     assert min(trained) > 7.5  # a step of the whole new cohort is coarse, but each ends near the others
 
 
+SCOUT = {
+    "epsilon": 8,
+    "delta": "1e-5",
+    "initial": 1200,
+    "queries": [4800],
+    "batch": 6000,
+    "epochs": 100,
+    "schedule": "scout",
+    "accountant": "rdp",
+}
+
+
+def test_a_scout_takes_little_and_the_last_training_the_rest():
+    made = plan(**SCOUT)
+    scout, last = made.phases
+    assert (scout.batch, scout.steps, last.steps) == (1200, 30, 100)
+    assert scout.last.rates == (1.0,)
+    assert last.last.rates[0] < 0.97 < last.last.rates[1] * 1.0001  # who trained the scout has less left
+    alone = plan(**SCOUT | {"initial": 6000, "queries": [], "schedule": "naive"})
+    noise = (last.last.noise_multiplier / last.batch) / (alone.noise_multiplier / alone.batch)
+    assert 1 < noise < 1.05  # squared budgets add up: .3 of 8 is little
+    assert [path.epsilon_rdp for path in made.trajectories if path.training] == pytest.approx([8, 8], rel=1e-3)
+
+
+def test_scouts_cost_by_themselves_what_they_may():
+    from discreet.privacy.accounting.rdp import rdp_epsilon
+
+    for queries, each in (([4800], 2.4), ([2400, 2400], 2.4 / 2**0.5), ([1600] * 3, 0.5)):
+        price = {"scout_epsilon": "0.5"} if each == 0.5 else {}
+        made = plan(**SCOUT | {"queries": queries} | price)
+        for number in range(len(queries)):
+            assert rdp_epsilon(made.trajectories[0].training[number], 1e-5) == pytest.approx(each, rel=0.01)
+
+
+def test_the_last_training_has_the_most_records_a_step_for_its_noise():
+    """No other noise, with the rates that it allows, is better."""
+    from discreet.planning import PlanRequest
+    from discreet.planning.schedules import scout_stage, strongest_stage
+    from discreet.planning.spending import CohortSpending, Guess
+    from discreet.privacy.budget import Budget
+
+    wish = {key: value for key, value in SCOUT.items() if key not in ("epsilon", "delta")}
+    for batch in (6000, 1000):
+        ask = PlanRequest(budget=Budget(epsilon=8, delta="1e-5"), **wish | {"batch": batch, "scout_epsilon": "5"})
+        spending = CohortSpending.for_request(ask)
+        spending.spend(scout_stage(ask, spending, 0, 5.0))
+        b, stage = strongest_stage(ask, spending, 1, 8.0)
+        best = b / stage.noise_multiplier
+        assert b <= batch
+        for factor in (0.7, 0.9, 0.97, 1.03, 1.1, 1.5):
+            sigma = stage.noise_multiplier * factor
+            rates = spending.rates_to(8.0, 1, stage.steps, sigma, Guess(spending.sizes(1) * 0 + 0.5)).rates
+            assert min(float(rates @ spending.sizes(1)), batch) / sigma <= best * 1.001
+
+
+@pytest.mark.parametrize("changes", [{"scout_epsilon": "8"}, {"scout_epochs": 0}, {"scout_epsilon": "0"}])
+def test_scouts_that_cannot_be(changes):
+    with pytest.raises(BadInput):
+        plan(**SCOUT | changes)
+    with pytest.raises(BadInput, match="that schedule has none"):
+        plan(**EXAMPLE, scout_epsilon="1")
+
+
 def test_the_naive_schedule_wastes_the_late_cohorts():
     last = paths(plan(**EXAMPLE, schedule="naive"))["phase-4"]
     assert last.epsilon_rdp < 3

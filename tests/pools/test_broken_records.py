@@ -17,10 +17,10 @@ from pool_files import (
     write_npy,
     write_parquet,
 )
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
 from discreet.errors import BadInput
-from discreet.pools import ArrayPool, JoinedPool, open_pool
+from discreet.pools import ArrayPool, JoinedPool, cell_counts, open_frame, open_pool
 from discreet.testing import check_pool
 
 
@@ -168,3 +168,26 @@ class Failing:
 def test_the_reader_of_a_user_may_fail_on_a_record():
     pool = ArrayPool(ids=IDS[:20], x=Failing())
     blank(pool, {4}, np.repeat(np.arange(1.0, 21)[:, None], 3, axis=1).astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow", "frame", "texts"])
+def test_cells_of_tables_may_all_be_missing(tmp_path, kind):
+    """One record that can be read would have turned the error into none: an error of private cells."""
+    cells = {"name": [f"r{row}" for row in range(40)], "age": ["24.12.2001"] * 40, "dose": [None] * 40}
+    frame = pa.table(cells, schema=pa.schema([(name, pa.string()) for name in cells]))
+    numbers = frame.set_column(1, "age", pa.nulls(40, pa.float64())).set_column(2, "dose", pa.nulls(40, pa.float64()))
+    options = {"id": "name", "text": "dose"} if kind == "texts" else {"id": "name", "columns": ["age", "dose"]}
+    if kind in ("frame", "texts"):
+        pool = open_frame(frame, **options)
+    elif kind == "csv":
+        csv.write_csv(frame, tmp_path / "a.csv")
+        pool = open_pool(tmp_path / "a.csv", **options)
+    elif kind == "parquet":
+        parquet.write_table(numbers, tmp_path / "a.parquet")
+        pool = open_pool(tmp_path / "a.parquet", **options)
+    else:
+        with pa.ipc.new_file(tmp_path / "a.arrow", numbers.schema) as file:
+            file.write_table(numbers)
+        pool = open_pool(tmp_path / "a.arrow", **options)
+    assert pool.broken(slice(None)).all()
+    assert cell_counts(pool).nulls == 40

@@ -151,6 +151,8 @@ def test_uneven_lines_double_columns_and_other_encodings(tmp_path):
     for content in ("name,c0\n", "name,c0", "\ufeffname,c0"):  # a header alone
         path.write_text(content, encoding="utf-8")
         refused("there is no record in it", lambda: open_pool(path, **options))
+    path.write_text("", encoding="utf-8")
+    refused("its first line is empty", lambda: open_pool(path, **options))
     for content in ("näme,c0\na,1\n".encode("latin-1"), "name,c0\na,1\n".encode("utf-16")):
         path.write_bytes(content)
         refused("not text in UTF-8", lambda: open_pool(path, **options))
@@ -169,6 +171,7 @@ def test_folders_without_parts_splits_and_ids_that_are_in_two_parts(tmp_path):
     refused("1 ids are in more than one", lambda: open_pool(folder, kind="csv", **options))
     (folder / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     refused("it holds the splits train, test", lambda: open_pool(folder, kind="huggingface", **options))
+    refused("it holds the splits train, test", lambda: open_pool(folder, **options))  # by what is in it
 
 
 def test_a_data_set_whose_files_changed_is_refused(tmp_path):

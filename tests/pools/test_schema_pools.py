@@ -52,7 +52,7 @@ def test_every_kind_of_file_gives_the_same_records(tmp_path: Path, kind: str) ->
 
 def test_a_file_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("discreet.pools.tables._MOST", 7)
-    monkeypatch.setattr("discreet.pools.encoded._ROWS", 3)
+    monkeypatch.setattr("discreet.pools.tables._ROWS", 3)
     pool = open_pool(written(tmp_path, "parquet"), id="id", schema=SCHEMA)
     places = np.random.default_rng(0).permutation(40)
     assert (pool.x[places] == SCHEMA.encode(COLUMNS)[0][places]).all()

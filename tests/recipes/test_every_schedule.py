@@ -20,6 +20,7 @@ WAYS = {
     "step-amplification": {**ONE_SIDED},
     "noise-reduction": {"plan": {"schedule": "noise-reduction"}, **ONE_SIDED},
     "continual": {"plan": {"schedule": "continual"}},
+    "scout": {"plan": {"schedule": "scout", "batch": 100}, **ONE_SIDED},
     "individual rates": {"plan": {"individual_rates": True}, **ONE_SIDED},
     "shards": {"plan": {"selection": "shards"}, **ONE_SIDED},
     "hidden": {"plan": {"selection": "hidden"}, "selector": "hidden-threshold", "threshold_epsilon": "0.3"},
@@ -33,7 +34,7 @@ WAYS = {
     "exact": {"selector": "exact"},
     "no queries": {"queries": []},
 }
-QUICK = ("individual rates", "hidden", "gaussian")
+QUICK = ("individual rates", "hidden", "gaussian", "scout")
 """The others differ from these in a plan or a selector alone."""
 
 

@@ -97,7 +97,7 @@ def test_every_name_and_file_that_is_not_there_is_told_at_once(tmp_path):
         "name": "small",
         "pool": {"path": "pool.csv", "kind": "csv", "id": "id", "columns": ["age"], "size": 300},
         "budget": {"epsilon": "8", "delta": "1e-4"},
-        **tables(**PAID, trainer={"optimizer": "adom"}),
+        **tables(**PAID, trainer={"optimizer": "adom", "loss": "cross-entropi"}),
     }
     form["evaluation"] = {"kind": "public", "path": "held.csv", "labels": "labels.csv"}
     with pytest.raises(InvalidConfig) as refused:
@@ -105,6 +105,7 @@ def test_every_name_and_file_that_is_not_there_is_told_at_once(tmp_path):
     told = str(refused.value)
     assert told.count("it is not there") == 3
     assert "Did you mean adam" in told
+    assert "Did you mean cross-entropy" in told
     form |= {"model": {"name": "liner"}, "scorer": {"name": "entropi"}, "oracle": {"name": "file"}}
     with pytest.raises(InvalidConfig) as refused:
         CampaignConfig.from_json(form)

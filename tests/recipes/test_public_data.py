@@ -354,3 +354,19 @@ def test_re_planning_is_refused(tmp_path):
     with pytest.raises(BadInput, match="re-planning"):
         campaign.replan(because="outside", labels=5)
     assert PRIVATE == 300
+
+
+def test_the_owner_is_told_what_of_the_private_records_cannot_be_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("discreet.cli.init._attended", lambda: True)
+    asked = []
+    monkeypatch.setattr("typer.confirm", lambda text, **_: asked.append(text) or False)
+    file = written(tmp_path, selector="near-private")
+    rows = dict(np.load(tmp_path / "private.npz"))
+    rows["x"][:17] = np.nan
+    np.savez(tmp_path / "private.npz", **rows)
+    assert run(["init", str(file)]) == 0
+    assert f"Private records, for the owner alone: 17 of {PRIVATE} records are nulls" in capsys.readouterr().err
+    assert len(asked) == 1
+    (tmp_path / "other").mkdir()
+    assert run(["init", str(written(tmp_path / "other"))]) == 0  # nothing private is in its files
+    assert len(asked) == 1

@@ -33,6 +33,8 @@ TERMS = {
     "hidden-threshold": {"selector": "hidden-threshold", "threshold_epsilon": "0.5"},
     "threshold-response": {"selection_epsilon": "2", "threshold_epsilon": "0.5"},
 }
+TERMS["scout"] = TERMS["threshold-response"]
+PLANS = {"hidden-threshold": {"selection": "hidden"}, "scout": {"schedule": "scout"}}
 BINS = {"name": "bins", "edges": {"age": [18, 65]}, "crosses": [["age", "job"]]}
 TERMS["bins"] = TERMS["threshold-response"] | {"features": BINS}
 TERMS["random-fourier"] = TERMS["threshold-response"] | {
@@ -72,7 +74,7 @@ def recipe_of(kind, place, persons):
         batch=6,
         epochs=2,
         trainer={"engine": "reference", "learning_rate": 1.0},
-        plan={"accountant": "rdp"} | ({"selection": "hidden"} if kind == "hidden-threshold" else {}),
+        plan={"accountant": "rdp"} | PLANS.get(kind, {}),
         evaluation={
             "kind": "paid", "epsilon": "0.5", "path": str(place / "held.csv"), "labels": str(place / "labels.csv"),
             "group": "job", "groups": ["clerk", "smith"],
@@ -144,6 +146,7 @@ def neighbours(table, persons):
         ("hidden-threshold", False),
         ("threshold-response", False),
         ("threshold-response", True),
+        ("scout", False),
         ("bins", False),
         ("random-fourier", True),
         ("random-fourier", False),

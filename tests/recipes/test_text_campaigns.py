@@ -105,7 +105,37 @@ def test_texts_are_asked_trained_and_predicted(changes, folder, tmp_path):
     assert right >= (0.8 if not changes else 0.7)
     assert campaign.recipe.inputs == ((16,) if not changes else (12,))
     left = {path.suffix for path in campaign.store.directory.rglob("*") if path.is_file()}
-    assert not left & {".npy", ".npz"}  # vectors are not kept
+    assert not left & {".npy", ".npz", ".rows"}  # no vectors are left
+
+
+def test_vectors_are_computed_once_by_one_encoder(folder, tmp_path, monkeypatch):
+    from discreet.models import SentenceEncoder
+    from discreet.recipes import pool_records, texts
+
+    embed, counts = SentenceEncoder.embed, []
+    monkeypatch.setattr(
+        SentenceEncoder, "embed", lambda self, texts: (counts.append(len(texts)), embed(self, texts))[1]
+    )
+    campaign = create(config(folder, tmp_path))
+    questions = campaign.ask()
+    campaign.tell({one.id: ("cat", "dog")[int(one.record[1:]) % 2] for one in questions})
+    counts.clear()
+    campaign.train()
+    assert sum(counts) == 60
+    load(config(folder, tmp_path)).ask()
+    assert sum(counts) == 120
+    (path,) = campaign.store.directory.rglob("*.rows")
+    assert path.stat().st_mode & 0o777 == 0o600
+    asked = pool_records.rows_of(campaign.recipe.config, campaign.pool)
+    assert np.array_equal(asked[:], asked[:])
+    assert sum(counts) == 120
+    monkeypatch.setattr(texts, "versions_of", lambda *packages: "other versions")
+    pool_records._reader.cache_clear()
+    again = load(config(folder, tmp_path))
+    assert again.pool.text[:2] == campaign.pool.text[:2]
+    pool_records.rows_of(again.recipe.config, again.pool)[:2]
+    assert sum(counts) == 122
+    pool_records._reader.cache_clear()
 
 
 CENTRES = (

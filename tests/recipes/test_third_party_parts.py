@@ -260,6 +260,15 @@ def test_a_file_names_an_oracle_of_another_package(tmp_path, point, capsys):
     assert "there is no 'panel'" in capsys.readouterr().err
     options = (Option(name="answer", check=text(what="a class"), type="text", meaning="what it always says"),)
     point.value = Part(kind="oracle", name="panel", summary="one answer", build=Panel, options=options)
+    point.value = replace(point.value, required={"answer": ("a panel says one thing", "Name a class")})
+    file.write_text(file.read_text().replace('answer = "a"\n', ""))
+    assert run(["init", str(file)]) == 2
+    assert "[oracle] answer: a panel says one thing. Name a class" in capsys.readouterr().err
+    file.write_text(file.read_text().replace('"panel"\n', '"panel"\nanswer = "a"\n'))
+    point.value = replace(point.value, private=False)
+    assert run(["init", str(file)]) == 2
+    assert "[oracle] name: panel people answer in simulations only" in capsys.readouterr().err
+    point.value = replace(point.value, private=True)
     for verb in ("init", "run"):
         assert run([verb, str(file)]) == 0, capsys.readouterr()
     assert Panel.asked == 12, "8 at first, 4 by the query"

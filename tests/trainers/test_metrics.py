@@ -297,6 +297,17 @@ def test_a_threshold_is_chosen_on_one_table_and_measured_on_another():
             choose_threshold(evaluation, metric)
 
 
+def test_a_threshold_is_chosen_on_the_stored_form_of_an_evaluation():
+    rng = np.random.default_rng(7)
+    y = (rng.random(2_000) < 0.1).astype(int)
+    score = 1 / (1 + np.exp(2 - 2 * y - rng.normal(size=2_000)))
+    evaluation = measure(np.stack([1 - score, score], axis=1), y, Layout(classes=2))
+    chosen = choose_threshold(json.loads(json.dumps(evaluation.to_json())), "f1")
+    assert chosen == choose_threshold(evaluation, "f1") != 0.5
+    with pytest.raises(BadInput, match="chosen on this table"):
+        measure(np.stack([1 - score, score], axis=1), y, Layout(classes=2, threshold=chosen))
+
+
 def test_a_record_that_the_model_fails_on_counts_nowhere():
     probabilities, y = two_classes(300, 0.4)
     broken = probabilities.copy()

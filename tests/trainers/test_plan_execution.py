@@ -22,6 +22,7 @@ PLANS = {
     "step-amplification": {},
     "noise-reduction": {"schedule": "noise-reduction"},
     "continual": {"schedule": "continual"},
+    "scout": {"schedule": "scout", "batch": 200},
     "selection": {"selection_epsilon": 1, "threshold_epsilon": "0.05"},
     "individual": {"selection_epsilon": 1, "threshold_epsilon": "0.05", "individual_rates": True, "high_share": 0.6},
     "shards": {"selection": "shards", "selection_epsilon": 1},
@@ -30,7 +31,7 @@ PLANS = {
 
 @pytest.mark.parametrize("kind", PLANS)
 def test_a_plan_is_executed_to_the_last_line(kind, tmp_path):
-    made = plan(**SIZES, **PLANS[kind], accountant="rdp")
+    made = plan(**SIZES | PLANS[kind], accountant="rdp")
     held_out, source = evaluation_event(epsilon="0.5"), RecordingSource(Seeded(1))
     terms = terms_of(made, held_out=held_out)
     ledger = Ledger.create(MemorySink(), terms, source=source)

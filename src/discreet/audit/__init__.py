@@ -1,8 +1,7 @@
 """Attacks on a privacy claim: canaries by fair coins, one run, guesses, and a lower bound on epsilon that can fail."""
 
 from discreet.audit.auditing import RECIPES, audit, injected_faults, targets_of
-from discreet.audit.bound import chance_of_so_many, highest_provable, proved_epsilon
-from discreet.audit.findings import LEVEL, Finding, Guesses, guess
+from discreet.audit.findings import LEVEL, Finding, Guesses, chance_of_so_many, guess, highest_provable, proved_epsilon
 from discreet.audit.results import Audit, Audits, AuditTarget, Fault, TargetResult
 
 __all__ = [

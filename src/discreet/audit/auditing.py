@@ -7,9 +7,9 @@
     stream          `stream_target`         ask bits, updates, both
 
 A file says how its campaign chooses, answers, counts or asks, and targets do it that way; sizes, data and budget are
-their own. An audit at the campaign's own epsilon could not fail (`discreet.audit.bound`), so targets are planned at 1/2
-to 2, where some hundred guesses refute a false claim. They find faults of the code that campaigns share; they say
-nothing of a model of one's own, of another machine, or of what people do with labels.
+their own. An audit at the campaign's own epsilon could not fail (`discreet.audit.findings`), so targets are planned
+at 1/2 to 2, where some hundred guesses refute a false claim. They find faults of the code that campaigns share; they
+say nothing of a model of one's own, of another machine, or of what people do with labels.
 
 Faults are part of discreet-research; where it is not installed, there are none.
 """

@@ -1,6 +1,6 @@
 """The durable loop: ask, tell, train, for weeks, through crashes.
 
-Guarantee (law 1): every charge is a line of the ledger in the store before anything is drawn from it; what was drawn
+Guarantee: every charge is a line of the ledger in the store before anything is drawn from it; what was drawn
 is stored before it is returned; a process that dies anywhere leaves a campaign that the same verbs go on with
 (`discreet.campaign.phase_steps`). Every step is recorded once (`discreet.campaign.state`); doing it again changes
 nothing.
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from discreet.campaign.answers import Given, as_answers, question_of
-from discreet.campaign.crash_recovery import forget, leftovers, step_begun
+from discreet.campaign.crash_recovery import forget, leftovers, step_begun, withdrawn_elsewhere
 from discreet.campaign.journal import Journal, unlogged
 from discreet.campaign.phase_steps import PhaseSteps
 from discreet.campaign.questions import Questions
@@ -441,9 +441,10 @@ class Campaign:
 
         Opening a campaign does it, so that the key of the last phase goes, too. While another process works: nothing.
         """
-        if leftovers(self.store) or waiting(self.store):  # first: whoever only looks must not stand in a worker's way
+        any_left = leftovers(self.store, ended=self.done) or withdrawn_elsewhere(self.store)
+        if any_left or waiting(self.store):  # first: whoever only looks must not stand in a worker's way
             with suppress(StoreUnavailable, NotNow), self.store.exclusive(_WORK):
-                forget(self.store)
+                forget(self.store, ended=self.done)
                 self._erase_marked()
 
     # -- inside

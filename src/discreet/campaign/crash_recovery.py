@@ -22,6 +22,8 @@ from discreet.noise.keys import destroy
 from discreet.noise.replay_key import sealed_with
 from discreet.privacy.ledger import Ledger
 from discreet.storage import CampaignStore
+from discreet.storage.cached_rows import DIRECTORY as FEATURES
+from discreet.storage.cached_rows import erase_rows
 from discreet.storage.disk import disk_refusals, make_private
 
 ASK, ANSWER, TRAIN, RELEASE = "asking", "answering", "training", "releasing"
@@ -146,8 +148,10 @@ def answering_begun(store: CampaignStore, phase: int) -> bool:
         return any(entry.why.phase == phase and _part(entry.why.purpose) == ANSWER for entry in ledger.entries)
 
 
-def leftovers(store: CampaignStore) -> list[Path]:
-    """What processes that died left of steps that are over: keys, checkpoints, files half written."""
+def leftovers(store: CampaignStore, *, ended: bool = False) -> list[Path]:
+    """What processes that died left of steps that are over: keys, checkpoints, files half written; of a campaign that
+    has ``ended``, features that were kept.
+    """
     paths: list[Path] = []
     for step in store.transitions():
         for part in _ENDED.get(step.kind, ()):
@@ -156,16 +160,24 @@ def leftovers(store: CampaignStore) -> list[Path]:
             paths += (store.directory / CHECKPOINTS).glob(f"phase-{step.phase}[.-]*")
     for name in (CHECKPOINTS, *(_keys(part) for part in (ASK, ANSWER, TRAIN, RELEASE))):
         paths += (store.directory / name).glob(".*")  # the names of whole files have no dot before them
-    return paths
+    return paths + (list((store.directory / FEATURES).glob("*")) if ended else [])
 
 
-def forget(store: CampaignStore) -> None:
-    """Remove the leftovers, keys so that nobody reads them again. For whoever holds the campaign."""
+def forget(store: CampaignStore, *, ended: bool = False) -> None:
+    """Remove the leftovers, keys and features so that nobody reads them again. For whoever holds the campaign."""
     with disk_refusals(f"tidying campaign {store.name!r}"):
-        for path in leftovers(store):
-            if path.suffix == ".key":
+        erase_rows(store.directory, withdrawn_elsewhere(store))
+        for path in leftovers(store, ended=ended):
+            if path.suffix == ".key" or path.parent.name == FEATURES:
                 destroy(path)
             path.unlink(missing_ok=True)
+
+
+def withdrawn_elsewhere(store: CampaignStore) -> list[int]:
+    """Places of records that another host may have erased while this one keeps features."""
+    if not store.shared or not any((store.directory / FEATURES).glob("*")):
+        return []
+    return [record.place for record in store.withdrawn() if record.erased]
 
 
 def place_in(store: CampaignStore, name: str) -> Path:

@@ -142,7 +142,7 @@ class PhaseSteps:
             facts = {"model": name, "evaluation": evaluation}
             record_release(self.store, TRAINED, phase=phase, facts=facts, released={MODEL: name})
         self.journal(Trained.of(phase, name, evaluation))
-        forget(self.store)
+        forget(self.store, ended=campaign_state(self.store.transitions(), self.recipe.phases).step == "done")
 
     def _context(self, phase: int, charges: Ledger | SealedPhase) -> PhaseContext:
         before = self.store.file(MODEL, phase - 1).read_bytes() if phase else None

@@ -6,7 +6,8 @@ the same noise on other records would show their difference (docs/proofs/withdra
 
 1. its id becomes a keyed code in the store, its answers and their history go: one transaction;
 2. labels that phases were trained on are stored again without its own, question files in the oracle's folder, too;
-3. files that nothing names are overwritten and removed, the database is rewritten and its log emptied;
+3. features of its record that are kept are overwritten, files that nothing names are overwritten and removed, the
+   database is rewritten and its log emptied;
 4. it is recorded that this was done.
 
 Guarantee: killed anywhere, the next process that opens the campaign goes on. Everything after 1 finds its work by the
@@ -27,6 +28,8 @@ from discreet.errors import BadInput, NotNow
 from discreet.oracles import remove_rows
 from discreet.pools import ManifestKey, Pool, with_withdrawn
 from discreet.storage import CampaignStore, WithdrawnRecord
+from discreet.storage.cached_rows import erase_rows
+from discreet.storage.disk import disk_refusals
 
 LABELS, MANIFEST = "labels", "manifest.key"
 
@@ -122,6 +125,8 @@ def erase(store: CampaignStore, pool: Pool, folder: Path | None) -> None:
     if folder is not None:
         questions = {question.id for question in store.questions() if question.record in codes}
         remove_rows(folder, questions=questions, withdrew=lambda record: key.withdrawn_id(record) in codes)
+    with disk_refusals(f"erasing features in campaign {store.name!r}"):
+        erase_rows(store.directory, [record.place for record in store.withdrawn() if not record.done])
     store.sweep(alone=True)
     store.scrub()
     store.finish_withdrawals()

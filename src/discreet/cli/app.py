@@ -13,26 +13,23 @@ from typing import Any, cast
 import typer
 
 from discreet._version import __version__
-from discreet.cli.audit import audit_command
 from discreet.cli.campaign import ask_command, run_command, status_command, tell_command, train_command
-from discreet.cli.export import export_command, predict_command
-from discreet.cli.init import init_command
+from discreet.cli.init import init_command, schema_command
 from discreet.cli.labelstudio import labelstudio_app
 from discreet.cli.ledger import ledger_app
+from discreet.cli.outputs import export_command, exposure_command, gallery_command, predict_command, report_command
 from discreet.cli.plan import plan_command
 from discreet.cli.pool import pool_app, withdraw_command
 from discreet.cli.price import price_command, tune_price_command
 from discreet.cli.progress import StoppedWork
 from discreet.cli.release import release_command
 from discreet.cli.replan import replan_command
-from discreet.cli.report import exposure_command, gallery_command, report_command
-from discreet.cli.schema import schema_command
 from discreet.cli.select import select_command
 from discreet.cli.serve import serve_command, user_app
 from discreet.cli.simulate import simulate_command
 from discreet.cli.storage import storage_app
 from discreet.cli.stream import stream_command
-from discreet.cli.verify import verify_command
+from discreet.cli.verify import audit_command, verify_command
 from discreet.errors import DiscreetError
 
 INTERRUPTED = 130

@@ -49,7 +49,7 @@ def ask_command(
     from discreet.config import read_campaign
     from discreet.oracles import write_questions
     from discreet.oracles.question_files import kind_of
-    from discreet.recipes.record_columns import RecordColumns
+    from discreet.recipes.pool_campaigns import RecordColumns
     from discreet.recipes.specification import spec_of_campaign
 
     with logged(log_json, "ask") as log, opened(config, log) as campaign, interruptible():

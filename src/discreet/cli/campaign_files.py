@@ -74,7 +74,7 @@ def oracle_of(config: CampaignFile, campaign: Campaign) -> Oracle:
     from discreet.oracles import build_oracle, read_labels
     from discreet.recipes.labelled_records import answer_words
     from discreet.recipes.opening import question_folder
-    from discreet.recipes.record_columns import RecordColumns
+    from discreet.recipes.pool_campaigns import RecordColumns
     from discreet.recipes.specification import spec_of
 
     spec = spec_of(config)

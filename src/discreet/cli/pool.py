@@ -44,17 +44,20 @@ def extend_command(
 def check_command(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """Compare every record with what it was when it was enrolled, and count what cannot be read, by column.
 
-    Exit code 1 if a record differs; what cannot be read does not change it. A decision that you take because of these
+    Of the held-out records of a paid evaluation, too, with those that have no label of a declared class. Exit code 1 if
+    a record of the pool differs; what cannot be read does not change it. A decision that you take because of these
     counts is not covered by the guarantee. Audience: owner.
 
     Example: discreet pool check scans.toml
     """
     from discreet.config import read_campaign
-    from discreet.recipes.pool_changes import changes, unread
+    from discreet.recipes.pool_changes import changes, unread, unread_held_out
 
+    read = read_campaign(config)
     with opened(config) as campaign:
         differences = changes(campaign)
-        cells = unread(campaign, read_campaign(config))
+        cells = unread(campaign, read)
+    held_out = unread_held_out(read)
     counts = {"changed": len(differences.changed), "missing": len(differences.missing), "added": len(differences.added)}
     form = {"format": "discreet.pool-check/1", "simulation": campaign.simulation, "audience": "owner", **counts}
     told = (
@@ -65,6 +68,9 @@ def check_command(config: ConfigArgument, as_json: JsonOption = False) -> None:
     if cells is not None:
         form |= {"records": cells.records, "nulls": cells.nulls, "columns": cells.columns}
         told.append(cells.text())
+    if held_out is not None:
+        form["held_out"] = held_out.to_json()
+        told.append(f"held-out records: {held_out.text()}")
     show(form, "\n".join(told), as_json=as_json)
     if differences:
         raise typer.Exit(1)

@@ -1,7 +1,7 @@
-"""Progress of a command: bars on standard error for people, JSON lines (`--log-json`) for programs.
+"""Progress of a command: on standard error for people, JSON lines (`--log-json`) for programs.
 
-Bars appear only in a terminal. Neither prints a number that was not public. A log line is written whole, at the end of
-the file; only a file that is a log is written to.
+In a terminal there are bars; elsewhere a line a minute. Neither prints a number that was not public. A log line is
+written whole, at the end of the file; only a file that is a log is written to.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -37,6 +38,8 @@ class StoppedWork(Exception):  # typer swallows KeyboardInterrupt and its kin
 
 AFTER_CHARGE = "the charge was made, and stays; nothing was shown"
 BETWEEN_CASES = "finished cases are kept, and the same command goes on"
+_LINE_EVERY = 60.0
+"""Seconds."""
 IN_CAMPAIGN = "what was charged stays, and the same command goes on"
 
 
@@ -84,7 +87,9 @@ def counting(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def watching() -> Iterator[Callable[[str, int, int], None]]:
-    """Bars for whatever is being done, one after the other: what, how many are done, and of how many."""
+    """Bars for whatever is being done, one after the other: what, how many are done, and of how many. Where nobody sees
+    bars: a line a minute.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -92,8 +97,13 @@ def watching() -> Iterator[Callable[[str, int, int], None]]:
     shown = sys.stderr.isatty()
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
         tasks: dict[str, TaskID] = {}
+        due = time.monotonic() + _LINE_EVERY
 
         def told(what: str, done: int, of: int) -> None:
+            nonlocal due
+            if not shown and time.monotonic() >= due:
+                due = time.monotonic() + _LINE_EVERY
+                print(f"{what}: {done} of {of}", file=sys.stderr, flush=True)  # noqa: T201
             if shown and what not in tasks:
                 for other in tasks.values():
                     bar.remove_task(other)

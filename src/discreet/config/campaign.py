@@ -156,6 +156,8 @@ class CampaignConfig(CampaignFile):
     checkpoint: CheckpointConfig | None = None
     private: PrivateConfig | None = None
     features: FeaturesConfig | None = None
+    cache: Any = field(default=None, compare=False, repr=False)
+    """Of a campaign that exists: where features of its pool are kept (`discreet.recipes.feature_cache`)."""
 
 
 # -- files of every recipe

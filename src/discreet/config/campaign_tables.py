@@ -27,6 +27,7 @@ from discreet.checks import (
     options,
     part_name,
     text,
+    truth,
     whole,
 )
 from discreet.config.schema import Source
@@ -315,12 +316,14 @@ class FeaturesConfig(PartTable):
 
     public   a table of public rows, for maps that are fitted: it is read once, and what was fitted is stored
     base     of random-fourier: the map that it is on top of, by its name or as a table with its options
+    cache    whether features of the pool are kept on this host's disk; left out: by size
     """
 
     registry: ClassVar[Registry] = FEATURES
     name: str = key(part_name(*FEATURES.names()), add="name = 'scattering'")
     public: str | None = key(_PATH, None)
     base: Mapping[str, Any] | None = key(_base, None)
+    cache: bool | None = key(truth, None)
     fitted: FeatureMap | None = field(default=None, compare=False, repr=False)
     """The map itself, once the records are known; of a campaign that exists the stored one."""
 

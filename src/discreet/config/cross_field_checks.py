@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 from urllib.parse import urlsplit
 
 from discreet.checks import shown
@@ -41,14 +42,13 @@ from discreet.oracles import ORACLES
 from discreet.parts import RECIPES
 from discreet.planning.parameters import PlanTable
 from discreet.pools.opening import READERS
-from discreet.privacy.budget import BINS, exact_sum
+from discreet.privacy.budget import BINS, RATES_PER_COHORT, exact_sum
 from discreet.privacy.selection_terms import HiddenSlots
 from discreet.scorers import SCORERS
 from discreet.selectors import SELECTORS
 
 Problems = Iterator[Problem]
 _NO_CAPS = ("paper", "separate-budget", "hidden")
-_AMPLIFIED = ("step-amplification", "noise-reduction")
 
 
 def at(path: str, fact: str, remedy: str, *, table: bool = False) -> Problem:
@@ -131,8 +131,11 @@ def _persons(budget: BudgetConfig, pool: PoolConfig, trainer: TrainerConfig) -> 
 
 
 def _options(path: str, table: PartTable, remedy: str) -> Problems:
-    """Options of another part than the named one."""
+    """Options of another part than the named one, and those that the named one needs and the file leaves out."""
     part = table.part
+    for name, (fact, instead) in () if part is None else part.required.items():
+        if table.options.get(name) is None:
+            yield at(f"{path}.{name}", fact, instead)
     for name, value in table.options.items():
         if part is None or part.origin is not None or part.option(name) is not None or value is False:
             continue
@@ -179,27 +182,27 @@ def _scorer(scorer: ScorerConfig, selector: SelectorConfig) -> Problems:
 
 def _oracle(oracle: OracleConfig, simulation: SimulationConfig | None) -> Problems:
     yield from _name("oracle", oracle.name, oracle, ORACLES.names())
-    simulated = oracle.name == "simulated"
-    if simulated and simulation is None:
-        yield at("oracle.name", "simulated people answer in simulations only", "Add [simulation] with seed = 0")
-    if simulated and oracle.path is None:
-        yield at("oracle.path", "simulated people need the true labels", "Name the file that has them")
+    if oracle.part is not None and not oracle.part.private and simulation is None:
+        yield at("oracle.name", f"{oracle.name} people answer in simulations only", "Add [simulation] with seed = 0")
     yield from _options("oracle", oracle, "Remove it")
-    if oracle.name == "label-studio":
-        yield from _label_studio(oracle)
+    if _option(oracle, "url") is not None:
+        yield from _no_secret(oracle.url)
     if oracle.accuracy is not None and oracle.label_noise is not None:
         yield at("oracle.accuracy", "it and label_noise both say how often people are wrong", "Keep one of them")
-    if simulated and oracle.per_question > (oracle.annotators or oracle.per_question):
-        yield at("oracle.per_question", f"there are only {oracle.annotators} annotators", "Ask fewer, or add some")
-    if oracle.name == "callable" and oracle.function is None:
-        yield at("oracle.function", "an oracle called 'callable' has one, and no other has", "Write 'module:callable'")
+    people = _option(oracle, "annotators")
+    if people is not None and oracle.per_question > people:
+        yield at("oracle.per_question", f"there are only {people} annotators", "Ask fewer, or add some")
 
 
-def _label_studio(oracle: OracleConfig) -> Problems:
-    if oracle.url is None:
-        yield at("oracle.url", "nothing says where Label Studio is", "Write url = 'https://labels.example.org'")
+def _option(table: PartTable, name: str) -> Any:
+    """The option of a built-in part; None where it has none, or none is given."""
+    part = table.registry.by_name.get(table.name)
+    return None if part is None or part.option(name) is None else table.options.get(name)
+
+
+def _no_secret(url: str) -> Problems:
     try:
-        parts = urlsplit(oracle.url or "")
+        parts = urlsplit(url)
         secret = parts.username is not None or parts.password is not None
     except ValueError:
         yield at("oracle.url", "it is not an address", "Write url = 'https://labels.example.org'")
@@ -310,7 +313,7 @@ def _storage(storage: StorageConfig) -> Problems:
 
 
 def _sizes(plan: PlanTable) -> Problems:
-    if 0 < plan.initial < plan.batch:
+    if 0 < plan.initial < plan.batch and plan.schedule != "scout":
         fact = f"phase 0 has {plan.initial}, too few for an expected batch of {plan.batch}"
         yield at("plan.batch", fact, f"Write at most {plan.initial}, or raise initial")
     if plan.whole_batches and plan.schedule != "naive":
@@ -325,8 +328,9 @@ def _rates(plan: PlanTable) -> Problems:
     if plan.individual_rates and (plan.selection in _NO_CAPS or plan.selection_epsilon == 0):
         fact = "only one-sided selection that is paid for gives records rates of their own"
         yield at("plan.individual_rates", fact, "Use selection one-sided or shards, and a selection_epsilon")
-    if plan.individual_rates and plan.schedule not in _AMPLIFIED:
-        yield at("plan.individual_rates", f"{plan.schedule} has one rate for all", f"Use {' or '.join(_AMPLIFIED)}")
+    if plan.individual_rates and plan.schedule not in RATES_PER_COHORT:
+        fact, remedy = f"{plan.schedule} has one rate for all", f"Use one of {', '.join(RATES_PER_COHORT)}"
+        yield at("plan.individual_rates", fact, remedy)
 
 
 def _releases(plan: PlanTable) -> Problems:

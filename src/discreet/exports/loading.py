@@ -18,7 +18,8 @@ from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
 from discreet.features import FeatureMap, feature_map_from_json
 from discreet.pools.rows import Scaling
 from discreet.pools.schema import Schema
-from discreet.recipes.feature_rows import MapReader, Reader, record_shape
+from discreet.recipes.feature_cache import Reader
+from discreet.recipes.feature_rows import MapReader, record_shape
 from discreet.recipes.specification import CLASSIFIER, STUDENT
 from discreet.trainers.layouts import answers_of
 

@@ -1,6 +1,7 @@
-"""What may leave the house: values that enough people have, counted after a secret coin for each.
+"""The release gate: values that enough people have are released, counted after a secret coin for each.
 
-`Profile` says what a release costs, `calibrate` finds a setting; `older` has what others use. `CrowdGate` releases.
+`Profile` says what a release costs, `calibrate` finds a setting, `CrowdGate` releases. `published_bounds` has what
+earlier papers compute.
 """
 
 from discreet.gates.calibration import GateSetting, Profile, calibrate

@@ -1,4 +1,4 @@
-"""How randomness is drawn: the only door to it. Every mechanism takes a receipt and refuses a spent or foreign one."""
+"""The mechanisms: the only source of randomness. Each takes a receipt, and refuses a spent or foreign one."""
 
 from discreet.noise.additive_noise import discrete_laplace, gamma_direction, gaussian, laplace
 from discreet.noise.choice import SparseVector, exponential, noisy_winner

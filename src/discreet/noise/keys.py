@@ -131,6 +131,7 @@ def release_key(receipt: Receipt, *, master: SecretKey | None = None, who: str |
 # -- key files
 
 FORMAT = "discreet.key/1"
+_BLOCK = 1 << 20
 
 
 def write_secret(path: Path, purpose: str, *, key: bytes, **public: Any) -> None:
@@ -171,7 +172,8 @@ def destroy(path: Path) -> None:
         return
     size = path.stat().st_size
     with path.open("r+b") as file:
-        file.write(b"\0" * size)
+        for start in range(0, size, _BLOCK):
+            file.write(b"\0" * min(_BLOCK, size - start))
         file.flush()
         os.fsync(file.fileno())
     path.unlink()

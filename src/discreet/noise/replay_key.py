@@ -34,6 +34,7 @@ from discreet.privacy.events import Event
 from discreet.privacy.files import write_whole
 from discreet.privacy.ledger import ChargeReason, Entry, Ledger, Receipt, Request
 from discreet.privacy.ledger.charges import request
+from discreet.privacy.plan import TrainingPhase
 
 T = TypeVar("T")
 
@@ -289,3 +290,21 @@ def _earlier(ledger: Ledger, wanted: Request) -> Entry | None:
     key = ledger.source.fingerprint
     same = (entry for entry in ledger.earlier if entry.public == (wanted.why, wanted.charges) and entry.key == key)
     return next(same, None)
+
+
+TRAINING = "training"
+
+
+def charge_training(where: Ledger | SealedPhase, phase: TrainingPhase) -> list[Receipt]:
+    """A receipt for every stage of ``phase``: charged before any of it is done (`charge_once`)."""
+    return charge_once(
+        where,
+        [
+            request(
+                stage.events,
+                count=stage.steps,
+                why=ChargeReason(phase=phase.number, purpose=f"{TRAINING} stage {number}"),
+            )
+            for number, stage in enumerate(phase.stages)
+        ],
+    )

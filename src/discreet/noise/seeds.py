@@ -2,7 +2,7 @@
 
 It is as secret as the mask is. A unit that is not sampled gives up its place, and those behind it get other draws; the
 proof that this changes nothing (docs/proofs/dp-sgd.md) averages over the seed, so whoever knew it would see more. It
-goes through the same door as noise, so that a redo after a crash repeats it and a replay on a neighbour gets the same.
+comes from the same source as noise, so that a redo after a crash repeats it and a replay on a neighbour gets the same.
 
 `step_seal` gives bytes for keyed digests of what a phase was trained on: they cannot be used to confirm a guess of it.
 `same_inputs` binds such a digest to a sealed key: equal noise on two different inputs would show their difference.

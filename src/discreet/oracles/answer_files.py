@@ -26,6 +26,9 @@ from discreet.oracles.question_files import AnswerWords, NotReadable, kind_of, u
 from discreet.records import Answer, Question, Value
 
 _DELIMITERS = (",", ";", "\t")
+_COLUMNS = frozenset({"question_id", "record", "label", "annotator", "at"})
+_LISTED = 40
+"""Columns, and characters of a column's name, that an error lists at most."""
 NOT_ASKED = ""
 """The question of a record that nobody asked about. No question has this id: `check_answers` finds it unknown."""
 Row = tuple[int, dict[str, Any]]
@@ -133,6 +136,7 @@ def _csv_rows(path: Path, text: str, passed: Callable[[int], None] | None) -> It
     first = text[:6].rstrip("\r\n").lower()
     if len(first) == 5 and first.startswith("sep="):  # the spreadsheet's own hint
         delimiters, skipped = (first[4],), 1
+    known: list[str] = []
     for delimiter in delimiters:
         rows = _parsed(path, text, delimiter if delimiter in _DELIMITERS else ",")
         try:
@@ -144,7 +148,11 @@ def _csv_rows(path: Path, text: str, passed: Callable[[int], None] | None) -> It
         names = [unguarded(name.strip()).casefold() for name in header]
         if _complete(names):
             return _by_column(path, names, rows, passed)
-    raise refused(path, "its first line does not name question_id (or record) and label, each once")
+        if len(names) > len(known) and _COLUMNS & set(names):  # it is a header, and no record
+            known = names
+    listed = ", ".join(name for name in known[:_LISTED] if len(name) <= _LISTED and name.isprintable())
+    fact = "its first line does not name question_id (or record) and label, each once"
+    raise refused(path, f"{fact}; its columns: {listed}" if listed else fact)
 
 
 def _parsed(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -200,7 +208,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _complete(names: list[str]) -> bool:
-    known = [name for name in names if name in ("question_id", "record", "label", "annotator", "at")]
+    known = [name for name in names if name in _COLUMNS]
     return "label" in known and ("question_id" in known or "record" in known) and len(set(known)) == len(known)
 
 

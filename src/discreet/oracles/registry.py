@@ -76,13 +76,14 @@ _SIMULATED = (
         meaning="instead of `label_noise`: mean and standard deviation of people's own shares of right answers",
     ),
 )
+_NO_FUNCTION = ("an oracle called 'callable' has one, and no other has", "Write 'module:callable'")
 _FUNCTION = Option(
     name="function",
     check=place,
     type="text",
     default="",
     meaning="`module:callable`",
-    unlisted=("an oracle called 'callable' has one, and no other has", "Write 'module:callable'"),
+    unlisted=_NO_FUNCTION,
 )
 _LABEL_STUDIO = (
     PER_ANNOTATOR,
@@ -124,7 +125,7 @@ TEACHERS = "teachers"
 PEOPLE = tuple(name for name, recipe in RECIPES.items() if recipe.people)
 
 
-def _part(build: Any, name: str, summary: str, *options: Option) -> Part:
+def _part(build: Any, name: str, summary: str, *options: Option, **facts: Any) -> Part:
     return Part(
         kind="oracle",
         name=name,
@@ -133,21 +134,30 @@ def _part(build: Any, name: str, summary: str, *options: Option) -> Part:
         options=options,
         recipes=PEOPLE,
         makes=() if isinstance(build, Target) else (build,),
+        **facts,
     )
 
 
 ORACLES = Registry(
     "oracle",
     (
-        _part(SimulatedOracle, "simulated", "made-up people who know true labels", *_SIMULATED),
+        _part(
+            SimulatedOracle,
+            "simulated",
+            "made-up people who know true labels",
+            *_SIMULATED,
+            private=False,
+            required={"path": ("simulated people need the true labels", "Name the file that has them")},
+        ),
         _part(FileOracle, "files", "question and answer files", PATH, SHOW, PER_ANNOTATOR),
-        _part(CallableOracle, "callable", "a function of your own", _FUNCTION),
+        _part(CallableOracle, "callable", "a function of your own", _FUNCTION, required={"function": _NO_FUNCTION}),
         _part(PageOracle, "web", "the pages of `discreet serve`", PATH, PER_ANNOTATOR),
         _part(
             Target("discreet.oracles.label_studio:LabelStudioOracle"),
             "label-studio",
             "a Label Studio server",
             *_LABEL_STUDIO,
+            required={"url": ("nothing says where Label Studio is", "Write url = 'https://labels.example.org'")},
         ),
         Part(
             kind="oracle",

@@ -24,6 +24,8 @@ MOST_QUERIES = 100
 Mechanism = Literal["laplace", "exponential", "k-centre", "gaussian", "subsampled-gaussian"]
 """What a query is whose price every record of the pool pays."""
 GAUSSIAN = ("gaussian", "subsampled-gaussian")
+SCOUT_EPOCHS = 0.3
+"""How many epochs a scout trains, as a share of those of the last phase."""
 _PRICE = exact(zero=True, such_as="'2'")
 
 
@@ -50,7 +52,7 @@ class PlanTable:
     batch: int = key(
         whole(),
         add="batch = 256, the expected number in a step",
-        meaning="Expected batch, b. Public; never recomputed.",
+        meaning="Expected batch, b. Public; never recomputed. With scout: at most, in each phase.",
     )
     epochs: int = key(
         whole(most=10**6), add="epochs = 10, a phase", meaning="Epochs per phase of the naive schedule, e."
@@ -58,7 +60,18 @@ class PlanTable:
     schedule: Schedule = key(
         choice(*get_args(Schedule)),
         "step-amplification",
-        meaning="naive, step-amplification, noise-reduction or continual.",
+        meaning="naive, step-amplification, noise-reduction, continual or scout.",
+    )
+    scout_epsilon: Decimal | None = key(
+        exact(zero=False, such_as="'2'"),
+        None,
+        meaning="With scout: what each model that only chooses costs by itself; default: three tenths of epsilon, of "
+        "several divided by the root of their number.",
+    )
+    scout_epochs: int | None = key(
+        whole(most=10**6),
+        None,
+        meaning="With scout: epochs of each model that only chooses; default: three tenths of epochs.",
     )
     accountant: Accountant = key(choice(*get_args(Accountant)), "pld", meaning="pld (the claim) or rdp (fast, looser).")
     selection: SelectionKind = key(

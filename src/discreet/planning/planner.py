@@ -20,9 +20,9 @@ import numpy as np
 from discreet.errors import BadInput, InfeasiblePlan
 from discreet.planning.calibration import least_noise
 from discreet.planning.request import PlanRequest, TooLittleLeft
-from discreet.planning.schedules import continual_phases, equalised_phases, naive_phases
+from discreet.planning.schedules import continual_phases, equalised_phases, naive_phases, scout_phases
 from discreet.privacy.accounting.rdp import Array, conversion
-from discreet.privacy.budget import Budget, Schedule, float_below
+from discreet.privacy.budget import RATES_PER_COHORT, Budget, Schedule, float_below
 from discreet.privacy.plan import Phase, Plan, build_trajectories
 from discreet.privacy.trajectories import Trajectory
 
@@ -31,7 +31,7 @@ def make_plan(ask: PlanRequest) -> Plan:
     """The plan for this request: scheduled by RDP, then its noise tightened against its own accountant."""
     try:
         plan = tightened(_draft(ask))
-        credit = leftover(plan) if ask.schedule in ("step-amplification", "noise-reduction") else None
+        credit = leftover(plan) if ask.schedule in RATES_PER_COHORT else None
         # what one cohort cannot use, its own rate can
         return plan if credit is None else tightened(_draft(ask, credit))
     except TooLittleLeft as problem:
@@ -45,6 +45,8 @@ def _draft(ask: PlanRequest, credit: Array | None = None) -> Plan:
         phases = naive_phases(ask)
     elif ask.schedule == "continual":
         phases = continual_phases(ask)
+    elif ask.schedule == "scout":
+        phases = scout_phases(ask, credit)
     else:
         phases = equalised_phases(ask, credit)
     check_trained(ask, phases)
@@ -211,7 +213,7 @@ class ComparedPlan:
     @property
     def final_noise(self) -> float:
         """Noise on the mean gradient in the last phase, per unit of clip norm: sigma / b."""
-        return self._made.phases[-1].last.noise_multiplier / self._made.batch
+        return self._made.phases[-1].last.noise_multiplier / self._made.phases[-1].batch
 
     @property
     def participations(self) -> tuple[float, ...]:
@@ -233,9 +235,12 @@ class ComparedPlan:
 def compare_schedules(ask: PlanRequest) -> Iterator[ComparedPlan]:
     """The same request under every schedule (with rates per cohort where a schedule has no individual ones)."""
     for schedule in get_args(Schedule):
-        individual = ask.individual_rates and schedule in ("step-amplification", "noise-reduction")
+        individual = ask.individual_rates and schedule in RATES_PER_COHORT
         whole_batches = ask.whole_batches and schedule == "naive"
-        yield _option(schedule, ask, schedule=schedule, individual_rates=individual, whole_batches=whole_batches)
+        changes: dict[str, Any] = {"individual_rates": individual, "whole_batches": whole_batches}
+        if schedule != "scout":
+            changes |= {"scout_epsilon": None, "scout_epochs": None}
+        yield _option(schedule, ask, schedule=schedule, **changes)
 
 
 def price_list(ask: PlanRequest) -> Iterator[ComparedPlan]:

@@ -22,7 +22,14 @@ import numpy as np
 from discreet.errors import BadInput, BudgetExceeded
 from discreet.planning.calibration import least_noise
 from discreet.planning.request import TooLittleLeft
-from discreet.planning.schedules import LEAST_SIGMA, MOST_SIGMA, balanced_stage
+from discreet.planning.schedules import (
+    LEAST_SIGMA,
+    MOST_SIGMA,
+    balanced_stage,
+    epsilon_of,
+    scout_stage,
+    strongest_stage,
+)
 from discreet.planning.selection import coming_caps, high_shares
 from discreet.planning.spending import CohortSpending
 from discreet.privacy.budget import Budget, exact_minus, exact_sum, exact_times, float_above, float_below, share_of
@@ -89,13 +96,22 @@ class Rest:
         before = sum(cohort.size for cohort in self.plan.cohorts if cohort.phase < self.done)
         return round(before + sum(self.queries[: phase - self.done + 1]))
 
+    def batch_of(self, phase: int) -> int:
+        """b_i."""
+        return min(self.batch, self.size(phase))
+
     def naive_rate(self, phase: int) -> float:
-        """q_i = b / |D_i|."""
-        return min(1.0, self.batch / self.size(phase))
+        """q_i = b_i / |D_i|."""
+        return self.batch_of(phase) / self.size(phase)
 
     def naive_steps(self, phase: int) -> int:
         """n_i = floor(e / q_i)."""
-        return max(1, self.plan.epochs * self.size(phase) // self.batch)
+        return max(1, self.plan.epochs * self.size(phase) // self.batch_of(phase))
+
+    def scout_steps(self, phase: int) -> int:
+        """As many epochs as the first phase had, which was a scout if there was a query."""
+        first = self.plan.phases[0]
+        return max(1, round(first.steps * first.batch / first.size * self.size(phase) / self.batch_of(phase)))
 
 
 def continued_plan(rest: Rest) -> tuple[Plan, Terms]:
@@ -105,8 +121,14 @@ def continued_plan(rest: Rest) -> tuple[Plan, Terms]:
     schedule = "step-amplification" if amplify else rest.plan.schedule
     spending, target = _spending(rest, begun), float_below(rest.budget.epsilon) * _SAFE
     for _ in range(_ROUNDS):
-        stages = _stages(rest, spending, target, naive=schedule == "naive", amplify=amplify)
-        coming = tuple(Phase(size=rest.size(rest.done + n), stages=(stage,)) for n, stage in enumerate(stages))
+        if schedule == "scout":
+            coming = _scouts(rest, spending, target)
+        else:
+            stages = _stages(rest, spending, target, naive=schedule == "naive", amplify=amplify)
+            coming = tuple(
+                Phase(size=rest.size(rest.done + n), batch=rest.batch, stages=(stage,))
+                for n, stage in enumerate(stages)
+            )
         plan = replace(begun, schedule=schedule, phases=(*begun.phases, *coming)).with_paths()
         terms = terms_for(rest, plan)
         if _admitted(rest, plan, terms):
@@ -201,6 +223,22 @@ def _stages(rest: Rest, spending: CohortSpending, target: float, *, naive: bool,
     spending.history = history
     _check_useful(rest, stages)
     return stages
+
+
+def _scouts(rest: Rest, spending: CohortSpending, target: float) -> tuple[Phase, ...]:
+    """After each further query but the last a scout at the price of the first; then one training with the rest."""
+    history, first, last = spending.history.copy(), rest.plan.phases[0], rest.phases - 1
+    each = epsilon_of(first.last, spending)
+    phases = []
+    for i in range(rest.done, last):
+        stage = scout_stage(rest, spending, i, each)
+        spending.spend(stage)
+        phases.append(Phase(size=rest.size(i), batch=rest.batch_of(i), stages=(stage,)))
+    batch, stage = strongest_stage(rest, spending, last, target)
+    phases.append(Phase(size=rest.size(last), batch=batch, stages=(stage,)))
+    spending.history = history
+    _check_useful(rest, [phase.last for phase in phases])
+    return tuple(phases)
 
 
 def _naive(rest: Rest, spending: CohortSpending, phase: int, sigma: float) -> Stage:

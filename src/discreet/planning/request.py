@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any, get_args
 
 from discreet.errors import BadInput, InfeasiblePlan
-from discreet.planning.parameters import MOST_QUERIES, PlanParameters
+from discreet.planning.parameters import MOST_QUERIES, SCOUT_EPOCHS, PlanParameters
 from discreet.planning.selection import selection_terms
-from discreet.privacy.budget import Accountant, Budget, Number, Schedule, Unit
+from discreet.privacy.budget import RATES_PER_COHORT, Accountant, Budget, Number, Schedule, Unit, exact_decimal
 from discreet.privacy.plan import Cohort
 from discreet.privacy.selection_terms import SelectionTerms
 
@@ -35,6 +35,8 @@ class PlanRequest(PlanParameters):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", tuple(self.queries))
+        if self.scout_epsilon is not None:
+            object.__setattr__(self, "scout_epsilon", exact_decimal(self.scout_epsilon, "scout epsilon"))
         _check_counts(self)
         object.__setattr__(self, "terms", selection_terms(self))
         _check_choices(self)
@@ -72,19 +74,32 @@ class PlanRequest(PlanParameters):
                 groups.append(Cohort(name=name, phase=phase, size=size))
         return tuple(groups)
 
+    def batch_of(self, phase: int) -> int:
+        """b_i: the expected batch, or all records of a phase that has fewer (with the schedule *scout* alone)."""
+        return min(self.batch, self.sizes[phase])
+
     def naive_rate(self, phase: int) -> float:
-        """q_i = b / |D_i|, or in whole batches 1 / floor(|D_i| / b)."""
+        """q_i = b_i / |D_i|, or in whole batches 1 / floor(|D_i| / b)."""
         size = self.sizes[phase]
-        return 1 / (size // self.batch) if self.whole_batches else self.batch / size
+        return 1 / (size // self.batch) if self.whole_batches else self.batch_of(phase) / size
 
     def naive_steps(self, phase: int) -> int:
         """n_i = floor(e / q_i), computed in whole numbers."""
         size = self.sizes[phase]
-        return self.epochs * (size // self.batch) if self.whole_batches else self.epochs * size // self.batch
+        if self.whole_batches:
+            return self.epochs * (size // self.batch)
+        return self.epochs * size // self.batch_of(phase)
+
+    def scout_steps(self, phase: int) -> int:
+        """Steps of the scout of ``phase``."""
+        epochs = self.scout_epochs or max(1, round(self.epochs * SCOUT_EPOCHS))
+        return epochs * self.sizes[phase] // self.batch_of(phase)
 
 
 def _check_counts(ask: PlanRequest) -> None:
     counts = {"initial": ask.initial, "batch": ask.batch, "epochs": ask.epochs}
+    if ask.scout_epochs is not None:
+        counts["scout epochs"] = ask.scout_epochs
     counts |= {f"query {i}": size for i, size in enumerate(ask.queries, start=1)}
     if ask.pool_size is not None:
         counts["pool size"] = ask.pool_size
@@ -112,6 +127,14 @@ def _check_choices(ask: PlanRequest) -> None:
             "selection prices and trajectories are proven for zero-out only",
             "Plan under zero-out; price single events under replace-one with discreet.privacy.accounting.pld",
         )
+    if (ask.scout_epsilon or ask.scout_epochs) and ask.schedule != "scout":
+        raise BadInput(f"scouts with {ask.schedule}", "that schedule has none", "Use the schedule scout")
+    if ask.scout_epsilon is not None and not 0 < ask.scout_epsilon < ask.budget.epsilon:
+        raise BadInput(
+            f"a scout epsilon of {ask.scout_epsilon} in a budget of {ask.budget.epsilon}",
+            "a scout takes a part of the budget",
+            f"Give a number above 0 and below {ask.budget.epsilon}, or leave it out",
+        )
     if ask.terms.kind == "hidden" and ask.budget.unit != "record":
         raise BadInput(
             f"a hidden selection for the {ask.budget.unit}",
@@ -124,16 +147,16 @@ def _check_choices(ask: PlanRequest) -> None:
         raise BadInput(
             f"whole batches with {ask.schedule}", "only the naive schedule rounds its rates", "Drop --whole-batches"
         )
-    if ask.terms.high_shares and ask.schedule not in ("step-amplification", "noise-reduction"):
+    if ask.terms.high_shares and ask.schedule not in RATES_PER_COHORT:
         raise BadInput(
             f"individual rates with {ask.schedule}",
             "that schedule has one rate for all cohorts",
-            "Use step-amplification or noise-reduction",
+            f"Use one of {', '.join(RATES_PER_COHORT)}",
         )
 
 
 def _check_sizes(ask: PlanRequest) -> None:
-    if ask.batch > ask.initial:
+    if ask.batch > ask.initial and ask.schedule != "scout":
         raise InfeasiblePlan(
             f"batch={ask.batch} with initial={ask.initial}",
             "the first phase has too few records for that expected batch (its rate would pass 1)",

@@ -6,6 +6,8 @@ step-amplification  each cohort c gets the largest rate that leaves it at eps_i 
                     sum to more than b, so the phase takes more steps (every rate falls) until sum_c q_{c,i} k_c = b;
                     the whole-number remainder goes into that phase's sigma
 noise-reduction     the same, but it keeps the naive steps and lowers that phase's sigma instead
+scout               the phases before the last only choose: each is a short training, anew, with a small share of the
+                    budget. The last phase trains anew with the rest, each cohort at the largest rate that it affords
 continual           the new cohort alone until it has caught up, then everyone at the naive rate. A baseline: the model
                     forgets while it sees only new records, and a new cohort smaller than b has smaller batches
 
@@ -16,6 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
 from typing import Protocol
 
 import numpy as np
@@ -65,6 +69,7 @@ def phases_at(ask: PlanRequest, sigma: float) -> tuple[Phase, ...]:
     return tuple(
         Phase(
             size=size,
+            batch=ask.batch_of(i),
             stages=(
                 Stage(
                     steps=ask.naive_steps(i),
@@ -127,7 +132,7 @@ def equalised_phases(ask: PlanRequest, credit: Array | None = None) -> tuple[Pha
         else:
             stage = balanced_stage(ask, spending, i, target, sigma, amplify=amplify)
         spending.spend(stage)
-        phases.append(Phase(size=ask.sizes[i], stages=(stage,)))
+        phases.append(Phase(size=ask.sizes[i], batch=ask.batch, stages=(stage,)))
     return tuple(phases)
 
 
@@ -137,6 +142,12 @@ class Batches(Protocol):
     @property
     def batch(self) -> int:
         """b."""
+
+    def batch_of(self, phase: int) -> int:
+        """b_i."""
+
+    def scout_steps(self, phase: int) -> int:
+        """Of a scout after phase ``phase``."""
 
     def naive_rate(self, phase: int) -> float:
         """q_i."""
@@ -222,7 +233,7 @@ def _run(ask: PlanRequest, sigma: float) -> tuple[tuple[Phase, ...], float]:
             spending.spend(catch_up)
             stages = (catch_up, *stages) if catch_up.steps else stages
         spending.spend(joint.last)
-        phases.append(Phase(size=joint.size, stages=stages))
+        phases.append(replace(joint, stages=stages))
     return tuple(phases), max(spending.epsilon(c) for c in range(len(spending.cohorts)))
 
 
@@ -236,3 +247,99 @@ def _catch_up(ask: PlanRequest, spending: CohortSpending, i: int, sigma: float) 
     steps = min(steps, MOST_AMPLIFICATION * ask.naive_steps(i))
     rates = (0.0,) * newest + (rate,)
     return Stage(steps=steps, noise_multiplier=sigma, rates=rates)
+
+
+# -- scout
+
+SCOUTS_SHARE = Decimal("0.3")
+"""What one scout alone costs, as a share of epsilon; of several, divided by the root of their number."""
+_NARROW, _GRID = 20.0, 40
+
+
+def scout_phases(ask: PlanRequest, credit: Array | None = None) -> tuple[Phase, ...]:
+    """Scouts for choosing, and one training anew with all that they leave."""
+    spending = CohortSpending.for_request(ask, credit)
+    last = len(ask.sizes) - 1
+    each = float(ask.budget.epsilon * SCOUTS_SHARE) / math.sqrt(max(last, 1))
+    if ask.scout_epsilon is not None:
+        each = float_below(ask.scout_epsilon)
+    phases = []
+    for i in range(last):
+        stage = scout_stage(ask, spending, i, each)
+        spending.spend(stage)
+        phases.append(Phase(size=ask.sizes[i], batch=ask.batch_of(i), stages=(stage,)))
+    batch, stage = strongest_stage(ask, spending, last, float_below(ask.budget.epsilon))
+    return (*phases, Phase(size=ask.sizes[last], batch=batch, stages=(stage,)))
+
+
+def scout_stage(ask: Batches, spending: CohortSpending, i: int, epsilon: float) -> Stage:
+    """A short training of all cohorts alike, which costs ``epsilon`` by itself."""
+    rates, steps = (ask.naive_rate(i),) * spending.entered(i), ask.scout_steps(i)
+
+    def scout(sigma: float) -> Stage:
+        return Stage(steps=steps, noise_multiplier=sigma, rates=rates)
+
+    sigma = least_noise(
+        lambda s: epsilon_of(scout(s), spending),
+        epsilon,
+        start=4.0,
+        tolerance=1e-6,
+        smallest=LEAST_SIGMA,
+        largest=MOST_SIGMA,
+    )
+    if sigma is None:
+        raise TooLittleLeft(f"no noise makes a scout cost as little as {epsilon:.3g} by itself")
+    return scout(sigma)
+
+
+def epsilon_of(stage: Stage, spending: CohortSpending) -> float:
+    """What a stage costs by itself, by RDP at the delta and the orders of ``spending``."""
+    step = sampled_gaussian_rdp(np.array([max(stage.rates)]), stage.noise_multiplier, spending.orders)[0]
+    return epsilon_at(stage.steps * step, spending.delta, spending.orders)
+
+
+def strongest_stage(ask: Batches, spending: CohortSpending, i: int, target: float) -> tuple[int, Stage]:
+    """The stage of phase ``i`` with the most records a step per noise multiplier, and its expected batch.
+
+    Every cohort has the largest rate that leaves it at ``target``. More noise raises the rates of those that have
+    spent much until all are at 1, and less noise is better for those that have not: in between the ratio has its peak.
+    """
+    sizes, steps = spending.sizes(i), ask.naive_steps(i)
+    rates_at = _rate_finder(spending, target, i, np.full(sizes.size, ask.naive_rate(i)))
+    most = _sigma_for_all(ask, spending, i, target)
+
+    def strength(sigma: float) -> float:
+        return min(float(rates_at(steps, sigma) @ sizes), ask.batch_of(i)) / sigma
+
+    sigmas = np.geomspace(most / _NARROW, most, _GRID)
+    peak = int(np.argmax([strength(float(sigma)) for sigma in sigmas]))
+    low, high = sigmas[max(peak - 1, 0)], sigmas[min(peak + 1, _GRID - 1)]
+    sigma = max((most, _peak_between(strength, float(low), float(high))), key=strength)
+    rates = rates_at(steps, sigma)
+    batch = min(round(float(rates @ sizes)), ask.batch_of(i))
+    if batch < 1:
+        raise TooLittleLeft("the scouts leave the last training nothing")
+    rates = rates * min(1.0, batch / float(rates @ sizes))
+    return batch, Stage(steps=steps, noise_multiplier=sigma, rates=tuple(float(rate) for rate in rates))
+
+
+def _sigma_for_all(ask: Batches, spending: CohortSpending, i: int, target: float) -> float:
+    """Least noise at which every cohort of phase ``i`` may be sampled at the naive rate."""
+    rate, steps, count = ask.naive_rate(i), ask.naive_steps(i), spending.entered(i)
+    spent = spending.losses[:count, None] + spending.history[:count] + conversion(spending.delta, spending.orders)
+
+    def cost(sigma: float) -> float:
+        step = sampled_gaussian_rdp(np.array([rate]), sigma, spending.orders)[0]
+        return float(np.max(np.min(spent + steps * step, axis=1)))
+
+    sigma = least_noise(cost, target, start=4.0, tolerance=1e-6, smallest=LEAST_SIGMA, largest=MOST_SIGMA)
+    if sigma is None:
+        raise TooLittleLeft("what scouts and selection leave is too little to train with, whatever the noise")
+    return sigma
+
+
+def _peak_between(value: Callable[[float], float], low: float, high: float) -> float:
+    from scipy.optimize import minimize_scalar
+
+    bounds = (math.log(low), math.log(high))
+    return math.exp(float(minimize_scalar(lambda x: -value(math.exp(x)), bounds=bounds, method="bounded").x))

@@ -1,11 +1,10 @@
 """Readers of people's data: files and folders as pools, under the user's own ids."""
 
-from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.derived import JoinedPool, with_withdrawn
 from discreet.pools.frames import open_frame
 from discreet.pools.manifest import Differences, ManifestKey, VerifiedPool, compare, macs
 from discreet.pools.opening import extended, open_pool
-from discreet.pools.pool import ArrayPool, Pool
+from discreet.pools.pool import ArrayPool, Pool, PoolDeclaration
 from discreet.pools.schema import CellCounts, Schema
 from discreet.pools.unread_cells import cell_counts
 

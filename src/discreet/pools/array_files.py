@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.pools.checks import POSITION, Unchanged, check_size, existing_file, ids_of, names_of, positions, reading
-from discreet.pools.declaration import PoolDeclaration
-from discreet.pools.pool import ArrayRows, Pool
+from discreet.pools.pool import ArrayRows, Pool, PoolDeclaration
 from discreet.pools.rows import Mask, Span
 
 _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name; the lengths of name and extra end it

@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from discreet.errors import BadInput
 from discreet.pools.cells import NUMBER, Codes, States
 from discreet.pools.checks import encodable, existing_file, ids_of, names_of, reading
-from discreet.pools.declaration import PoolDeclaration
-from discreet.pools.encoded import EncodedRows
-from discreet.pools.pool import ArrayRows, Pool
+from discreet.pools.pool import ArrayRows, Pool, PoolDeclaration
 from discreet.pools.rows import ListedTexts, Scaling
 from discreet.pools.table_files import check_columns, check_columns_declared, declared_columns
-from discreet.pools.tables import shape_of_columns
+from discreet.pools.tables import EncodedRows, shape_of_columns
 
 BLOCK_BYTES, LONGEST_LINE = 4 << 20, 1 << 30
 _NAMES_END = 100_000
@@ -50,21 +48,23 @@ def open_csv(path: Path, declared: PoolDeclaration, _first: int = 0) -> Pool:
         check_header(path, declared_columns(declared))
         columns, x = _contents(path, asked, declared, scaling)
     assert declared.id is not None
-    name = path.name if declared.schema is None else ""
     return Pool(
         ids=ids_of(columns[declared.id], f"column {declared.id!r}"),
         x=x,
-        text=None if declared.text is None else ListedTexts(columns[declared.text], name=name),
+        text=None if declared.text is None else ListedTexts(columns[declared.text], name=""),
         persons=None if declared.person is None else names_of(columns[declared.person], f"column {declared.person!r}"),
         declared=declared,
     )
 
 
 def header_of(path: Path) -> list[str]:
-    """The names in the first line; none of an empty file. What is not UTF-8 in later lines does not matter."""
+    """The names in the first line. What is not UTF-8 in later lines does not matter."""
     with _stream(path) as stream:
         lines = io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
         header = next(csv.reader(lines), [])
+    if not header:
+        remedy = "Check the path; the first line names the columns"
+        raise BadInput(f"opening {path.name}", "its first line is empty", remedy)
     if not all(encodable(name) and "\0" not in name for name in header):
         with _stream(path) as stream:
             wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -129,7 +129,7 @@ def _contents(
     if scaling is None:
         return columns, None
     x = np.concatenate([np.zeros((0, *shape), dtype=np.float32), *matrices])
-    return columns, ArrayRows(x, name=path.name, shape=declared.shape)
+    return columns, ArrayRows(x, name="", shape=declared.shape)
 
 
 def batches_of(path: Path, asked: str, names: list[str], naming: Collection[str] = ()) -> Iterator[dict[str, Any]]:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, PoolChanged
-from discreet.pools.declaration import PoolDeclaration
 from discreet.pools.manifest import ManifestKey
-from discreet.pools.pool import Pool
+from discreet.pools.pool import Pool, PoolDeclaration
 from discreet.pools.rows import (
     Mask,
     PlacedRows,

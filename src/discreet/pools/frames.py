@@ -18,9 +18,8 @@ import numpy as np
 from discreet.errors import BadInput
 from discreet.pools.cells import can_be_read, cell_text, cells_of, read_cells
 from discreet.pools.checks import check_size, ids_of, names_of
-from discreet.pools.declaration import PoolDeclaration, declare
 from discreet.pools.opening import ARRAYS
-from discreet.pools.pool import Pool
+from discreet.pools.pool import Pool, PoolDeclaration, declare
 from discreet.pools.rows import or_none
 from discreet.pools.schema import Schema
 from discreet.pools.table_files import (

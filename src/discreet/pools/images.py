@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput, require
 from discreet.pools.checks import check_size, existing_folder, ids_of, names_of, reading
-from discreet.pools.declaration import PoolDeclaration
-from discreet.pools.pool import Pool
+from discreet.pools.pool import Pool, PoolDeclaration
 from discreet.pools.rows import Mask, Scaling, Span, StoredRows, places_of
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".pgm")

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, PoolChanged
-from discreet.noise.keys import read_secret, write_secret
+from discreet.noise.keys import SecretKey, read_secret, write_secret
 from discreet.pools.pool import Pool
 from discreet.pools.rows import Mask, Places, RecordArray, Span, Texts, places_of, readable_rows, span_of
 
@@ -87,6 +87,10 @@ class ManifestKey:
     def _code(self, name: str, use: bytes) -> bytes:
         text = name.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(text, key=self._bytes, digest_size=MAC_BYTES, person=use).digest()
+
+    def derive(self, use: str) -> SecretKey:
+        """Another key, for one use."""
+        return SecretKey(self._bytes).derive(f"manifest/{use}")
 
     def hasher(self) -> Any:
         """A keyed hash to be copied for each record."""
@@ -249,6 +253,10 @@ class VerifiedPool(Pool):
         """As of the pool."""
         return self._whole.public()
 
+    def codes(self, places: Places) -> NDArray[np.uint8]:
+        """Enrolled codes of records that were read; zeros of those that changed, or were not compared."""
+        return self._comparison.codes(places)
+
     def check(self, *, name: str, progress: Progress | None = None) -> None:
         """Refuse a pool in which a record is not what it was when it was enrolled (`PoolChanged`)."""
         if self._comparison.changed_in(slice(0, len(self)), progress).any():
@@ -281,6 +289,15 @@ class Comparison:
         self._seen[places] = True
         self._changed[places[~same]] = True
         return same
+
+    def codes(self, places: Places) -> NDArray[np.uint8]:
+        """Of records that were compared and are as they were enrolled; zeros of others."""
+        codes = self._enrolled()[places]
+        strange = self._changed[places] | ~self._seen[places]
+        if self._besides:
+            strange |= np.array([self._pool.ids[place] in self._besides for place in places.tolist()], dtype=bool)
+        codes[strange] = 0
+        return codes
 
     def changed_in(self, span: Span, progress: Progress | None = None) -> Mask:
         """Which records of a span differ. Those that nobody read yet are read."""

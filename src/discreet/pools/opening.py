@@ -13,12 +13,11 @@ from discreet.parts import Option, Part, Registry
 from discreet.pools.array_files import open_npy, open_npz
 from discreet.pools.checks import POSITION, check_size, reading
 from discreet.pools.csv_files import open_csv
-from discreet.pools.declaration import PoolDeclaration, declare
 from discreet.pools.derived import JoinedPool, one_pool
 from discreet.pools.images import open_images
-from discreet.pools.pool import Pool
+from discreet.pools.pool import Pool, PoolDeclaration, declare
 from discreet.pools.schema import Schema, checked_schema
-from discreet.pools.table_files import open_table
+from discreet.pools.table_files import STORED_DATASET, open_table
 
 Kind = Literal["images", "parquet", "npz", "npy", "csv", "arrow", "huggingface"]
 _SUFFIXES = {
@@ -87,7 +86,7 @@ def kind_of(path: Path, kind: str | None) -> str:
     if by_suffix is not None:
         return by_suffix
     if path.is_dir():
-        return "images"
+        return "huggingface" if any((path / name).is_file() for name in STORED_DATASET) else "images"
     if not path.exists():
         raise BadInput(f"opening {path.name}", "it is not there", "Check the path")
     raise BadInput(f"opening {path.name}", "its name does not say its kind", f"Declare kind, of {', '.join(KINDS)}")

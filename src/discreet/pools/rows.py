@@ -2,8 +2,9 @@
 
 Guarantee: row i is computed from record i and declared constants alone. A record that cannot be read, has another size
 or holds a number that is not finite is a null: zeros, and nothing outside tells. `readable` says which they are, for
-the owner. Where none of several from the first on can be read it is not a record that is broken but the reader, and it
-says so. That is found when a pool is enrolled; rows that were drawn (a cohort, a batch) may all be nulls.
+the owner. Of pictures and arrays, where none of several from the first on can be read it is not a record that is broken
+but the reader, and it says so. That is found when a pool is enrolled; rows that were drawn (a cohort, a batch) may all
+be nulls. Cells of tables may all be missing: no error tells of them.
 """
 
 from __future__ import annotations
@@ -230,8 +231,8 @@ def finite(values: NDArray[Any]) -> Mask:
 
 
 def refuse_if_none(fine: Mask, name: str, span: Span) -> None:
-    """Where none of several records from the first on can be read, it is not they. ``name``: empty where a schema
-    allows all gaps.
+    """Where none of several records from the first on can be read, it is not they. ``name``: empty of tables, whose
+    cells may all be missing.
     """
     if name and isinstance(span, slice) and span.start == 0 and len(fine) >= SEVERAL and not fine.any():
         raise BadInput(

@@ -59,9 +59,12 @@ class CellCounts:
         }
         return CellCounts(records=self.records + other.records, nulls=self.nulls + other.nulls, columns=sums)
 
-    def text(self) -> str:
-        """For the owner's terminal: columns of which a cell is missing, cannot be read or is outside are named."""
-        lines = [f"{self.nulls} of {self.records} records are nulls, and teach nothing"]
+    def text(self, effect: str = "teach nothing") -> str:
+        """For the owner's terminal: columns of which a cell is missing, cannot be read or is outside are named.
+
+        ``effect``: what nulls do.
+        """
+        lines = [f"{self.nulls} of {self.records} records are nulls, and {effect}"]
         words = {"missing": "are missing", "unreadable": "cannot be read", "outside": "are outside of what is declared"}
         for name, counts in self.columns.items():
             cells = ", ".join(f"{counts[kind]} {said}" for kind, said in words.items() if counts[kind])

@@ -20,13 +20,12 @@ import numpy as np
 from discreet.errors import BadInput
 from discreet.pools.cells import can_be_read
 from discreet.pools.checks import Unchanged, check_size, existing_file, existing_folder, ids_of, names_of, reading
-from discreet.pools.declaration import PoolDeclaration
-from discreet.pools.encoded import EncodedRows
-from discreet.pools.pool import Pool
+from discreet.pools.pool import Pool, PoolDeclaration
 from discreet.pools.schema import Schema
 from discreet.pools.tables import (
     TEXT_BYTES,
     Blocks,
+    EncodedRows,
     TableRows,
     TableTexts,
     rows_of_block,
@@ -64,6 +63,10 @@ def table_of(path: Path, kind: str) -> Table:
     file = Unchanged(existing_file(path))
     with reading(path, otherwise=f"it cannot be read as {kind}"):
         return ParquetTable(file) if kind == "parquet" else ArrowTable(file)
+
+
+STORED_DATASET = ("state.json", "dataset_dict.json")
+"""One of these files is in a folder that ``Dataset.save_to_disk`` or ``DatasetDict.save_to_disk`` wrote."""
 
 
 def _stored_dataset(path: Path) -> Table:
@@ -138,7 +141,7 @@ def _numbers(table: Table, name: str, declared: PoolDeclaration) -> TableRows | 
     stored = stored_type(table.schema, declared, f"opening {name}")
     numbers = int(np.prod(declared.shape or (len(declared.columns),)))
     blocks = table.blocks(list(declared.columns), rows_of_block(numbers * stored.itemsize))
-    return TableRows(blocks, name=name, stored=stored, declared=declared)
+    return TableRows(blocks, stored=stored, declared=declared)
 
 
 def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | None:
@@ -147,7 +150,7 @@ def _texts(table: Table, name: str, declared: PoolDeclaration) -> TableTexts | N
     if declared.schema is None and not _is_text(table.schema.field(declared.text).type):
         raise BadInput(f"opening {name}", f"column {declared.text!r} does not hold text", "Declare another column")
     blocks = table.blocks([declared.text], rows_of_block(TEXT_BYTES))
-    return TableTexts(blocks, name=name, column=declared.text, schema=declared.schema)
+    return TableTexts(blocks, column=declared.text, schema=declared.schema)
 
 
 def check_columns(asked: str, header: Sequence[str], names: Iterable[str], *, sure: bool = True) -> None:

@@ -1,13 +1,14 @@
 """Numbers and texts of tables that are read block by block: blocks are of bounded size, and few are kept.
 
 A record is a row: one number a declared column, in the declared order, or the list in one column, whose length is that
-of the declared shape. A gap, or a list of another length, breaks the record it is in.
+of the declared shape. A gap, or a list of another length, breaks the record it is in. Records with a schema keep codes
+and states of their cells; inputs are made of them when they are asked for (`EncodedRows`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
@@ -16,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput
-from discreet.pools.cells import decoded_text
-from discreet.pools.declaration import PoolDeclaration
-from discreet.pools.rows import Mask, Places, Scaling, Span, StoredRows, StoredTexts, places_of, shared_out
-from discreet.pools.schema import Schema
+from discreet.pools.cells import Codes, States, decoded_text
+from discreet.pools.pool import PoolDeclaration
+from discreet.pools.rows import Mask, Places, RecordArray, Scaling, Span, StoredRows, StoredTexts, places_of, shared_out
+from discreet.pools.schema import CellCounts, Schema
 
 CACHE_BYTES = 128 << 20
 """Of decoded blocks, for numbers and for texts of a pool each: 100,000 pictures of 28 x 28 bytes fit."""
@@ -79,11 +80,11 @@ class Kept(Generic[Content]):
 class TableRows(StoredRows):
     """Numbers of declared columns."""
 
-    def __init__(self, blocks: Blocks, *, name: str, stored: np.dtype[Any], declared: PoolDeclaration) -> None:
+    def __init__(self, blocks: Blocks, *, stored: np.dtype[Any], declared: PoolDeclaration) -> None:
         assert declared.columns is not None
         shape = declared.shape or (len(declared.columns),)
         scaling = Scaling(declared.center, declared.scale, shape)
-        super().__init__(name=name, count=sum(blocks.counts), shape=shape, stored=stored, scaling=scaling)
+        super().__init__(name="", count=sum(blocks.counts), shape=shape, stored=stored, scaling=scaling)
         self._blocks, self._columns, self._stored = Kept(blocks, self._decode), declared.columns, stored
 
     def stored(self, span: Span) -> tuple[NDArray[Any], Mask]:
@@ -108,8 +109,8 @@ class TableRows(StoredRows):
 class TableTexts(StoredTexts):
     """Texts of a declared column, or of the text column of a schema."""
 
-    def __init__(self, blocks: Blocks, *, name: str, column: str, schema: Schema | None = None) -> None:
-        super().__init__(name=name if schema is None else "", count=sum(blocks.counts))
+    def __init__(self, blocks: Blocks, *, column: str, schema: Schema | None = None) -> None:
+        super().__init__(name="", count=sum(blocks.counts))
         self._blocks, self._column, self._schema = Kept(blocks, self._decode), column, schema
 
     def stored(self, span: Span) -> list[str | None]:
@@ -205,3 +206,50 @@ def _fill_from_lists(matrix: NDArray[Any], column: Any) -> Mask:
     matrix[fine] = filled.reshape(-1, width)
     fine[np.flatnonzero(fine)] = present
     return fine
+
+
+CELL_BYTES = 9
+_ROWS = 65536
+Cells = Callable[[Span], tuple[Codes, States]]
+
+
+class EncodedRows(RecordArray):
+    """The inputs of records. ``cells``: codes and states of a span. It is no error if no record can be read."""
+
+    def __init__(self, schema: Schema, cells: Cells, count: int) -> None:
+        super().__init__(shape=(count, schema.width), dtype=np.float32)
+        self.schema, self._cells = schema, cells
+
+    @classmethod
+    def of_parts(cls, schema: Schema, parts: Sequence[tuple[Codes, States]]) -> EncodedRows:
+        """Of parsed cells that are in memory."""
+        columns = len(schema.columns)
+        codes = np.concatenate([np.zeros((0, columns)), *(part[0] for part in parts)])
+        states = np.concatenate([np.zeros((0, columns), dtype=np.uint8), *(part[1] for part in parts)])
+        return cls(schema, lambda span: (codes[span], states[span]), len(codes))
+
+    @classmethod
+    def of_blocks(cls, schema: Schema, file: Any) -> EncodedRows:
+        """Of a file that is read block by block."""
+        columns = len(schema.columns)
+        blocks: Blocks = file.blocks(list(schema.names), rows_of_block(CELL_BYTES * columns))
+        kept = Kept(blocks, lambda batch: (schema.parse(batch), CELL_BYTES * columns * batch.num_rows))
+
+        def cells(span: Span) -> tuple[Codes, States]:
+            count = len(places_of(span))
+            codes, states = np.empty((count, columns)), np.empty((count, columns), dtype=np.uint8)
+            for chosen, local, (block_codes, block_states) in kept.parts(span):
+                codes[chosen], states[chosen] = block_codes[local], block_states[local]
+            return codes, states
+
+        return cls(schema, cells, sum(blocks.counts))
+
+    def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
+        """The inputs of a span, nulls as zeros, and which records are none. Audience: owner."""
+        return self.schema.expand(*self._cells(span))
+
+    def counts(self) -> CellCounts:
+        """What became of all cells. Audience: owner."""
+        starts = range(0, len(self), _ROWS)
+        first, *others = (self.schema.counts(self._cells(slice(at, min(at + _ROWS, len(self))))[1]) for at in starts)
+        return sum(others, start=first)

@@ -5,6 +5,8 @@ Audience: the owner. Counts are of private records: nothing here is stored or lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,49 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.pools.derived import JoinedPool, JoinedRows
-from discreet.pools.encoded import EncodedRows
 from discreet.pools.pool import Pool
 from discreet.pools.rows import SEVERAL, Mask, StoredRows
 from discreet.pools.schema import CellCounts
+from discreet.pools.tables import EncodedRows
 
 _ROWS = 4096
 _NAMED = 200
 """Columns of an array that are told one by one, at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutCounts:
+    """What of the private records to measure on cannot be read, and how many have no label of a declared class, or are
+    in no declared group (None: no groups are declared). Audience: owner.
+    """
+
+    cells: CellCounts
+    unlabelled: int
+    ungrouped: int | None
+
+    def text(self) -> str:
+        """For the owner's terminal."""
+        lines = [self.cells.text("count nowhere")]
+        records = self.cells.records
+        lines.append(f"  {self.unlabelled} of {records} have no label of a declared class, and count nowhere")
+        if self.ungrouped is not None:
+            lines.append(f"  {self.ungrouped} of {records} are in no declared group")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """A form for ``--json``."""
+        return {
+            "records": self.cells.records,
+            "nulls": self.cells.nulls,
+            "columns": self.cells.columns,
+            "unlabelled": self.unlabelled,
+            "ungrouped": self.ungrouped,
+        }
+
+
+def owner_words(counts: Mapping[str, CellCounts | HeldOutCounts | None]) -> str:
+    """Counts by the name of what was counted, for the owner's terminal."""
+    return "\n".join(f"{name}, for the owner alone: {part.text()}" for name, part in counts.items() if part is not None)
 
 
 def cell_counts(pool: Pool) -> CellCounts:

@@ -118,7 +118,9 @@ def shown_up(value: float, places: int = 4) -> str:
 Unit = Literal["record", "person"]
 Relation = Literal["zero-out", "replace-one"]
 Accountant = Literal["pld", "rdp"]
-Schedule = Literal["naive", "step-amplification", "noise-reduction", "continual"]
+Schedule = Literal["naive", "step-amplification", "noise-reduction", "continual", "scout"]
+RATES_PER_COHORT: tuple[Schedule, ...] = ("step-amplification", "noise-reduction", "scout")
+"""Schedules that give every cohort a sampling rate of its own."""
 SelectionKind = Literal["one-sided", "shards", "paper", "hidden", "separate-budget"]
 """What a plan chooses from."""
 BINS = 64

@@ -7,7 +7,7 @@ batch normaliser. A `TrainingPhase` is made from the same values as the ledger's
 (`discreet.privacy.ledger.plan_terms`), so what is planned, what is charged and what is executed cannot differ.
 
 Symbols: phase i trains |D_i| = ``size`` records for n_i = ``steps`` with rate q_{c,i} = ``rates[c]`` for cohort c and
-noise multiplier sigma_i, so that sum_c q_{c,i} k_c = b = ``batch``.
+noise multiplier sigma_i, so that sum_c q_{c,i} k_c = b_i = ``batch``.
 """
 
 from __future__ import annotations
@@ -56,9 +56,14 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """Training between two questions. One stage, except that *continual* lets the new cohort catch up first."""
+    """Training between two questions. One stage, except that *continual* lets the new cohort catch up first.
+
+    ``batch``: b, by which every noisy sum of the phase is divided. All phases have that of the plan, but for schedule
+    *scout*.
+    """
 
     size: int
+    batch: int
     stages: tuple[Stage, ...]
 
     @property
@@ -210,6 +215,8 @@ def _phase_form(plan: Plan, phase: Phase) -> dict[str, Any]:
         "rates": _rates_form(plan, phase.last),
         "expected_batch": phase.last.expected_batch(plan.cohorts),
     }
+    if phase.batch != plan.batch:
+        form["batch"] = phase.batch
     if len(phase.stages) > 1:  # continual: the new cohort alone, then everyone
         form["stages"] = [
             {"steps": s.steps, "noise_multiplier": s.noise_multiplier, "rates": list(s.rates)} for s in phase.stages
@@ -278,7 +285,7 @@ class TrainingPhase:
             raise BadInput(f"phase {number}", f"the plan has phases 0 to {len(plan.phases) - 1}", "Choose one of them")
         return cls(
             number=number,
-            batch=plan.batch,
+            batch=plan.phases[number].batch,
             unit=plan.budget.unit,
             stages=tuple(_stages(plan, plan.phases[number])),
             slots=tuple(_slots(plan, number)),

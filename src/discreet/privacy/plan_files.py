@@ -87,7 +87,7 @@ def _read(data: dict[str, Any]) -> Plan:
     if data["schedule"] not in get_args(Schedule) or data["accountant"] not in get_args(Accountant):
         raise InvalidPlan("reading a plan", "its schedule or accountant is unknown", _BROKEN)
     cohorts = tuple(_read_cohort(form) for form in data["cohorts"])
-    phases = tuple(_read_phase(form) for form in data["phases"])
+    phases = tuple(_read_phase(form, data["batch"]) for form in data["phases"])
     selection = SelectionTerms.from_json(data["selection"])
     if data["mode"] == "adaptive" and not 0 <= selection.queries < len(phases):
         raise InvalidPlan("reading a plan", "its queries and phases do not fit together", _BROKEN)
@@ -132,9 +132,13 @@ def _read_cohort(form: dict[str, Any]) -> Cohort:
     return Cohort(name=str(form["name"]), phase=_whole(form["phase"]), size=_real(form["size"]), part=part)
 
 
-def _read_phase(form: dict[str, Any]) -> Phase:
+def _read_phase(form: dict[str, Any], batch: Any) -> Phase:
     stages = form.get("stages", [form])
-    return Phase(size=_whole(form["size"]), stages=tuple(_read_stage(stage) for stage in stages))
+    return Phase(
+        size=_whole(form["size"]),
+        batch=_whole(form.get("batch", batch)),
+        stages=tuple(_read_stage(stage) for stage in stages),
+    )
 
 
 def _read_stage(form: dict[str, Any]) -> Stage:

@@ -1,16 +1,16 @@
 """Records through a public map: the rows of features that a model learns from, and the map that a campaign declares.
 
 Two things are such maps: the one that [features] names, and a frozen public encoder of texts. Rows are computed when
-they are asked for, a piece at a time, and never kept on disk: features are private like the record they came from.
+they are asked for, a piece at a time; those of a campaign's pool may be kept (`discreet.recipes.feature_cache`).
 Guarantee: a row depends on its own record and on public constants alone; a null stays a null, with features of zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,37 +21,18 @@ from discreet.features import FEATURES, FeatureMap, FeatureRequest, TableMap, fe
 from discreet.pools import Pool
 from discreet.pools.file_columns import columns_of
 from discreet.pools.opening import kind_of
-from discreet.pools.rows import Mask, RecordArray, Span, length_of
+from discreet.pools.rows import Mask, RecordArray, Span, length_of, places_of
 from discreet.pools.schema_proposal import same_content
+from discreet.recipes.feature_cache import FeatureCache, PoolCache, Read, check_disk
 from discreet.storage import CampaignStore
-
-Read = Callable[[Any], tuple[NDArray[Any], Mask]]
-
-
-class Reader(Protocol):
-    """What makes rows of features of records."""
-
-    @property
-    def reads(self) -> str:
-        """Which kind of records."""
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        """The shape of a row."""
-
-    def rows(self, records: Any) -> Any:
-        """Rows that are read when they are asked for: an array, or a table of arrays."""
-
-    def made_up(self, count: int) -> Any:
-        """Rows of nobody's records."""
 
 
 class FeatureRows(RecordArray):
-    """The features of ``records``, which are an array or texts; ``read`` computes those of some."""
+    """The features of ``records``, which are an array or texts; ``read`` computes those of some that are not kept."""
 
-    def __init__(self, records: Any, read: Read, inputs: tuple[int, ...]) -> None:
+    def __init__(self, records: Any, read: Read, inputs: tuple[int, ...], cached: PoolCache | None = None) -> None:
         super().__init__(shape=(len(records), *inputs), dtype=np.float32)
-        self._records, self._read = records, read
+        self._records, self._read, self._cached = records, read, cached
 
     def readable(self, span: Span) -> tuple[NDArray[Any], Mask]:
         """The features of a span, nulls as zeros, and which records are none. Audience: owner."""
@@ -59,6 +40,8 @@ class FeatureRows(RecordArray):
             records, present = self._records.readable(span)
         else:
             records, present = self._records[span], np.ones(length_of(span), dtype=bool)
+        if self._cached is not None:
+            return self._cached.readable(places_of(span), records, np.asarray(present), self._read)
         values, fine = self._read(records)
         fine = fine & present
         values[~fine] = 0
@@ -72,13 +55,23 @@ class MapReader:
         self._map, self.reads = feature_map, str(feature_map.record_map.reads)
         self.inputs = feature_map.output_shape
 
-    def rows(self, records: Any) -> FeatureRows:
+    @property
+    def identity(self) -> str:
+        """Its hash, and the versions of the libraries that compute it."""
+        return f"{self._map.identity()['sha256']} {versions_of('numpy', 'scipy')}"
+
+    def rows(self, records: Any, cached: PoolCache | None = None) -> FeatureRows:
         """Their features."""
-        return FeatureRows(records, self._map.of_inputs, self.inputs)
+        return FeatureRows(records, self._map.of_inputs, self.inputs, cached)
 
     def made_up(self, count: int) -> NDArray[np.float32]:
         """Normal numbers."""
         return np.random.default_rng(0).normal(size=(count, *self.inputs)).astype(np.float32)
+
+
+def versions_of(*packages: str) -> str:
+    """Of packages that are installed."""
+    return " ".join(f"{package} {version(package)}" for package in packages)
 
 
 def record_shape(feature_map: FeatureMap) -> tuple[int, ...]:
@@ -101,12 +94,19 @@ def with_features(config: CampaignConfig, pool: Pool) -> CampaignConfig:
     if table is None:
         return config
     with config.pointing("features"):
-        return _with_map(config, table, _built(config, table.resolved(), pool))
+        feature_map = _built(config, table.resolved(), pool)
+    if table.cache:
+        with config.pointing("features.cache"):
+            check_disk(config, feature_map.output_size, len(pool))
+    return _with_map(config, table, feature_map)
 
 
 def stored_features(store: CampaignStore, config: CampaignConfig) -> CampaignConfig:
-    """``config`` with the map that the campaign was created with, whatever its public file says now."""
+    """``config`` with the map that the campaign was created with, whatever its public file says now, and with what is
+    kept of the pool's features.
+    """
     form = store.config.get("features")
+    config = replace(config, cache=FeatureCache(store, None if config.features is None else config.features.cache))
     if config.features is None or form is None:
         return config
     with config.pointing("features"):

@@ -24,11 +24,12 @@ from discreet.errors import BadInput
 from discreet.noise import charge_once
 from discreet.oracles import AnswerWords, read_labels
 from discreet.oracles.answer_files import read_private_labels
-from discreet.pools import Pool, open_pool
+from discreet.pools import Pool, cell_counts, open_pool
 from discreet.pools.checks import existing_file
 from discreet.pools.file_columns import categories_of_records, check_columns_of
 from discreet.pools.opening import kind_of
 from discreet.pools.schema_proposal import looked_at
+from discreet.pools.unread_cells import HeldOutCounts
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import ChargeReason
 from discreet.privacy.ledger.charges import request
@@ -224,6 +225,21 @@ def evaluated(config: CampaignConfig, model: Any, context: PhaseContext, measure
     why = ChargeReason(phase=context.phase, purpose="evaluation")
     (paid,) = charge_once(context.charges, [request({HELD_OUT: event}, why=why)])
     return evaluate_paid(model, measured.records, receipt=paid, who=HELD_OUT, **common)
+
+
+def held_out_counts(config: CampaignConfig) -> HeldOutCounts | None:
+    """Of the records of a paid evaluation; None where none is paid for."""
+    if config.evaluation.kind != "paid":
+        return None
+    assert config.evaluation.labels is not None  # checked with the file
+    pool = _held_out(config)
+    groups = _group_numbers(config, pool)
+    labels, _ = _private_labels(config, config.evaluation.labels)
+    return HeldOutCounts(
+        cells=cell_counts(pool),
+        unlabelled=sum(record not in labels for record in pool.ids),
+        ungrouped=None if groups is None else int((groups < 0).sum()),
+    )
 
 
 def _measured(config: CampaignConfig) -> HeldOut:

@@ -44,8 +44,9 @@ def check_named(config: CampaignConfig, *checks: Callable[[CampaignConfig], obje
         "model.encoder": config.model.encoder,
         "features.public": None if config.features is None else config.features.public,
     }
+    named = (scorer_of, _check_model, _check_optimizer, _check_loss, _check_function)
     config.check_all(
-        *(partial(check, config) for check in (*checks, scorer_of, _check_model, _check_trainer, _check_function)),
+        *(partial(check, config) for check in (*checks, *named)),
         *(partial(config.check_file, key, path) for key, path in files.items()),
     )
 
@@ -55,11 +56,16 @@ def _check_model(config: CampaignConfig) -> None:
         check_model_name(config.model.name)
 
 
-def _check_trainer(config: CampaignConfig) -> None:
-    from discreet.trainers.dp_sgd.optimization import loss_named, optimizer_named
+def _check_optimizer(config: CampaignConfig) -> None:
+    from discreet.trainers.dp_sgd.optimization import optimizer_named
 
     with config.pointing("trainer.optimizer"):
         optimizer_named(config.trainer.optimizer)
+
+
+def _check_loss(config: CampaignConfig) -> None:
+    from discreet.trainers.dp_sgd.optimization import loss_named
+
     settings = settings_of(config)
     with config.pointing("trainer.loss"):
         loss_named(settings.loss)

@@ -130,7 +130,8 @@ def stored_config(storage: Storage, name: str, *, directory: Path) -> CampaignFi
 
 def needs_confirmation(config: CampaignFile) -> bool:
     """Whether `create` would begin a campaign whose owner has to confirm it: a new one, no simulation."""
-    if config.simulation is not None or spec_of(config).confirmation is None:
+    spec = spec_of(config)
+    if config.simulation is not None or spec.confirmation is None or not spec.has_private_files(config):
         return False
     with slot_of(config, load_if_exists=True).storage as storage:
         return config.name not in storage.campaigns()

@@ -1,19 +1,21 @@
-"""What campaigns with a pool of records share: where their records are, what `verify` checks in their stores, and what
-an export says of their models.
+"""What campaigns with a pool of records share: where their records are, what annotators see of them, what `verify`
+checks in their stores, and what an export says of their models.
 
 Guarantee of the checks: a plan that is not the one the ledger is committed to, and a step that nobody paid for, are
 failed checks. Under hidden selection (docs/proofs/hidden-selection.md) so are a phase that was trained while one of
 its questions was open, a cap on questions per annotator, and questions that went to whoever came next. Withdrawn
 records are passed over: they are missing for themselves. Stores say nothing of how people split a list that was
-handed out whole, to nobody by name.
+handed out whole, to nobody by name. Columns that annotators see (`RecordColumns`) are checked before a query is
+charged; none is charged or released to the public, and a cell that cannot be read is empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.campaign import Campaign
 from discreet.campaign.answers import Assignment, answering, team_of
@@ -23,16 +25,22 @@ from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.features import feature_map_from_json
+from discreet.oracles.question_files import check_extra
 from discreet.pools import Pool, extended
+from discreet.pools.file_columns import cells_of_records, check_columns_of
 from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import Ledger
+from discreet.recipes.feature_cache import announced
 from discreet.recipes.feature_rows import features_form, stored_features
 from discreet.recipes.labelled_records import pool_like
 from discreet.recipes.learning import task_of
-from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reading_of, scaling_of
+from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reader_of, reading_of, scaling_of
 from discreet.recipes.specification import ModelParts, form_of, newest_plan
 from discreet.records import Question
 from discreet.storage import CampaignStore, Transition
+
+if TYPE_CHECKING:
+    from discreet.campaign import Campaign
 
 Needed = Callable[[Any, set[tuple[str, int]]], set[tuple[int, str]]]
 """By the stored form of a plan and the steps that were taken: phases and purposes that must have been charged."""
@@ -45,6 +53,7 @@ MAY_CHANGE = (
     "model.init",
     "model.encoder",
     "features.public",
+    "features.cache",
     "checkpoint.path",
     "checkpoint.certificate",
     "private.path",
@@ -236,6 +245,13 @@ def _of_phase(
         yield f"questions of phase {step.phase} went to whoever came next, not by the keyed ranking of annotators"
 
 
+def features_announced(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
+    """What computing the features of its pool takes, for `init`; nothing where records are read as they are."""
+    recipe: Any = campaign.recipe
+    config, reader = recipe.config, reader_of(recipe.config)
+    return ({}, []) if reader is None or config.cache is None else announced(config.cache, reader, campaign.pool)
+
+
 def exported(campaign: Campaign) -> ModelParts:
     """What an export says of the model, and how an ONNX file of it is made."""
     recipe: Any = campaign.recipe
@@ -264,3 +280,56 @@ def exported(campaign: Campaign) -> ModelParts:
         example_rows=lambda count: made_up_rows(config, inputs, count),
         encoder=encoder,
     )
+
+
+LONGEST = 30_000
+"""Characters of a cell of a CSV file; spreadsheets take 32,767."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordColumns:
+    """Columns of the records, to be written beside questions into files of a ``folder``. Audience: annotator.
+
+    longest   characters of a cell that are written; None: all
+    """
+
+    names: tuple[str, ...]
+    files: tuple[Path, ...]
+    kind: str
+    id: str
+    folder: Path
+    longest: int | None
+
+    @classmethod
+    def checked(
+        cls, campaign: Campaign, config: Any, names: Sequence[str], *, folder: Path, kind: str
+    ) -> RecordColumns:
+        """``names``: columns of every file of the pool; to be written into a ``folder``, as "csv" or "jsonl"."""
+        pool = getattr(config, "pool", None)
+        if pool is None:
+            fact = "what was released has one text a record, and the questions have it already"
+            raise BadInput(f"asking with {', '.join(names)}", fact, "Name no columns")
+        check_extra(names)
+        files = (config.resolve(pool.path), *(path for path, _ in joined_files(campaign.store, config)))
+        for file in files:
+            check_columns_of(file, pool.kind, pool.id, names)
+        return cls(
+            names=tuple(names),
+            files=files,
+            kind=pool.kind,
+            id=pool.id or "",
+            folder=folder,
+            longest=LONGEST if kind == "csv" else None,
+        )
+
+    def of(self, questions: Iterable[Question]) -> dict[str, dict[str, str]]:
+        """The cells of the records of questions, by column and record."""
+        cells: dict[str, dict[str, str]] = {name: {} for name in self.names}
+        wanted = {question.record for question in questions}
+        for file in self.files:
+            for name, column in cells_of_records(file, self.kind, self.id, self.names, wanted).items():
+                cells[name] |= {record: self._cell(text) for record, text in column.items()}
+        return cells
+
+    def _cell(self, text: str) -> str:
+        return os.path.relpath(text, self.folder) if self.kind == "images" else text[: self.longest]

@@ -17,7 +17,8 @@ from discreet.campaign.withdrawal import manifest_key, mark
 from discreet.config import CampaignConfig, CampaignFile
 from discreet.errors import BadInput, NotNow
 from discreet.pools import CellCounts, Differences, JoinedPool, Pool, cell_counts, compare, extended, macs
-from discreet.recipes.labelled_records import check_apart, check_proposal, pool_like
+from discreet.pools.unread_cells import HeldOutCounts
+from discreet.recipes.labelled_records import check_apart, check_proposal, held_out_counts, pool_like
 from discreet.recipes.opening import load
 from discreet.recipes.specification import spec_of
 from discreet.storage import CampaignStore, open_storage
@@ -106,6 +107,11 @@ def unread(campaign: Campaign, config: CampaignFile) -> CellCounts | None:
     """What of the pool's files cannot be read, by column; None of a campaign whose records are in no file."""
     pool = spec_of(config).records(campaign.store, config, None) if hasattr(config, "pool") else None
     return None if pool is None else cell_counts(pool)
+
+
+def unread_held_out(config: CampaignFile) -> HeldOutCounts | None:
+    """What of the held-out records of a paid evaluation cannot be read; None where none is paid for."""
+    return held_out_counts(config) if isinstance(config, CampaignConfig) else None
 
 
 # -- withdrawal

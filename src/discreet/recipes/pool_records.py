@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from discreet.campaign.recipe import Watch, unwatched
 from discreet.config import CampaignConfig, PoolConfig
-from discreet.pools import Pool
+from discreet.pools import Pool, VerifiedPool
 from discreet.privacy.budget import Unit
-from discreet.recipes.feature_rows import MapReader, Reader
+from discreet.recipes.feature_cache import Reader
+from discreet.recipes.feature_rows import MapReader
 
 Scores = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -170,12 +171,16 @@ def inputs_of(config: CampaignConfig, pool: Pool) -> tuple[int, ...]:
     return tuple(int(size) for size in pool.x.shape[1:])
 
 
-def rows_of(config: CampaignConfig, pool: Pool) -> Any:
-    """All records, read when they are asked for: an array, or a table of columns."""
+def rows_of(config: CampaignConfig, pool: Pool, *, working: bool = False) -> Any:
+    """All records, read when they are asked for: an array, or a table of columns. ``working``: by the process that
+    queries or trains, which may keep their features; a pool that is verified is read by no other.
+    """
     reader = reader_of(config)
     if reader is None:
         return pool.x
-    return reader.rows(pool.text if reader.reads == "texts" else pool.x)
+    working = working or isinstance(pool, VerifiedPool)
+    cached = None if config.cache is None else config.cache.of_pool(reader, pool, working=working)
+    return reader.rows(pool.text if reader.reads == "texts" else pool.x, cached)
 
 
 def rows_at(config: CampaignConfig, pool: Pool, places: Places) -> Any:
@@ -206,7 +211,7 @@ def training_rows(
     """Records of a cohort, and which are none: numbers where they are; features are computed once, for every step asks
     for them again.
     """
-    rows, broken = rows_of(config, pool), pool.broken(places)
+    rows, broken = rows_of(config, pool, working=True), pool.broken(places)
     if reader_of(config) is None:
         return RowsAt(rows, places), broken
     if isinstance(rows, Mapping):

@@ -220,7 +220,7 @@ def _effect(before: Plan, after: Plan) -> dict[str, Any]:
     """What training will notice: noise on the mean gradient for a clip of 1, and steps a record takes part in."""
     return {
         name: {
-            "noise_on_the_mean": plan.phases[-1].last.noise_multiplier / plan.batch,
+            "noise_on_the_mean": plan.phases[-1].last.noise_multiplier / plan.phases[-1].batch,
             "steps_a_record": {
                 cohort.label: round(plan.participations(number), 2) for number, cohort in enumerate(plan.cohorts)
             },

@@ -26,6 +26,7 @@ from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
 from discreet.planning import make_plan, plan_request
 from discreet.pools import Pool, cell_counts
+from discreet.pools.unread_cells import owner_words
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, Line, Terms, terms_of
 from discreet.privacy.ledger.plan_terms import lines_of
@@ -39,6 +40,7 @@ from discreet.recipes.labelled_records import (
     check_proposal,
     evaluated,
     held_out,
+    held_out_counts,
     known_labels,
     known_units,
     price_of,
@@ -154,7 +156,7 @@ class PrivatePool(FileRecipe):
             for label in phase.labels
         }
         measured = held_out(self.config, context, last=context.phase == self.phases - 1)
-        start: Any = context.model
+        start: Any = None if self.plan.schedule == "scout" else context.model  # a scout only chooses
         trainer.check(phase=phase, cohorts=learning.in_slots(phase, cohorts, context.source), start=start)
         paid = charge_training(context.charges, phase)
         filled = learning.in_slots(phase, cohorts, paid[0])  # slots that a redo draws again
@@ -189,7 +191,7 @@ def _unread(config: CampaignConfig) -> str:
     learning.check_named(config, pool_queries.check_priced, pool_file=True)
     pool = pool_campaigns.base_pool(config, None)
     _preflight(config, pool)
-    return f"Private records, for the owner alone: {cell_counts(pool).text()}"
+    return owner_words({"Private records": cell_counts(pool), "Held-out records": held_out_counts(config)})
 
 
 def _try_choosing(config: CampaignConfig, predictor: Predictor, inputs: tuple[int, ...]) -> None:
@@ -320,6 +322,7 @@ SPEC = RecipeSpec(
     bind=_bind,
     as_created=pool_campaigns.as_created,
     checks=_checks,
+    created=pool_campaigns.features_announced,
     confirmation=_unread,
     plan=lambda recipe: recipe.plan,
     planned_lines=_planned_lines,

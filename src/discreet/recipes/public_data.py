@@ -22,7 +22,8 @@ from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanR
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, InvalidCheckpoint
 from discreet.noise import charge_once, derived_seed
-from discreet.pools import Pool
+from discreet.pools import Pool, cell_counts
+from discreet.pools.unread_cells import owner_words
 from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import ChargeReason, Ledger, Terms
 from discreet.privacy.ledger.charges import request
@@ -203,6 +204,14 @@ def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Po
     return {"plan": recipe.plan.to_json(), "inputs": list(recipe.inputs), **features_form(config)}, pool
 
 
+def _unread(config: CampaignConfig) -> str:
+    """What of the private records cannot be read, once everything that can be refused was refused. Audience: owner."""
+    _prepare(config, Inputs())
+    counts = None if config.private is None else cell_counts(public_choice.private_pool(config))
+    held_out = labelled_records.held_out_counts(config)
+    return owner_words({"Private records": counts, "Held-out records": held_out})
+
+
 def _open(store: CampaignStore, config: CampaignConfig) -> PublicData:
     plan = PublicPlan.from_json(newest_plan(store))
     return PublicData(config=config, plan=plan, inputs=tuple(store.config["inputs"]))
@@ -227,10 +236,12 @@ UNBOUND = "the certificate names no weights: that it is of this checkpoint is yo
 
 
 def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
-    """Whether the checkpoint's certificate, where there is one, names its weights."""
+    """What its features take, and whether the checkpoint's certificate, where there is one, names its weights."""
     recipe: Any = campaign.recipe
     bound = recipe.plan.bound
-    return ({} if bound is None else {"checkpoint_bound": bound}), [UNBOUND] if bound is False else []
+    facts, lines = pool_campaigns.features_announced(campaign)
+    facts |= {} if bound is None else {"checkpoint_bound": bound}
+    return facts, [*lines, *([UNBOUND] if bound is False else [])]
 
 
 SPEC = RecipeSpec(
@@ -243,6 +254,8 @@ SPEC = RecipeSpec(
     records=pool_campaigns.records_of,
     as_created=pool_campaigns.as_created,
     checks=_checks,
+    confirmation=_unread,
+    has_private_files=lambda config: config.private is not None or config.evaluation.kind == "paid",
     created=_created,
     public_records=True,
     exported=pool_campaigns.exported,

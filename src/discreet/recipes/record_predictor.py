@@ -10,7 +10,7 @@ from torch import nn
 
 from discreet.errors import BadInput
 from discreet.pools.rows import ListedTexts
-from discreet.recipes.feature_rows import Reader
+from discreet.recipes.feature_cache import Reader
 from discreet.trainers.torch_predictor import Task, TorchPredictor
 
 

@@ -82,6 +82,7 @@ class RecipeSpec:
     checks            of `verify`, against a ledger that was found whole
     released_files    kinds of files that `begin` released
     confirmation      what the owner confirms before a campaign begins; None: nothing
+    has_private_files whether its file names private records, so that there is something to confirm
     created           public facts and lines that `init` prints
     owner_facts       counts that `status` shows to the owner
     shown_texts       texts that annotators are shown, by record
@@ -112,6 +113,7 @@ class RecipeSpec:
     checks: Callable[[CampaignStore, Any, Ledger], Iterable[Check]] = lambda store, config, ledger: ()
     released_files: tuple[str, ...] = ()
     confirmation: Callable[[Any], str] | None = None
+    has_private_files: Callable[[Any], bool] = lambda config: True
     created: Callable[[Campaign], tuple[dict[str, Any], list[str]]] = lambda campaign: ({}, [])
     owner_facts: Callable[[Campaign], dict[str, int | None] | None] = _nothing
     shown_texts: Callable[[Campaign], dict[str, str]] = lambda campaign: {}

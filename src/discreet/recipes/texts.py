@@ -1,12 +1,13 @@
 """Texts as a model takes them: vectors of a public, frozen encoder, or tokens of one public length.
 
-Both are computed from a text when its row is asked for, a piece at a time, and never kept on disk: a vector is private
-like the text it came from. A query computes each text of the pool once; a training phase those of its cohorts once.
+Both are computed from a text when its row is asked for, a piece at a time. Vectors of a campaign's pool may be kept
+(`discreet.recipes.feature_cache`); tokens are computed by each query and each training phase.
 Guarantee: a row depends on its own text and on public files alone. A text that is missing is a null: zeros.
 """
 
 from __future__ import annotations
 
+import hashlib
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,13 @@ from numpy.typing import NDArray
 
 from discreet.models.encoders import SentenceEncoder, encode, load_tokenizer
 from discreet.pools.rows import Mask, RecordArray, Span
-from discreet.recipes.feature_rows import FeatureRows
+from discreet.recipes.feature_cache import PoolCache
+from discreet.recipes.feature_rows import FeatureRows, versions_of
+from discreet.storage.disk import hash_of
 
 MAX_LENGTH = 128
+_FILES = (".json", ".model", ".safetensors", ".txt")
+"""Of an encoder: what its vectors depend on."""
 _COLUMNS = ("input_ids", "attention_mask")
 
 
@@ -50,10 +55,22 @@ class TextReader:
         tokens = encode(self._tokenizer, strings, max_length=self.max_length)
         return {name: tokens[name] for name in _COLUMNS}
 
-    def rows(self, texts: Any) -> Any:
+    @cached_property
+    def identity(self) -> str | None:
+        """The hash of the encoder's files, the longest text, and the versions of the libraries that compute vectors."""
+        if self.tokens:
+            return None
+        digest = hashlib.sha256(f"{self.max_length} {versions_of('torch', 'transformers', 'tokenizers')}".encode())
+        for path in sorted(path for path in self._encoder.path.iterdir() if path.suffix in _FILES):
+            digest.update(f" {path.name} {hash_of(path)}".encode())
+        return f"encoder {digest.hexdigest()}"
+
+    def rows(self, texts: Any, cached: PoolCache | None = None) -> Any:
         """All ``texts`` of a pool as rows that are read when they are asked for."""
         if not self.tokens:
-            return FeatureRows(texts, lambda some: (self.read(some), np.ones(len(some), dtype=bool)), self.inputs)
+            return FeatureRows(
+                texts, lambda some: (self.read(some), np.ones(len(some), dtype=bool)), self.inputs, cached
+            )
         return {name: TokenRows(texts, self, name) for name in _COLUMNS}
 
     def made_up(self, count: int) -> Any:

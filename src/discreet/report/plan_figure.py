@@ -46,7 +46,16 @@ class PlanFigure:
 
 def plan_figure(ask: PlanRequest, plan: Plan) -> PlanFigure:
     """The figure's data for a plan made from ``ask``."""
-    naive = make_plan(replace(ask, schedule="naive", individual_rates=False))
+    naive = make_plan(
+        replace(
+            ask,
+            schedule="naive",
+            batch=min(ask.batch, ask.initial),
+            individual_rates=False,
+            scout_epsilon=None,
+            scout_epochs=None,
+        )
+    )
     return PlanFigure(
         budget=float(plan.budget.epsilon),
         accountant=plan.accountant,

@@ -4,13 +4,18 @@ Guarantee: for the public nothing is read but the recorded steps (their public f
 plan and what was declared: no record, no question, no answer. So two campaigns that differ in those alone have the same
 report, byte for byte. Under hidden selection steps and ledger are those of released phases
 (`discreet.campaign.state`), so that a report does not tell which step is taken now.
+
+For the owner, and an auditor: who was shown what, in one form for programs and one for spreadsheets. Rows name records
+by their ids; a withdrawn record has a code. A cell that a spreadsheet would compute is guarded.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, get_args
@@ -29,11 +34,12 @@ from discreet.campaign.state import (
     replanned_form,
 )
 from discreet.errors import BadInput, InvalidCertificate
+from discreet.oracles.question_files import guarded
 from discreet.privacy.certificate.verification import verify_certificate
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.plan import Plan
 from discreet.recipes.specification import spec_of_campaign
-from discreet.records import NoisyHistogram
+from discreet.records import Exposure, NoisyHistogram
 from discreet.report.campaign_report import (
     Owned,
     OwnedPhase,
@@ -171,7 +177,7 @@ def _phase(
         labels_planned=campaign.recipe.labels_planned(number),
         size=None if phase is None else phase.size,
         steps=None if phase is None else phase.steps,
-        batch=None if plan is None else plan.batch,
+        batch=None if phase is None else phase.batch,
         noise=() if phase is None else tuple(stage.noise_multiplier for stage in phase.stages if stage.steps),
         rates={cohort.label: rate for cohort, rate in zip(cohorts, rates, strict=False)},
         query=None if facts is None else _query(facts, number, spec_of_campaign(campaign).notes),
@@ -262,3 +268,40 @@ def _exact_scores(campaign: Campaign, steps: list[Transition]) -> tuple[ScoreCou
             threshold = step.facts.get("threshold")
             queries.append(ScoreCounts(phase=step.phase, range=limits, counts=counts, threshold=threshold))
     return tuple(queries)
+
+
+EXPOSURE_FORMAT = "discreet.exposure/1"
+EXPOSURE_COLUMNS = ("at", "kind", "audience", "question_id", "record", "phase")
+"""``kind``: annotator (by name), hand-out (a file or list, for people who are not known here), program."""
+
+
+def exposure_form(exposures: Sequence[Exposure], *, simulation: bool, file: str | None = None) -> dict[str, Any]:
+    """One object, with a count for each audience."""
+    counts = Counter((exposure.kind, exposure.audience) for exposure in exposures)
+    return {
+        "format": EXPOSURE_FORMAT,
+        "simulation": simulation,
+        "audience": "owner",
+        "file": file,
+        "shown": [{"kind": kind, "audience": who, "questions": count} for (kind, who), count in sorted(counts.items())],
+        "exposures": [
+            {
+                "at": exposure.at.isoformat(),
+                "kind": exposure.kind,
+                "audience": exposure.audience,
+                "question_id": exposure.question_id,
+                "record": exposure.record,
+                "phase": exposure.phase,
+            }
+            for exposure in exposures
+        ],
+    }
+
+
+def exposure_csv(form: dict[str, Any]) -> str:
+    """The rows of a form, with a header; every cell quoted."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+    writer.writerow(EXPOSURE_COLUMNS)
+    writer.writerows([[guarded(str(row[name])) for name in EXPOSURE_COLUMNS] for row in form["exposures"]])
+    return text.getvalue()

@@ -140,7 +140,8 @@ assert set(get_args(Needs)) == {*AXES, "nothing"}
 #
 # Audience: owner. Scores are private; what leaves is what a selector draws from them.
 
-ROWS, DRAWS = 4096, 20
+ROWS, FEWEST_ROWS, DRAWS = 4096, 256, 20
+PIECE_BYTES = 24 << 20
 _METHODS: dict[Needs, str] = {"proba": "predict_proba", "draws": "sample_proba", "embedding": "embed"}
 
 Values = Callable[[Any], Any]
@@ -150,7 +151,7 @@ Progress = Callable[[int, int], None]
 
 
 def pool_scores(
-    scorer: Scorer, model: Any, records: Any, *, rows: int = ROWS, progress: Progress | None = None
+    scorer: Scorer, model: Any, records: Any, *, rows: int | None = None, progress: Progress | None = None
 ) -> Floats:
     """(n,): the score of every record, in their order.
 
@@ -158,6 +159,7 @@ def pool_scores(
     records to values (`from_logits` makes one of a function that gives logits). ``records``: an array, a memory-mapped
     one, a table, or a dict of arrays; slices of it go to the model.
     """
+    rows = rows_of_piece(records) if rows is None else rows
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise BadInput(f"rows={rows}", "a piece has at least one record", "Leave it out")
     size, values = count_of(records), values_of(scorer, model)
@@ -172,6 +174,15 @@ def pool_scores(
         if progress is not None:
             progress(stop, size)
     return all_scores
+
+
+def rows_of_piece(records: Any) -> int:
+    """How many are read at once, by the public shape of one: memory for more than `PIECE_BYTES` costs page faults."""
+    shape, dtype = getattr(records, "shape", None), getattr(records, "dtype", None)
+    if not isinstance(shape, tuple) or dtype is None:
+        return ROWS
+    fit = PIECE_BYTES // max(1, math.prod(int(size) for size in shape[1:]) * getattr(dtype, "itemsize", 4))
+    return max(FEWEST_ROWS, min(ROWS, 1 << max(fit, 1).bit_length() - 1))
 
 
 def values_of(scorer: Scorer, model: Any) -> Values:

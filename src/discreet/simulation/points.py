@@ -26,7 +26,7 @@ import numpy as np
 
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
-from discreet.privacy.budget import exact_decimal
+from discreet.privacy.budget import RATES_PER_COHORT, exact_decimal
 from discreet.selectors import SELECTORS
 
 OWN, RANDOM, SUBSET, EXACT = "own", "random", "subset", "exact"
@@ -41,7 +41,6 @@ _SELECTION = (
     "high_share",
     "reads_training_data",
 )
-_AMPLIFIED = ("step-amplification", "noise-reduction")
 _THRESHOLD = "0.05"
 
 
@@ -191,7 +190,7 @@ def _by_selector(form: dict[str, Any], config: CampaignConfig, point: Point) -> 
     _random(form, config, point)
     form["selector"], form["scorer"] = selector, {"name": "entropy"} if scorer["name"] == "random" else scorer
     if way == "one-sided":
-        form["plan"]["individual_rates"] = form["plan"].get("schedule", _AMPLIFIED[0]) in _AMPLIFIED
+        form["plan"]["individual_rates"] = form["plan"].get("schedule", "step-amplification") in RATES_PER_COHORT
     elif way:
         form["plan"]["selection"] = way
     if way not in ("", "hidden"):

@@ -42,7 +42,7 @@ from discreet.noise.keys import destroy
 from discreet.privacy.files import sync_directory
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.high_water_mark import HighWaterMark
-from discreet.storage import files, row_macs
+from discreet.storage import cached_rows, files, row_macs
 from discreet.storage.campaign_store import CampaignStore
 from discreet.storage.database import ARRIVING, BACKUP, MOVED, MOVING, NOT_HERE, Scope, chunks
 from discreet.storage.disk import disk_refusals, make_private, write_object
@@ -51,8 +51,8 @@ from discreet.storage.opening import MARK, Storage, insert_campaign
 from discreet.storage.tables import METADATA, campaigns, moves, now, stamp
 from discreet.storage.tables import ledger_lines as lines_table
 
-OF_STEPS = ("keys-", "checkpoints")
-"""How the names of directories begin that are of a step under way."""
+OF_STEPS = ("keys-", "checkpoints", cached_rows.DIRECTORY)
+"""How the names of directories begin that are of a step under way, or can be computed again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ def arrive(scope: Scope, token: str) -> None:
 
 def forget_steps(asked: str, directory: Path, other: Path) -> None:
     """Keys and checkpoints of a step that is under way are from now on in ``other`` alone, the directory of the
-    campaign in another store. Nothing happens if both stores have one directory.
+    campaign in another store; features are computed again there. Nothing happens if both stores have one directory.
     """
     if directory.resolve() == other.resolve():
         return
@@ -180,8 +180,8 @@ NOT_COPIED = {"moves", "file_pieces", "sessions"}
 again.
 """
 _ROWS = 1000
-_STAYING = ("objects", "locks")
-"""Directories of a store's own."""
+_STAYING = ("objects", "locks", cached_rows.DIRECTORY)
+"""Directories of a store's own, and what is computed again."""
 _IN_USE = "in use"
 
 

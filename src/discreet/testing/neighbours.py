@@ -154,7 +154,7 @@ def _compare(
         raise first.error
     again = _run(mechanism, left, terms, ReplayingSource(recording.tape))
     if first.stray or again.stray or again.error or not same(first.output, again.output):
-        found("unpaid-randomness", "the same data and the same releases gave another result: noise from another door")
+        found("unpaid-randomness", "the same data and the same releases gave another result: noise from elsewhere")
         return report
     replaying = ReplayingSource(recording.tape)
     second = _run(mechanism, right, terms, replaying)

@@ -30,6 +30,7 @@ import numpy as np
 
 from discreet.errors import BadInput, DiscreetError, ReceiptRefused
 from discreet.noise import RecordingSource, ReplayingSource, Seeded, Source
+from discreet.noise.replay_key import charge_training
 from discreet.noise.sources import Call
 from discreet.privacy.events import PoissonSampledGaussian
 from discreet.privacy.ledger import Ledger, MemorySink, adaptive
@@ -37,7 +38,6 @@ from discreet.privacy.plan import TrainingPhase, TrainingStage
 from discreet.roles import Trainer
 from discreet.testing.comparison import same
 from discreet.testing.neighbours import AMPLE, check_neighbours
-from discreet.trainers.charging import charge_training
 
 Cohorts = Mapping[str, Any]
 _STEPS, _BATCH = 3, 8

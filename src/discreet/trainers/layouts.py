@@ -7,7 +7,7 @@ its prediction falls, and a record that is a null to none. Edges, threshold and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
@@ -255,13 +255,15 @@ class ChosenThreshold(float):
         return tuple(cells)[: len(self._cells)] == self._cells
 
 
-def choose_threshold(evaluation: Evaluation, metric: str = "f1") -> ChosenThreshold:
+def choose_threshold(evaluation: Evaluation | Mapping[str, Any], metric: str = "f1") -> ChosenThreshold:
     """The edge of a table of two classes at which ``metric`` (f1, balanced-accuracy or accuracy) is best.
+
+    ``evaluation``: also the stored form of one, as in the status of a campaign.
 
     Free, for the table is public or paid for. The best of several values is too good to be true: measure at the
     threshold on another table, of other records or with other noise. A `Layout` of it refuses this table.
     """
-    table = evaluation.table
+    table = evaluation["table"] if isinstance(evaluation, Mapping) else evaluation.table
     if table.get("name") != "scores" or table["classes"] != 2 or table["multilabel"]:
         raise BadInput("choosing a threshold", "it takes a table of scores of two classes", "Evaluate with scores")
     if metric not in ("f1", "balanced-accuracy", "accuracy"):

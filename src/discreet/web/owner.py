@@ -33,10 +33,9 @@ from discreet.privacy.certificate import Verdict
 from discreet.privacy.certificate.statement import dump_certificate
 from discreet.privacy.certificate.verification import verify_certificate
 from discreet.report.campaign_report import Report, claim_in_words, rounded
-from discreet.report.exposure_table import exposure_csv, exposure_form
 from discreet.report.markup import draw_meter
 from discreet.report.page import STYLE, to_html
-from discreet.report.report_data import report_of
+from discreet.report.report_data import exposure_csv, exposure_form, report_of
 from discreet.trainers.metric_words import value_of
 from discreet.web.access import Posted, Visitor, address_of, note, note_refusals, owner, posted_by_owner
 from discreet.web.owner_board import Board, board_of, draw_days, forecast_now, open_in

@@ -20,8 +20,7 @@ from starlette.responses import JSONResponse, Response
 from discreet.campaign import Campaign, CampaignState
 from discreet.errors import NotNow
 from discreet.privacy.certificate.statement import dump_certificate
-from discreet.report.exposure_table import exposure_csv, exposure_form
-from discreet.report.report_data import report_of
+from discreet.report.report_data import exposure_csv, exposure_form, report_of
 from discreet.web.access import Visitor, address_of, bearer_owner, note, note_refusals
 from discreet.web.interface import REFUSALS, Form, Refusal
 from discreet.web.owner import certificate_of, verdict_form, verdicts_of

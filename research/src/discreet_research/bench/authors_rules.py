@@ -144,7 +144,7 @@ def authors_phases(ask: PlanRequest) -> tuple[Phase, ...]:
 
 def _phase(ask: PlanRequest, i: int, sigma: float, steps: int, rates: tuple[float, float]) -> Phase:
     each = (*(rates[0],) * i, rates[1])
-    return Phase(size=ask.sizes[i], stages=(Stage(steps=steps, noise_multiplier=sigma, rates=each),))
+    return Phase(size=ask.sizes[i], batch=ask.batch, stages=(Stage(steps=steps, noise_multiplier=sigma, rates=each),))
 
 
 def _first_sigma(epsilon: float, delta: float, rates: list[float], steps: list[int]) -> float:

@@ -25,6 +25,7 @@ OF_TEST_FILES = {
     "kdd99": 7_991 / 10_000,
     "mnist-0-9": 1_009 / 1_989,
     "mnist": 1_135 / 10_000,
+    "normal": 0.504,  # made up for each seed; the mean of five
     "pneumonia": 390 / 624,
     "the same": 3_123 / 5_000,
 }

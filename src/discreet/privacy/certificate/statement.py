@@ -139,16 +139,16 @@ def kept_in(form: Form) -> Decimal:
     steps = form["replanned"]
     if not isinstance(steps, list) or not steps or form["mode"] != "adaptive":
         raise InvalidCertificate("reading a certificate", "its re-planning is not in the one form we write", "")
-    promises = [Budget.from_json(step["before"]["budget"]) for step in steps] + [Budget.from_json(form["budget"])]
+    budgets = [Budget.from_json(step["before"]["budget"]) for step in steps] + [Budget.from_json(form["budget"])]
     for number, step in enumerate(steps):
         if set(step) != {"phase", "entries", "because", "note", "kept", "before"}:
             raise InvalidCertificate("reading a certificate", "its re-planning has other parts than ours", "")
         why = Continued.from_json({name: step[name] for name in ("because", "note", "kept")})
         after, kept_delta = continued_budget(
-            promises[number], promises[number + 1].epsilon, why.because, first=number == 0
+            budgets[number], budgets[number + 1].epsilon, why.because, first=number == 0
         )
         kept_delta = kept_delta if number == 0 else exact_decimal(steps[number - 1]["kept"], "kept")
-        if after != promises[number + 1] or why.kept != kept_delta:
+        if after != budgets[number + 1] or why.kept != kept_delta:
             raise InvalidCertificate("reading a certificate", "its promise does not follow from the ones before", "")
         if (step["before"]["mode"] == "committed") != (number == 0) or set(step["before"]) != {
             "mode",

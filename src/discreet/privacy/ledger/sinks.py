@@ -1,6 +1,6 @@
 """Sinks: where the lines of a ledger are stored. A sink keeps lines in order, and never loses one it accepted.
 
-Contract (`discreet.testing.sinks`): `append` is durable when it returns, whole or not at all as far as a reader can
+Contract (`discreet.testing.storage`): `append` is durable when it returns, whole or not at all as far as a reader can
 tell, and refuses lines meant for another position than its end, so that two writers cannot both win.
 
 `FileSink` is a file of JSON lines. When `append` returns, the lines were handed to the disk (`fsync`, and of the

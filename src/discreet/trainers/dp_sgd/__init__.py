@@ -6,7 +6,7 @@ from discreet.errors import require
 require("torch", extra="torch", asked="training by DP-SGD")
 require("safetensors", extra="torch", asked="training by DP-SGD")
 from discreet.models.layers import replace_batch_norm
-from discreet.trainers.charging import charge_training
+from discreet.noise.replay_key import charge_training
 from discreet.trainers.dp_sgd.augmentation import RandomFlip, RandomShift
 from discreet.trainers.dp_sgd.automatic import AutomaticSettings, automatic_settings
 from discreet.trainers.dp_sgd.checks import check_layers
