@@ -259,7 +259,7 @@ def test_the_rule_chooses_settings_of_tables(diamonds):
 
 def test_whitening_reads_public_rows_and_one_record_alone(diamonds):
     parts = table_parts("diamonds", diamonds, 0, 2_000)
-    x, test_x, bound = _features(WHITENED, parts)
+    x, _, bound = _features(WHITENED, parts)
     assert np.allclose(np.linalg.norm(x, axis=1), bound)
     alone, _, _ = _features(WHITENED, replace(parts, table=parts.table.iloc[7:8], test=parts.test.iloc[:1]))
     assert np.allclose(alone[0], x[7], atol=1e-6)
