@@ -249,7 +249,8 @@ def feature_table(found: list[dict[str, float]]) -> str:
     middle = {name: statistics.median(one[name] for one in warm) for name in warm[0]}
     ratio = {name: statistics.median(one["ask"] / one[name] for one in warm) for name in ("both", "bare")}
     return f"""{FEATURES}
-`python benchmarks/campaign.py --features`: {len(warm)} rounds, interleaved in one process, medians of processor time.
+`python benchmarks/campaign.py --features`: {len(warm)} rounds, interleaved in one process, one thread, medians of
+processor time.
 {hardware(numpy=np.__version__)}
 Pool: {PICTURES:,} x 28 x 28 bytes in an npy file; `scattering` ({first["bytes"] / MEGA:.0f} MB kept), `linear`,
 {FEATURES_ASKED} asked in a query.
@@ -267,7 +268,11 @@ Pool: {PICTURES:,} x 28 x 28 bytes in an npy file; `scattering` ({first["bytes"]
 
 
 def features() -> None:
-    """Measure kept features, and replace their part of the page."""
+    """Measure kept features, and replace their part of the page. One thread: threads that wait burn processor time."""
+    import torch
+
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_pool(folder, PICTURES)

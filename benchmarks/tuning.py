@@ -39,7 +39,7 @@ def made(epsilon: int, seed: int, **options: Any) -> DPClassifier:
         batch=BATCH,
         epochs=EPOCHS,
         simulation_seed=seed,
-        **options,
+        **{"settings": None, **options},
     )
 
 

@@ -42,8 +42,8 @@ METHODS = {  # what choosing costs is taken from the same budget
 
 def digits(seed):
     """A pool with its true labels, and test digits; pixels go from 0 to 16, which is public."""
-    pixels, y = load_digits(return_X_y=True)
-    x, order = ((pixels - 5) / 16).astype(np.float32), np.random.default_rng(seed).permutation(len(y))
+    pictures, y = load_digits().images, load_digits().target
+    x, order = (pictures / 16).astype(np.float32), np.random.default_rng(seed).permutation(len(y))
     test, rest = order[:TESTED], order[TESTED:]
     of_class = [rest[y[rest] == digit] for digit in range(10)]
     pool = np.concatenate([mine[:RARE] if digit % 2 else mine for digit, mine in enumerate(of_class)])
@@ -59,9 +59,7 @@ def play(place, method, seed, watch):
         classes=CLASSES,
         initial=150,
         queries=[60, 60, 60],
-        batch=150,
-        epochs=20,
-        trainer={"learning_rate": 2.0, "ema": 0.95},
+        features={"name": "scattering", "scales": 1},  # a public map; batch, epochs and settings follow by a rule
         plan={"accountant": "rdp"},  # plans in a blink; the default, PLD, claims less for the same noise
         simulation={"seed": seed},
         **METHODS[method],

@@ -23,8 +23,7 @@ model = DPClassifier(
     delta="1e-5",
     classes=range(10),  # declared: the labels of private records must not name them
     scale=16,  # a public constant: pixels are 0 to 16
-    batch=256,
-    epochs=40,
+    inputs=(8, 8),  # pictures: the model learns from their scattering; settings follow by a rule
 )
 model.fit(x[:TRAINED], y[:TRAINED])
 

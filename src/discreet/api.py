@@ -187,7 +187,7 @@ def load_model(directory: Path | str, *, model: str | None = None, encoder: Path
     """A model that was exported, from its directory alone; it has ``predict`` and ``predict_proba``.
 
     model     of somebody's own model: its ``module:callable``, as a sign that its code may run
-    encoder   the folder of the public encoder of texts, where the export has no copy
+    encoder   where the public encoder is (a path, or module:callable), if the export has no copy
     """
     from discreet.exports import load_model as load
 

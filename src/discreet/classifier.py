@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -31,7 +31,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable
+from discreet.errors import BadInput, BudgetExceeded, LedgerUnavailable, alternatives
 from discreet.features import FEATURES, FeatureMap, TableMap, build_feature_map
 from discreet.planning import PlanRequest
 from discreet.pools.schema import Schema
@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from discreet.privacy.ledger import Ledger, Sink, Terms
     from discreet.trainers.dp_sgd import Settings
 
-AUTO, FROM_LABELS = "auto", "from-labels"
+AUTO, FROM_LABELS, LINEAR = "auto", "from-labels", "linear"
 PHASE = 0
+LEAST_PICTURE = 8
+"""Rows and columns of a picture that is scattered unasked."""
 
 
 class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -51,10 +53,12 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters: ``epsilon``, ``delta`` (the guarantee); ``classes``; ``model`` (a name of `discreet.models`, or
     ``module:callable``) with ``model_options``; ``inputs`` (the shape of one record, if not a row of numbers);
-    ``batch`` (expected), ``epochs``; the choices of `discreet.trainers.dp_sgd.Settings` in ``settings``, or ``auto``:
-    a rule chooses them from public numbers, and ``batch`` and ``epochs`` where those are None; ``center`` and ``scale``
-    (public), or ``schema`` (of the columns of a DataFrame); ``features`` (a map of `discreet.features`, or its name
-    with ``feature_options``: the model learns from features of each record alone); ``class_weight`` (a dict of declared
+    ``batch`` (expected), ``epochs``; ``settings``: ``auto`` (a rule chooses those of a linear model, and ``batch`` and
+    ``epochs`` where they are None, from public numbers), a dict of the choices of `discreet.trainers.dp_sgd.Settings`
+    that are made already, or `Settings`; ``center`` and ``scale`` (public), or ``schema`` (of the columns of a
+    DataFrame); ``features``: ``auto`` (for a linear model ``bins`` with a ``schema``, ``scattering`` of records whose
+    ``inputs`` are pictures, else none), None, or a map of `discreet.features` or its name, with ``feature_options``:
+    the model learns from features of each record alone; ``class_weight`` (a dict of declared
     weights of classes, 1 where it names none; only their ratios matter); ``accountant``; ``unit`` with ``fit(X, y,
     persons=...)``; ``ledger`` (a file that keeps the account; without one it lives as long as `fit`) and
     ``checkpoints`` (a directory: a killed `fit` goes on); ``simulation_seed`` (a number makes it a *simulation*,
@@ -73,7 +77,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         inputs: tuple[int, ...] | None = None,
         batch: int | None = None,
         epochs: int | None = None,
-        settings: Any = None,
+        settings: Any = AUTO,
         center: Any = 0.0,
         scale: Any = 1.0,
         accountant: str = PlanRequest.accountant,
@@ -83,7 +87,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         simulation_seed: int | None = None,
         watch: Any = None,
         schema: Any = None,
-        features: Any = None,
+        features: Any = AUTO,
         feature_options: dict[str, Any] | None = None,
         class_weight: Any = None,
     ) -> None:
@@ -207,6 +211,8 @@ def _feature_map(estimator: DPClassifier) -> FeatureMap | None:
     """The declared map, for records of the declared shape or schema. It sees no record."""
     wanted, options = estimator.features, estimator.feature_options or {}
     asked = "features of a classifier"
+    if isinstance(wanted, str) and wanted == AUTO:
+        wanted = _usual_features(estimator)
     if wanted is None or isinstance(wanted, FeatureMap):
         if options:
             fact = "they are options of a map that is named, and none is"
@@ -228,6 +234,17 @@ def _feature_map(estimator: DPClassifier) -> FeatureMap | None:
     if isinstance(lowest, TableMap) and (estimator.schema is None or lowest.schema != Schema.of(estimator.schema)):
         raise BadInput(asked, "they are of a table with another schema, or none is given", "Give its schema, too")
     return made
+
+
+def _usual_features(estimator: DPClassifier) -> str | None:
+    """The map for a linear model of records as they are declared: of a table by a schema, of pictures by a shape."""
+    if estimator.model != LINEAR:
+        return None
+    if estimator.schema is not None:
+        return "bins"
+    shape = estimator.inputs or ()
+    is_picture = len(shape) in (2, 3) and min(shape[-2:]) >= LEAST_PICTURE
+    return "scattering" if is_picture else None
 
 
 def rows_in(estimator: DPClassifier, x: Any) -> Any:
@@ -381,10 +398,13 @@ def chosen_settings(estimator: DPClassifier, data: PrivateData) -> tuple[int, in
     """Batch, epochs and the trainer's settings: those given, the rest by default or by the rule for public numbers."""
     from discreet.trainers.dp_sgd import Settings, automatic_settings
 
-    wanted = estimator.settings
+    wanted = Settings() if estimator.settings is None else estimator.settings
     if isinstance(wanted, str) and wanted != AUTO:
         raise BadInput(f"settings={wanted!r}", "it is not Settings", f'Give Settings(...), or "{AUTO}"')
-    by_rule = wanted == AUTO
+    known = {part.name for part in fields(Settings)}
+    given = dict(wanted) if isinstance(wanted, Mapping) else {}
+    if strange := [name for name in given if name not in known]:
+        raise BadInput(f"settings with {strange[0]!r}", "it is none of Settings", alternatives(str(strange[0]), known))
     budget = Budget(epsilon=estimator.epsilon, delta=estimator.delta, unit=estimator.unit)  # type: ignore[arg-type]
     rule = automatic_settings(
         labels=data.records.units,
@@ -393,11 +413,13 @@ def chosen_settings(estimator: DPClassifier, data: PrivateData) -> tuple[int, in
         classes=len(data.classes),
         dimension=math.prod(data.records.x.shape[1:]),
         norm_bound=data.norm_bound,
-        linear=by_rule and estimator.model == "linear",
+        linear=estimator.model == LINEAR and not isinstance(wanted, Settings),
+        weighted=estimator.class_weight is not None,
         batch=None if estimator.batch is None else int(estimator.batch),
         epochs=None if estimator.epochs is None else int(estimator.epochs),
+        given=given,
     )
-    return rule.batch, rule.epochs, rule.settings if by_rule else wanted or Settings()
+    return rule.batch, rule.epochs, wanted if isinstance(wanted, Settings) else rule.settings
 
 
 def trainer_for(estimator: DPClassifier, data: PrivateData, settings: Settings) -> Any:
@@ -407,7 +429,7 @@ def trainer_for(estimator: DPClassifier, data: PrivateData, settings: Settings) 
 
     inputs, count = tuple(data.records.x.shape[1:]), len(data.classes)
     if estimator.class_weight is not None:
-        settings = replace(settings, loss=WeightedCrossEntropy(_class_weights(estimator, data.classes)))
+        settings = replace(settings, loss=WeightedCrossEntropy(_class_weights(estimator, data.classes, settings)))
     return DPSGD(
         build_model(estimator.model, inputs=inputs, classes=count, **(estimator.model_options or {})),
         classes=count,
@@ -417,7 +439,7 @@ def trainer_for(estimator: DPClassifier, data: PrivateData, settings: Settings) 
     )
 
 
-def _class_weights(estimator: DPClassifier, classes: Any) -> list[float]:
+def _class_weights(estimator: DPClassifier, classes: Any, settings: Settings) -> list[float]:
     """In the order of the classes."""
     weights, known = estimator.class_weight, classes.tolist()
     if isinstance(weights, str):
@@ -426,7 +448,7 @@ def _class_weights(estimator: DPClassifier, classes: Any) -> list[float]:
         raise BadInput("class_weight", "it is not a dict of declared classes", 'Give e.g. {"no": 1, "yes": 8}')
     if any(isinstance(weight, bool) or not isinstance(weight, (int, float, np.number)) for weight in weights.values()):
         raise BadInput("class_weight", "a weight is not a number", 'Give e.g. {"no": 1, "yes": 8}')
-    if estimator.settings not in (None, AUTO) and estimator.settings.loss != "cross-entropy":
+    if settings.loss != "cross-entropy":
         raise BadInput("class_weight", "weights are for the usual loss", "Leave loss out of settings")
     return [float(weights.get(name, 1)) for name in known]
 

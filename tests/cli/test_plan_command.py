@@ -77,7 +77,7 @@ def test_compare_shows_all_schedules_and_prices(capsys):
     form = json.loads(out)
     assert form["format"] == "discreet.plan-comparison/1"
     rows = {row["label"]: row for row in form["schedules"]}
-    assert list(rows) == ["naive", "step-amplification", "noise-reduction", "continual"]
+    assert list(rows) == ["naive", "step-amplification", "noise-reduction", "continual", "scout"]
     assert rows["step-amplification"]["mean_participations"] > rows["naive"]["mean_participations"]
     prices = {row["label"]: row for row in form["prices"]}
     assert prices["1,000 more labels"]["labels"] == 26000

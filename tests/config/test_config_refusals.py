@@ -9,6 +9,7 @@ from discreet.config import CampaignConfig, example
 from discreet.config.campaign import SCHEMA
 from discreet.config.unsupported_keys import KEYS
 from discreet.errors import InvalidConfig
+from discreet.recipes.automatic_training import batch_and_epochs
 from discreet.toml_lines import line_index
 
 keys_of = CampaignConfig.SCHEMA.keys_of
@@ -104,7 +105,7 @@ RANGES = [
     ("pool.columns", ["[]", "['a', 'a', 'b']", "[1, 2, 3]", "['a', '', 'b']"], ["['x', 'y', 'z']"]),
     ("task.classes", ["[]", "['a']", "['a', 'a']", "['a', 1]", "[' a']", "['a', \"b\\u0007\"]", "{}"], ["['a', 'b']"]),
     ("task.kind", ["'binary'", "''", "1"], ["'multilabel'"]),
-    ("plan.initial", ["0", "255", "1.0", "18001"], ["256", "18000"]),
+    ("plan.initial", ["0", "1.0", "18001"], ["1", "18000"]),
     ("plan.queries", ["[0]", "[500]", "-1", "'500'", "[[1]]"], ["1", "4000"]),
     ("plan.phases", ["-1", "101", "'4'", "2.0", "true"], ["0", "1", "38"]),
     ("plan.schedule", ["'stepamplification'", "1"], ["'naive'", "'continual'"]),
@@ -251,6 +252,7 @@ def request(config):
     from discreet.planning.request import PlanRequest
 
     plan = {name: getattr(config.plan, name) for name in keys_of("plan") if name != "phases"}
+    plan["batch"], plan["epochs"] = batch_and_epochs(config)
     price = config.selector.threshold_epsilon or 0
     return PlanRequest(budget=config.budget.budget(), threshold_epsilon=price, pool_size=config.pool.size, **plan)
 
@@ -292,8 +294,12 @@ def test_options_of_the_parts_have_a_place():
 
     elsewhere = ("budget", "pool_size", "threshold_epsilon", "bins")  # of [budget], [pool], [selector]
     elsewhere += ("mechanism", "subsample", "selection_delta")  # of [selector]: its name, its delta
+    elsewhere += ("quantiles_epsilon", "quantile_cells")  # of [features]
     assert options(PlanRequest, *elsewhere) == set(keys_of("plan")) - {"phases"}
-    assert options(Settings, "records_per_person") == set(keys_of("trainer")) - {"class_weights"}  # m is in [budget]
+    assert options(Settings, "records_per_person") == set(keys_of("trainer")) - {
+        "class_weights",
+        "settings",
+    }  # m is in [budget]
     assert options(ThresholdSelector, "asked", "missed", "range", "tells_dropped") <= set(keys_of("selector"))
     assert options(KCentreSelector, "epsilon") <= set(keys_of("selector"))
 
@@ -304,7 +310,8 @@ def test_defaults_of_training_and_planning_are_those_of_the_parts():
     from discreet.planning.request import PlanRequest
     from discreet.trainers.dp_sgd.settings import Settings
 
-    other = ("loss", "class_weights", "optimizer_options")
+    other = ("loss", "class_weights", "optimizer_options", "settings")
+    other += ("batch", "epochs", "learning_rate", "clip")  # left open, they follow from public numbers
     for table, part in (("plan", PlanRequest), ("trainer", Settings)):
         theirs = {field.name: field.default for field in fields(part) if field.init}
         for field in fields(SCHEMA[table]):
@@ -322,6 +329,7 @@ def test_the_reference_page_has_the_table_of_the_plan_as_it_is_declared():
     for field in fields(PlanTable):
         shown = f"`{field.default}`" if isinstance(field.default, (str, Decimal)) else "none"
         shown = "" if field.default is MISSING else "false" if field.default is False else shown
+        shown = "chosen" if field.name in ("batch", "epochs") else shown
         meaning = field.metadata["meaning"].replace("|", "&#124;")
         rows = [
             row.split(" | ") for row in page if row.startswith(f"| `{field.name}` |") and row.endswith(f" {meaning} |")

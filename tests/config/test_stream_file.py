@@ -123,11 +123,17 @@ seed = 3
 """
 
 
+_DECLARED = FULL[FULL.index("columns = ") : FULL.index("radius")]
+ON_TABLES = FULL.replace(_DECLARED, 'schema = { a = { type = "number", low = 0, high = 9 } }\n')
+ON_TABLES += '[features]\nname = "random-fourier"\nsize = 8\nbase = "bins"\npublic = "rows.csv"\n'
+ON_TEXTS = FULL.replace(_DECLARED, 'text = "said"\n') + '[features]\nname = "hashed-text"\n'
 PERSONS = EXAMPLE.replace("[records]   ", '[records]\nperson = "customer" ')
 PERSONS = PERSONS.replace("[budget]   ", '[budget]\nunit = "person"\nrecords = 5 ')
 
 
-@pytest.mark.parametrize("text", [EXAMPLE, FULL, PERSONS], ids=["example", "full", "persons"])
+@pytest.mark.parametrize(
+    "text", [EXAMPLE, FULL, PERSONS, ON_TABLES, ON_TEXTS], ids=["example", "full", "persons", "tables", "texts"]
+)
 def test_stored_and_written_forms_read_back_equal(text):
     config = StreamConfig.from_text(text)
     stored = json.dumps(config.to_json())
@@ -137,6 +143,11 @@ def test_stored_and_written_forms_read_back_equal(text):
     assert config.to_json()["format"] == "discreet.stream/1"
 
 
+def keys_of(table):
+    """Options of feature maps are on the page of campaigns."""
+    return ["name", "public", "base"] if table == "features" else STREAM.keys_of(table)
+
+
 def test_the_full_file_has_every_key_of_the_schema():
     form = StreamConfig.from_text(FULL).to_json()
     optional = {("asking", "asked"), ("asking", "low"), ("slab", "power"), ("slab", "least"), ("window", "asked")}
@@ -144,8 +155,13 @@ def test_the_full_file_has_every_key_of_the_schema():
     persons = StreamConfig.from_text(PERSONS).to_json()  # who are not prepared for
     assert (persons["records"]["person"], persons["budget"]["records"]) == ("customer", 5)
     optional |= {("records", "person"), ("budget", "records")}
+    features = StreamConfig.from_text(ON_TABLES).to_json()
+    assert StreamConfig.from_text(ON_TEXTS).records.text == "said"
+    assert features["records"]["schema"]["columns"][0]["name"] == "a"
+    optional |= {("records", "schema"), ("records", "text")}
+    form["features"] = features["features"]
     for table in STREAM.tables:
-        for key in STREAM.keys_of(table):
+        for key in keys_of(table):
             assert key in form[table] or (table, key) in optional, (table, key)
 
 
@@ -154,7 +170,7 @@ def test_every_table_and_key_is_on_the_page():
     for table in STREAM.tables:
         part = re.search(rf"^## `\[{table}\]`\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
         assert part, table
-        for key in STREAM.keys_of(table):
+        for key in keys_of(table):
             assert re.search(rf"^\|[^|]*`{key}`", part[1], re.MULTILINE), (table, key)
 
 

@@ -5,20 +5,30 @@ checked when it runs. So a scene that tests nothing fails.
 """
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from learning_scenes import X, cohort, nulled, search_terms, searched, trained
 from scene import Scene
 
 from discreet import Budget
+from discreet.campaign.recipe import PhaseContext
 from discreet.components import charge_components, private_components
+from discreet.config import CampaignConfig
 from discreet.gates import CrowdGate, text_log
-from discreet.noise import SecretKey
+from discreet.noise import SecretKey, Seeded
 from discreet.oracles.data_dependent import cost_release, release_cost
 from discreet.oracles.teachers import build_aggregator
 from discreet.planning.pate import price_answers
-from discreet.privacy.ledger import committed
+from discreet.pools import open_frame
+from discreet.privacy.ledger import committed, terms_of
 from discreet.privacy.ledger.terms import Line
+from discreet.recipes import private_pool
+from discreet.recipes.feature_rows import with_features
+from discreet.recipes.pool_records import Units
+from discreet.recipes.private_pool import plan_of
+from discreet.recipes.private_quantiles import released as released_edges
 from discreet.selectors import (
     ExponentialSelector,
     GaussianTopK,
@@ -208,8 +218,56 @@ def gate_terms():
 
 LOG = [(f"u{unit}", f"word {unit % 2}") for unit in range(12)]
 
+
+# -- edges of features
+
+
+@cache
+def quantile_campaign():
+    """A configuration with its map, and the plan that pays for private quantiles of two columns."""
+    form = {
+        "format": "discreet.campaign/1",
+        "name": "n",
+        "pool": {"path": "-", "kind": "arrays", "size": 20, "id": "id", "schema": COLUMNS},
+        "budget": {"epsilon": "8", "delta": "1e-4"},
+        **private_pool(
+            classes=["no", "yes"],
+            initial=8,
+            batch=6,
+            epochs=2,
+            plan={"accountant": "rdp"},
+            features={"name": "bins", "edges": 3, "quantiles_epsilon": "1", "quantile_bins": 10},
+        ),
+    }
+    config = CampaignConfig.from_json(form)
+    return with_features(config, open_frame(table_of(X[:20]), id="id", schema=COLUMNS)), plan_of(config)
+
+
+COLUMNS = {name: {"type": "number", "low": -3, "high": 3, "missing": "null"} for name in "ab"}
+
+
+def table_of(rows):
+    return pd.DataFrame({"id": IDS[: len(rows)], "a": rows[:, 0], "b": rows[:, 1]})
+
+
+def quantiles(rows, ledger):
+    config, plan = quantile_campaign()
+    pool = open_frame(table_of(rows), id="id", schema=COLUMNS)
+    context = PhaseContext(
+        phase=0, pool=pool, ledger=ledger, source=Seeded(1), members={}, model=None, directory=Path()
+    )
+    return released_edges(context, config, plan, Units.of(pool, "record", 1))
+
+
 SCENES = {
     **SELECTING,
+    "private quantiles": Scene(
+        mechanism=quantiles,
+        data=X[:20],
+        null=np.full(X.shape[1], np.nan),
+        terms=lambda: terms_of(quantile_campaign()[1]),
+        modules=("recipes.private_quantiles",),
+    ),
     "near private": NEAR,
     "components": Scene(
         mechanism=components,

@@ -143,6 +143,11 @@ TABLES_TEST = "features/test_tables.py::test_it_keeps_the_contract"
 FEATURES = {
     "features.scattering.Scattering": feature("features/test_scattering.py::test_it_keeps_the_contract"),
     "features.random_fourier.RandomFourier": feature("features/test_random_fourier.py::test_it_keeps_the_contract"),
+    "features.image_encoder.ImageEncoder": feature("features/test_encoders.py::test_an_onnx_file_keeps_the_contract"),
+    "features.text_encoder.TextEncoder": feature(
+        "features/test_encoders.py::test_a_sentence_encoder_keeps_the_contract"
+    ),
+    "features.scikit_learn.ScikitLearn": feature("features/test_scikit_learn.py::test_it_keeps_the_contract"),
     "features.text.HashedText": feature("features/test_text.py::test_it_keeps_the_contract"),
     **{f"features.bins.{kind}": feature(TABLES_TEST) for kind in ("Bins", "Spline", "Standardise", "OneHot")},
 }

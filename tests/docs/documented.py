@@ -101,6 +101,7 @@ def commands(text):
 def lines(text):
     """Without accuracies and the last digits of floats, which may be others on another machine."""
     text = re.sub(r"AUC \d\.\d+", "AUC some", re.sub(r"\d+\.\d%", "some %", text))
+    text = re.sub(r"about \d+ s on this machine", "about some s on this machine", text)
     text = re.sub(r"\d+\.\d{7,}", lambda number: f"{float(number[0]):.6g}", text)
     return [line.strip() for line in text.splitlines() if line.strip()]
 

@@ -17,7 +17,7 @@ from documented import BLOCKS_NOT_RUN, ROOT, RUN, STORIES, VERBS_NOT_RUN, all_bl
 from pyarrow import parquet
 
 from discreet.cli.app import add_installed_commands, app, run
-from discreet.config import EXAMPLES, CampaignConfig, StreamConfig, example
+from discreet.config import EXAMPLES, CampaignConfig, PateConfig, StreamConfig, example
 from discreet.errors import DiscreetError
 from discreet.parts import RECIPES
 
@@ -225,12 +225,13 @@ def test_refusals_say_what_is_shown(block, tmp_path, monkeypatch, capsys):
 def test_parts_of_files_have_keys_that_exist(block, tmp_path):
     part = tomllib.loads(block.text)
     fits = []
-    for name, read in (("private-pool", CampaignConfig.from_text), ("stream", StreamConfig.from_text)):
+    files = {"private-pool": CampaignConfig, "stream": StreamConfig, "pate": PateConfig}
+    for name, kind in files.items():
         whole = tomllib.loads(example(name))
         for table, values in part.items():
             whole[table] = whole.get(table, {}) | values
         try:
-            read(tomli_w.dumps(whole), directory=tmp_path)
+            kind.from_text(tomli_w.dumps(whole), directory=tmp_path)
         except DiscreetError as problem:
             fits.append("there is no such" not in str(problem))
         else:

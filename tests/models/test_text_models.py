@@ -166,7 +166,7 @@ def test_a_directory_without_a_vocabulary_is_refused(directory, tmp_path):
 
 
 def test_a_sentence_is_the_mean_of_its_tokens_at_length_one(directory):
-    encoder = SentenceEncoder(directory, max_length=16, batch_size=2)
+    encoder = SentenceEncoder(directory, max_length=16)
     texts = ["the cat sat", "a dog ran home fast ! the cat ran home slowly . !", "the mat", ""]
     vectors = encoder.embed(texts)
     model = encoder._encoder
@@ -183,7 +183,7 @@ def test_a_sentence_is_the_mean_of_its_tokens_at_length_one(directory):
 def test_a_sentences_vector_does_not_depend_on_its_neighbours(directory):
     encoder = SentenceEncoder(directory, max_length=16)
     long = " ".join(["the cat ran home fast !"] * 4)
-    np.testing.assert_allclose(encoder.embed(["the cat", long])[0], encoder.embed(["the cat"])[0], atol=1e-7)
+    assert np.array_equal(encoder.embed(["the cat", long])[0], encoder.embed(["the cat"])[0])
     free = SentenceEncoder(directory, max_length=16, normalise=False).embed(["the cat"])
     assert np.linalg.norm(free) != pytest.approx(1.0, abs=1e-3)
 

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import random
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -291,14 +292,12 @@ def test_a_copy_of_the_private_file_is_refused_too(folder):
         create(config_of(folder, "tables", 'name = "bins"\npublic = "copy.csv"'))
 
 
-@pytest.mark.parametrize("recipe", ["crowd", "pate", "stream"])
-def test_files_of_other_recipes_say_that_they_have_none(recipe, folder, capsys):
+def test_a_crowd_has_features_of_its_own(folder, capsys):
     from discreet.config import example
 
-    (folder / "other.toml").write_text(example(recipe) + '\n[features]\nname = "bins"\n')
-    asked = ["stream"] if recipe == "stream" else ["init"]
-    assert run([*asked, str(folder / "other.toml")]) == 2
-    assert "feature maps are of the recipes private-pool and public-data" in capsys.readouterr().err
+    (folder / "other.toml").write_text(example("crowd") + '\n[features]\nname = "bins"\n')
+    assert run(["init", str(folder / "other.toml")]) == 2
+    assert "features of its own" in capsys.readouterr().err
 
 
 class Died(BaseException):
@@ -368,19 +367,23 @@ def test_paid_evaluation_reads_features(folder):
     assert measured["accuracy"] > 0.7
 
 
-def test_an_onnx_file_takes_features(folder):
+@pytest.mark.parametrize(("kind", "takes"), [("tables", "records"), ("pictures", "features")])
+def test_an_onnx_file_takes_records_where_the_map_can_be_in_it(folder, kind, takes):
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    campaign = create(config_of(folder, "tables"))
+    campaign = create(config_of(folder, kind))
     finish(campaign)
     assert export_model(campaign, folder / "model").no_onnx is None
-    model, frame = load_model(folder / "model"), records_of(folder, "tables")[0]
-    rows, _ = model.features.of_inputs(model.scaled(frame))
+    model, data = load_model(folder / "model"), records_of(folder, kind)[0]
+    scaled = model.scaled(data)
+    rows = scaled if takes == "records" else model.features.of_inputs(scaled)[0]
     session = runtime.InferenceSession(folder / "model" / "model.onnx")
-    assert np.allclose(session.run(None, {"records": rows})[0], model.predict_proba(frame), atol=1e-5)
+    said = session.run(None, {"records": rows.astype(np.float32)})[0]
+    assert np.allclose(said, model.predict_proba(scaled), atol=1e-5)
     card = (folder / "model" / "README.md").read_text()
-    assert "on `bins` features of records" in card
-    assert "takes features of records" in card
+    assert f"on `{model.features.name}` features of records" in card
+    assert ("takes features of records" in card) == (takes == "features")
+    assert model.form["onnx_reads"] == takes
     assert model.form["preprocessing"]["features"]["sha256"] in card
 
 
@@ -426,3 +429,50 @@ def test_progress_does_not_tell_how_many_a_hidden_selection_asked(folder):
     initial = len(campaign.store.questions(0))
     assert {told for told in seen if told[0] == "features"} == {("features", initial, initial)}
     assert len(campaign.store.questions(1)) not in (0, initial)
+
+
+ENCODED = {
+    "transformers": 'name = "image-encoder"\nencoder = "vit"\npretraining = "random weights (a test)"',
+    "onnx": 'name = "image-encoder"\nencoder = "small.onnx"\npretraining = "random weights (a test)"',
+    "random-fourier": 'name = "random-fourier"\nsize = 32\nbase = { name = "image-encoder", encoder = "vit" }',
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("encoder", ENCODED)
+def test_a_campaign_on_a_frozen_encoder_is_exported_with_it(folder, encoder):
+    """From init to a prediction from the export alone; the ONNX file takes records where the encoder is of torch."""
+    import torch
+    from onnx import helper, numpy_helper, save
+    from onnxruntime import InferenceSession
+    from transformers import ViTConfig, ViTModel
+
+    torch.manual_seed(0)
+    small = {"num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8, "patch_size": 4, "num_channels": 1}
+    ViTModel(ViTConfig(hidden_size=16, intermediate_size=16, **small)).save_pretrained(folder / "vit")
+    weights = numpy_helper.from_array(np.random.default_rng(0).normal(size=(64, 12)).astype(np.float32), "w")
+    nodes = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "w"], ["y"])]
+    ends = [helper.make_tensor_value_info(*end) for end in (("x", 1, ("n", 8, 8)), ("y", 1, ("n", 12)))]
+    graph = helper.make_graph(nodes, "encoder", ends[:1], ends[1:], [weights])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "small.onnx")
+    config = config_of(folder, "pictures", ENCODED[encoder])
+    campaign = create(config)
+    finish(campaign)
+    assert load(config).recipe.inputs == campaign.recipe.inputs
+    assert [check.ok for check in verify_campaign(config).checks if check.name == "features"] == [True]
+    exported = export_model(campaign, folder / "model")
+    assert exported.form["onnx_reads"] == ("features" if encoder == "onnx" else "records")
+    model, records = load_model(folder / "model"), np.load(folder / "pool.npz")["x"][:7] / np.float32(255)
+    assert np.array_equal(model.predict_proba(records), campaign.predict_proba(records))
+    certified = json.loads((folder / "model" / "certificate.json").read_text())["features"]["encoder"]
+    stated = "not stated" if encoder == "random-fourier" else "random weights (a test)"
+    assert (certified["hash_of"], certified["pretraining"]) == ("weights", stated)
+    if encoder != "onnx":
+        session = InferenceSession(folder / "model" / "model.onnx", providers=["CPUExecutionProvider"])
+        np.testing.assert_allclose(session.run(None, {"records": records})[0], model.predict_proba(records), atol=1e-4)
+    other = shutil.copytree(folder / "model" / "encoder", folder / "elsewhere")
+    weights = next(path for path in other.iterdir() if path.suffix in (".safetensors", ".onnx"))
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    changed = load_model(folder / "model", encoder=weights if encoder == "onnx" else other)
+    with pytest.raises(BadInput, match="not those that the map was made with"):
+        changed.predict_proba(records)

@@ -3,17 +3,22 @@
 The neighbours are tables, not arrays: what libraries infer of a column, and what becomes of missing cells, is replayed.
 """
 
+from dataclasses import replace
+from datetime import datetime
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from discreet.campaign.recipe import PhaseContext
+from discreet.campaign.state import PUBLISHED
 from discreet.config import CampaignConfig
 from discreet.noise import Seeded
 from discreet.pools import open_frame
-from discreet.recipes import private_pool
+from discreet.recipes import private_pool, private_quantiles
 from discreet.recipes.feature_rows import with_features
 from discreet.recipes.private_pool import PrivatePool, plan_of
+from discreet.storage import Transition
 from discreet.testing import NotPrivate, check_neighbours
 from discreet.trainers.metric_words import evaluation_words
 
@@ -40,6 +45,8 @@ TERMS["bins"] = TERMS["threshold-response"] | {"features": BINS}
 TERMS["random-fourier"] = TERMS["threshold-response"] | {
     "features": {"name": "random-fourier", "size": 8, "base": BINS}
 }
+QUANTILES = {"name": "bins", "edges": 4, "quantiles_epsilon": "1", "quantile_bins": 20}
+TERMS["quantiles"] = TERMS["threshold-response"] | {"features": QUANTILES}
 
 
 def rows(size, seed):
@@ -110,18 +117,21 @@ def campaign(recipe, place, persons):
         pool = open_frame(
             frame_of(table, "r", persons), id="id", schema=SCHEMA, **({"person": "who"} if persons else {})
         )
-        members, model, seen = {}, None, [pool.public(), repr(pool)]
+        going_on, members, model, seen = recipe, {}, None, [pool.public(), repr(pool)]
         for phase in range(2):
             context = PhaseContext(
                 phase=phase, pool=pool, ledger=ledger, source=Seeded(7), members=members, model=model,
                 directory=own,
             )  # fmt: skip
-            chosen = recipe.choose(context)
+            chosen = going_on.choose(context)
             for record in chosen.ids:
                 members.setdefault(chosen.cohorts[record], []).append(record)
+            if phase == 0 and recipe.awaits_release:  # as a campaign does, by what the step has recorded
+                step = Transition(number=1, kind=PUBLISHED, phase=0, at=datetime(2027, 1, 1), facts=dict(chosen.facts))
+                going_on = recipe.after([step])
             labels = {record: "yes" if int(record[1:]) % 3 else "no" for one in members.values() for record in one}
-            trained = recipe.train(context, labels)
-            model = recipe.predictor(trained.content)
+            trained = going_on.train(context, labels)
+            model = going_on.predictor(trained.content)
             evaluation = trained.evaluation.to_json()
             seen += [dict(chosen.facts), trained.content, evaluation, evaluation_words(evaluation)]
         return seen
@@ -150,6 +160,8 @@ def neighbours(table, persons):
         ("bins", False),
         ("random-fourier", True),
         ("random-fourier", False),
+        ("quantiles", False),
+        ("quantiles", True),
     ],
 )
 def test_nothing_but_what_was_paid_for_depends_on_a_record_with_or_without_gaps(kind, persons, tmp_path):
@@ -177,3 +189,42 @@ def test_a_pool_that_tells_how_many_cells_are_missing_is_found(tmp_path):
     other[fine] = NULL
     with pytest.raises(NotPrivate, match="output"):
         check_neighbours(telling, table, neighbours=[other], terms=recipe.terms())
+
+
+def counted_twice(counts, *rest):
+    """A column adds 2."""
+    return counts(*rest) * np.array([[2], [1]])
+
+
+def null_counted(counts, *rest):
+    """Nulls and missing cells are in the first cell."""
+    exact = counts(*rest)
+    exact[:, 0] += SIZE - exact.sum(axis=1)
+    return exact
+
+
+def beyond_the_limit(counts, pool, units, *rest):
+    """All records of a person."""
+    every = replace(units, records=None, names=list(pool.ids))
+    return counts(pool, every, *rest)
+
+
+@pytest.mark.parametrize("fault", [counted_twice, null_counted, beyond_the_limit])
+def test_faults_in_the_counts_of_private_quantiles_are_found(fault, tmp_path, monkeypatch):
+    persons = fault is beyond_the_limit
+    recipe = recipe_of("quantiles", tmp_path, persons)
+    if persons:  # of two records one takes part
+        budget = replace(recipe.config.budget, records_per_person=1)
+        config = replace(recipe.config, budget=budget)
+        recipe = replace(recipe, config=config, plan=plan_of(config))
+    counts = private_quantiles.counted
+    monkeypatch.setattr(private_quantiles, "counted", lambda *rest: fault(counts, *rest))
+    table = rows(HELD, 1) + rows(SIZE, 2)
+    full = {"age": 50, "day": "2010-02-01", "job": "clerk", "note": "a"}
+    places = [HELD + 4, HELD + 5][: 1 + persons]
+    for place in places:
+        table[place] = full
+    other = [NULL if place in places else row for place, row in enumerate(table)]
+    terms = recipe.terms()
+    with pytest.raises(NotPrivate, match="sensitivity"):
+        check_neighbours(campaign(recipe, tmp_path, persons), table, neighbours=[other], terms=terms)

@@ -1,5 +1,6 @@
 """Pools of texts: vectors of a public encoder, or tokens of a transformer, from the first question to a prediction."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -45,10 +46,13 @@ threshold_epsilon = "0.5"
 name = "entropy"
 [oracle]
 name = "files"
-[model]
-name = "embedding_head"
+[features]
+name = "text-encoder"
 encoder = "tiny"
 max_length = 12
+pretraining = "random weights"
+[model]
+name = "embedding_head"
 [trainer]
 learning_rate = 4.0
 engine = "reference"
@@ -88,7 +92,23 @@ def finish(campaign):
         campaign.train()
 
 
-TRANSFORMER = ('name = "embedding_head"', 'name = "transformer"\noptions = { train_layers = 1 }')
+TRANSFORMER = (
+    """[features]
+name = "text-encoder"
+encoder = "tiny"
+max_length = 12
+pretraining = "random weights"
+[model]
+name = "embedding_head"
+""",
+    """[model]
+name = "transformer"
+encoder = "tiny"
+max_length = 12
+options = { train_layers = 1 }
+""",
+)
+FEATURES = TRANSFORMER[0].removesuffix('[model]\nname = "embedding_head"\n')
 SLOWLY = ("learning_rate = 4.0", "learning_rate = 1.0")
 
 
@@ -109,12 +129,12 @@ def test_texts_are_asked_trained_and_predicted(changes, folder, tmp_path):
 
 
 def test_vectors_are_computed_once_by_one_encoder(folder, tmp_path, monkeypatch):
-    from discreet.models import SentenceEncoder
-    from discreet.recipes import pool_records, texts
+    from discreet.features import TextEncoder
+    from discreet.recipes import feature_rows, pool_records
 
-    embed, counts = SentenceEncoder.embed, []
+    readable, counts = TextEncoder.readable, []
     monkeypatch.setattr(
-        SentenceEncoder, "embed", lambda self, texts: (counts.append(len(texts)), embed(self, texts))[1]
+        TextEncoder, "readable", lambda self, texts: (counts.append(len(texts)), readable(self, texts))[1]
     )
     campaign = create(config(folder, tmp_path))
     questions = campaign.ask()
@@ -129,13 +149,11 @@ def test_vectors_are_computed_once_by_one_encoder(folder, tmp_path, monkeypatch)
     asked = pool_records.rows_of(campaign.recipe.config, campaign.pool)
     assert np.array_equal(asked[:], asked[:])
     assert sum(counts) == 120
-    monkeypatch.setattr(texts, "versions_of", lambda *packages: "other versions")
-    pool_records._reader.cache_clear()
+    monkeypatch.setattr(feature_rows, "versions_of", lambda *packages: "other versions")
     again = load(config(folder, tmp_path))
     assert again.pool.text[:2] == campaign.pool.text[:2]
     pool_records.rows_of(again.recipe.config, again.pool)[:2]
     assert sum(counts) == 122
-    pool_records._reader.cache_clear()
 
 
 CENTRES = (
@@ -167,8 +185,8 @@ def test_a_row_is_the_vector_of_its_own_text(folder, tmp_path):
     from discreet.models import SentenceEncoder
     from discreet.recipes.pool_records import rows_at, rows_of
 
-    read = config(folder, tmp_path)
-    pool = create(read).pool
+    campaign = create(config(folder, tmp_path))
+    read, pool = campaign.recipe.config, campaign.pool
     alone = SentenceEncoder(folder / "tiny", max_length=12).embed([CAT[2]])
     rows = rows_of(read, pool)
     assert rows.shape == (120, 16)
@@ -181,14 +199,18 @@ def test_a_row_is_the_vector_of_its_own_text(folder, tmp_path):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        (('encoder = "tiny"\nmax_length = 12', ""), "nothing turns texts into numbers"),
-        (('encoder = "tiny"\n', ""), "no encoder whose tokens"),
-        (('encoder = "tiny"', 'encoder = "absent"'), "it is not there"),
+        ((FEATURES, ""), "nothing turns texts into numbers"),
+        ((FEATURES, "[model]\nmax_length = 12\n"), "no encoder whose tokens"),
+        ((FEATURES, '[model]\nencoder = "tiny"\n'), "Write .features. name = 'text-encoder', encoder = 'tiny'"),
+        (('encoder = "tiny"', ""), "no encoder is named"),
+        (('encoder = "tiny"', 'encoder = "absent"'), "nothing is downloaded"),
         (("max_length = 12", "max_length = 64"), "at most 32 tokens"),
-        (('text = "words"', 'columns = ["words"]'), "reads texts"),
+        (('text = "words"', 'columns = ["words"]'), "features are of texts"),
     ],
 )
 def test_what_cannot_read_texts_is_refused_at_its_line(change, word, folder, tmp_path):
+    if change[1].startswith("[model]"):
+        change = (change[0] + "[model]\n", change[1])
     with pytest.raises(InvalidConfig, match=word) as refused:
         create(config(folder, tmp_path, change))
     assert refused.value.line
@@ -198,6 +220,7 @@ def test_what_cannot_read_texts_is_refused_at_its_line(change, word, folder, tmp
 def test_texts_are_withdrawn_and_their_models_exported(folder, tmp_path):
     """From the directory alone, with a copy of the encoder; a withdrawn text is a null, wherever it is asked for."""
     from discreet import export_model, load_model
+    from discreet.exports.model_form import verify_export
     from discreet.recipes.pool_records import rows_of
 
     campaign = create(config(folder, tmp_path))
@@ -213,6 +236,12 @@ def test_texts_are_withdrawn_and_their_models_exported(folder, tmp_path):
     vectors = rows_of(again.recipe.config, again.pool)[place - 1 if place else 0 : place + 2]
     assert (~vectors.any(axis=1)).sum() == 1
     export_model(again, tmp_path / "model")
+    certified = json.loads((tmp_path / "model" / "certificate.json").read_text())["features"]
+    weights = hashlib.sha256((folder / "tiny" / "model.safetensors").read_bytes()).hexdigest()
+    assert certified["encoder"] == {"hash_of": "weights", "sha256": weights, "pretraining": "random weights"}
+    checks = {check.name: check.ok for check in verify_export(tmp_path / "model").checks}
+    assert checks["features"]
+    assert checks["form"]
     model, sentences = load_model(tmp_path / "model"), [*CAT, *DOG]
     assert (tmp_path / "model" / "encoder" / "vocab.txt").is_file()
     np.testing.assert_allclose(model.predict_proba(sentences), again.predict_proba(sentences), atol=1e-6)

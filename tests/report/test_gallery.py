@@ -123,6 +123,6 @@ def test_what_has_no_gallery(tmp_path):
         gallery_png(near)
     assert "cluster" not in gallery_html(near)
     assert isinstance(made, Campaign)
-    made.recipe = object()
+    made._recipe = object()
     with pytest.raises(BadInput, match="private"):
         gallery_of(made)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from discreet import DPClassifier
-from discreet.classifier import private_data
+from discreet.classifier import chosen_settings, private_data
 from discreet.errors import BadInput
 from discreet.trainers.dp_sgd import Settings, automatic_settings
 from discreet.trainers.dp_sgd.automatic import gaussian_budget
@@ -22,7 +22,7 @@ NUMBERS = {"labels": 1000, "epsilon": 3.0, "delta": 1e-5, "classes": 10, "dimens
 
 def test_it_takes_public_numbers_and_no_data():
     kinds = {name: parameter.annotation for name, parameter in inspect.signature(automatic_settings).parameters.items()}
-    assert set(kinds.values()) <= {"int", "float", "float | None", "int | None", "bool"}
+    assert set(kinds.values()) <= {"int", "float", "float | None", "int | None", "bool", "Mapping[str, Any]"}
     assert automatic_settings(**NUMBERS) == automatic_settings(**NUMBERS)
 
 
@@ -96,8 +96,8 @@ FITTED = {"delta": "1e-5", "classes": range(10), "scale": 16, "accountant": "rdp
 
 def test_a_classifier_with_the_rule_beats_the_defaults_and_looks_at_no_record():
     x, y = load_digits(return_X_y=True)
-    by_rule = DPClassifier(epsilon=2, settings="auto", **FITTED).fit(x[:1000], y[:1000])
-    by_default = DPClassifier(epsilon=2, **FITTED).fit(x[:1000], y[:1000])
+    by_rule = DPClassifier(epsilon=2, **FITTED).fit(x[:1000], y[:1000])
+    by_default = DPClassifier(epsilon=2, settings=None, **FITTED).fit(x[:1000], y[:1000])
     assert by_rule.score(x[1000:], y[1000:]) > by_default.score(x[1000:], y[1000:]) + 0.02
     assert by_rule.certificate()["budget"]["epsilon"] == 2
     other = DPClassifier(epsilon=2, settings="auto", **FITTED).fit(np.full((1000, 64), np.nan), y[:1000] * 0)
@@ -125,18 +125,48 @@ def test_the_norm_bound_is_that_of_the_features():
     assert private_data(DPClassifier(**FITTED), x[:200], y[:200], None).norm_bound is None
     schema = {f"column {number}": {"type": "number", "low": 0, "high": 16} for number in range(64)}
     table = pd.DataFrame(x[:200], columns=list(schema))
-    declared = DPClassifier(schema=schema, **FITTED | {"scale": 1})
-    assert private_data(declared, table, y[:200], None).norm_bound == 8
+    for features, bound in ((None, 8), ("auto", 1.00001)):
+        declared = DPClassifier(schema=schema, features=features, **FITTED | {"scale": 1})
+        assert private_data(declared, table, y[:200], None).norm_bound == bound
 
 
-def test_a_search_refuses_to_change_what_the_rule_chose():
+def test_settings_that_are_chosen_are_kept_and_the_rest_follows():
+    rule = automatic_settings(**NUMBERS)
+    clipped = automatic_settings(**NUMBERS, given={"clip": 1.0, "micro_batch": 7})
+    assert (clipped.settings.clip, clipped.settings.micro_batch, clipped.settings.ema) == (1.0, 7, 0.9)
+    travel = rule.settings.clip * rule.settings.learning_rate
+    assert clipped.settings.learning_rate == pytest.approx(travel)
+    for own in ({"learning_rate": 2.0}, {"optimizer": "adam"}, {"optimizer_options": {"momentum": 0.9}}):
+        chosen = automatic_settings(**NUMBERS, given=own)
+        assert chosen.settings == Settings(**own)
+        assert (chosen.batch, chosen.epochs) == (rule.batch, rule.epochs)
+    weighted = automatic_settings(**NUMBERS, weighted=True).settings  # a small clip would cut the weights away
+    assert weighted.clip == pytest.approx(10 * rule.settings.clip)
+    assert weighted.clip * weighted.learning_rate == pytest.approx(travel)
+
+
+def test_of_several_phases_no_batch_is_larger_than_the_first():
+    assert automatic_settings(**NUMBERS, phases=3, initial=100).batch == 100
+    assert automatic_settings(**NUMBERS, phases=3, initial=600).batch == 333
+    assert automatic_settings(**NUMBERS, phases=3, initial=100, linear=False).batch == 100
+
+
+def test_the_classifier_takes_a_dict_of_what_is_chosen():
     x, y = load_digits(return_X_y=True)
-    model = DPClassifier(epsilon=2, settings="auto", **FITTED)
-    with pytest.raises(BadInput, match="a rule chooses them"):
-        tune(model, {"learning_rate": [0.1, 1.0]}, x[:300], y[:300], public=(x[300:], y[300:]), runs=2)
-    found = tune(model, {"epochs": [2, 4]}, x[:300], y[:300], public=(x[300:], y[300:]), runs=2)
-    epochs = found.setting["epochs"]
-    assert (
-        found.classifier.settings
-        == automatic_settings(**NUMBERS | {"labels": 300, "epsilon": 2.0}, epochs=epochs).settings
+    model = DPClassifier(epsilon=2, settings={"clip": 2.0}, epochs=1, **FITTED)
+    data = private_data(model, x[:300], y[:300], None)
+    assert chosen_settings(model, data)[2].clip == 2.0
+    with pytest.raises(BadInput, match="Did you mean clip"):
+        DPClassifier(epsilon=2, settings={"clop": 2.0}, **FITTED).fit(x[:300], y[:300])
+
+
+def test_a_search_changes_what_it_names_and_the_rest_follows():
+    x, y = load_digits(return_X_y=True)
+    public = {"public": (x[300:], y[300:]), "runs": 2}
+    rates = tune(
+        DPClassifier(epsilon=2, **FITTED), {"learning_rate": [0.5, 1.0], "clip": [2.0]}, x[:300], y[:300], **public
     )
+    assert rates.classifier.settings == Settings(**rates.setting)
+    search = tune(DPClassifier(epsilon=2, **FITTED), {"epochs": [2, 4]}, x[:300], y[:300], **public)
+    numbers = NUMBERS | {"labels": 300, "epsilon": 2.0}
+    assert search.classifier.settings == automatic_settings(**numbers, epochs=search.setting["epochs"]).settings

@@ -42,7 +42,7 @@ def frame_of(size=300):
 
 def test_bins_of_a_table_divide_what_a_line_cannot():
     frame, y = frame_of()
-    plain = DPClassifier(schema=SCHEMA, **COMMON).fit(frame, y)
+    plain = DPClassifier(schema=SCHEMA, features=None, **COMMON).fit(frame, y)
     binned = DPClassifier(schema=SCHEMA, features="bins", feature_options={"edges": 8}, **COMMON).fit(frame, y)
     assert binned.score(frame, y) > 0.85
     assert plain.score(frame, y) < 0.75
@@ -51,6 +51,8 @@ def test_bins_of_a_table_divide_what_a_line_cannot():
         DPClassifier(schema=SCHEMA, features=same, **COMMON).fit(frame, y).predict_proba(frame),
         binned.predict_proba(frame),
     )
+    unasked = DPClassifier(schema=SCHEMA, feature_options={"edges": 8}, **COMMON).fit(frame, y)
+    assert np.array_equal(unasked.predict_proba(frame), binned.predict_proba(frame))
 
 
 def test_a_null_is_a_null():
@@ -100,7 +102,7 @@ def test_it_is_cloned_shown_and_stored(tmp_path):
     jsonschema.validate(certificate, json.loads(schema.read_text()))
     write_certificate(certificate, tmp_path / "certificate.json")
     assert verify(tmp_path / "certificate.json").ok
-    assert "features" not in DPClassifier(schema=SCHEMA, **COMMON).fit(frame, y).certificate()
+    assert "features" not in DPClassifier(schema=SCHEMA, features=None, **COMMON).fit(frame, y).certificate()
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_it_is_cloned_shown_and_stored(tmp_path):
     [
         ({"features": "bin"}, "there is none of that name"),
         ({"features": 3}, "neither a map nor a name"),
-        ({"feature_options": {"edges": 3}}, "none is"),
+        ({"features": None, "feature_options": {"edges": 3}}, "none is"),
         ({"features": "bins", "feature_options": {"edge": 3}}, "no such option"),
         ({"features": "hashed-text"}, "of texts"),
         ({"features": HashedText()}, "of texts"),

@@ -27,7 +27,16 @@ from discreet.campaign.crash_recovery import forget, leftovers, step_begun, with
 from discreet.campaign.journal import Journal, unlogged
 from discreet.campaign.phase_steps import PhaseSteps
 from discreet.campaign.questions import Questions
-from discreet.campaign.recipe import Answering, Proposal, Recipe, Watch, replan_request, replannings, unwatched
+from discreet.campaign.recipe import (
+    Answering,
+    AwaitsRelease,
+    Proposal,
+    Recipe,
+    Watch,
+    replan_request,
+    replannings,
+    unwatched,
+)
 from discreet.campaign.state import (
     ANSWERED,
     MODEL,
@@ -94,7 +103,7 @@ class Campaign:
                 "it is a simulation, and needs its seed" if store.simulation else "it is not a simulation",
                 "Give what it was created with",
             )
-        self.store, self.recipe, self.pool, self.watch = store, recipe, pool, watch
+        self.store, self._recipe, self.pool, self.watch = store, recipe, pool, watch
         self._seed, self._folder = seed, folder
         self.journal: Journal = unlogged
         self._replanned = len(replannings(store.transitions()))
@@ -109,6 +118,14 @@ class Campaign:
             )
 
     # -- what is public
+
+    @property
+    def recipe(self) -> Recipe:
+        """With what its first query released, once that was asked, in whatever process."""
+        recipe = self._recipe
+        if isinstance(recipe, AwaitsRelease) and recipe.awaits_release:
+            self._recipe = recipe.after(self.store.transitions())
+        return self._recipe
 
     @property
     def name(self) -> str:
@@ -403,8 +420,8 @@ class Campaign:
             self._check_plan()
             if dry_run:
                 return self._steps().proposed(request)[0]
-            proposal, self.recipe = self._steps().replan(request, shown=shown)
-            self.questions = replace(self.questions, recipe=self.recipe)
+            proposal, self._recipe = self._steps().replan(request, shown=shown)
+            self.questions = replace(self.questions, recipe=self._recipe)
             self._replanned = len(replannings(self.store.transitions()))
         return proposal
 
@@ -439,10 +456,10 @@ class Campaign:
     def tidy(self) -> None:
         """Remove what a process that died left of steps that are over: keys, checkpoints, files half written.
 
-        Opening a campaign does it, so that the key of the last phase goes, too. While another process works: nothing.
+        Opening a campaign does it, so that the key of the last phase goes, too. While another process works, or where
+        nothing is left: nothing, for whoever only looks must not stand in a worker's way.
         """
-        any_left = leftovers(self.store, ended=self.done) or withdrawn_elsewhere(self.store)
-        if any_left or waiting(self.store):  # first: whoever only looks must not stand in a worker's way
+        if leftovers(self.store, ended=self.done) or withdrawn_elsewhere(self.store) or waiting(self.store):
             with suppress(StoreUnavailable, NotNow), self.store.exclusive(_WORK):
                 forget(self.store, ended=self.done)
                 self._erase_marked()

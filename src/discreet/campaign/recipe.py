@@ -105,6 +105,18 @@ class Labels:
     trust: Mapping[str, float] = field(default_factory=dict)
 
 
+@runtime_checkable
+class AwaitsRelease(Protocol):
+    """A recipe of which a part follows from what a query releases, such as the edges of features."""
+
+    @property
+    def awaits_release(self) -> bool:
+        """Whether that query was not asked when the recipe was made."""
+
+    def after(self, steps: Iterable[Transition]) -> Recipe:
+        """The recipe as these steps leave it."""
+
+
 class Recipe(Protocol):
     """One of the ways of wiring the loop. Everything it holds is public."""
 

@@ -41,6 +41,8 @@ from discreet.storage import CampaignStore, Transition
 Step = Literal["ask", "answer", "train", "done"]
 PublicStep = Literal[Step, "planned"]
 """*planned*: what the public sees of a hidden selection until its last phase is released."""
+QUANTILES = "quantiles"
+"""What the first query released beside its questions: noisy histograms. Also the purpose of their charge."""
 CREATED, PUBLISHED, TRAINING, TRAINED = "created", "published", "training", "trained"
 ANSWERED = "answered"
 """Of recipes whose answers come from the recipe itself, for a price: all questions of a phase have theirs."""
@@ -181,11 +183,34 @@ def public_certificate(store: CampaignStore, *, through: int | None = None) -> d
     from discreet.privacy.certificate import certify, with_parts
 
     ledger, releases = public_ledger(store)
-    parts, features = third_party_parts(store.config.get("config", {})), store.config.get("features")
+    parts, steps = third_party_parts(store.config.get("config", {})), store.transitions()
     if releases is not None and through is not None and through >= releases.released:
         with ledger_of(store) as full:
-            return with_parts(certify(full.before(through + 1)), parts, features)
+            return with_parts(certify(full.before(through + 1)), parts, _features_of(store, steps))
+    public = steps if releases is None else [step for step in steps if step.phase < releases.released]
+    features = _features_of(store, public)
     return with_parts(certify(ledger, on_time=releases is not None and releases.on_time), parts, features)
+
+
+def released_features(steps: Iterable[Transition]) -> Any:
+    """The identity of the feature map whose edges the first query found, for a price; None: it found none."""
+    return next((step.facts["features"] for step in steps if step.kind == PUBLISHED and "features" in step.facts), None)
+
+
+def released_quantiles(steps: Iterable[Transition]) -> Any:
+    """The noisy counts of which those edges were made, and the event that paid for them; None without them."""
+    return next((step.facts[QUANTILES] for step in steps if step.kind == PUBLISHED and QUANTILES in step.facts), None)
+
+
+def _features_of(store: CampaignStore, steps: Sequence[Transition]) -> Any:
+    """The identity of the map that a model of ``steps`` reads; None without one, or as long as its edges are not
+    known.
+    """
+    declared = (store.config.get("config") or {}).get("features") or {}
+    if declared.get("quantiles_epsilon") is None:
+        return store.config.get("features")
+    identity = released_features(steps)
+    return identity and identity | {"quantiles": released_quantiles(steps)["event"]}
 
 
 MODEL = "model"
@@ -233,6 +258,7 @@ class Status:
     mode           of the claim: committed, or adaptive after a re-planning
     releases       of a hidden selection: which phases are public, and when the others will be
     replanned      every re-planning: from which phase on, why, and what was guaranteed before and after
+    quantiles      what every record of the pool paid for the edges of features, where they are private quantiles
     imported       how the records of labels that were there before were chosen, as declared; None: people were asked
     """
 
@@ -251,6 +277,7 @@ class Status:
     evaluations: dict[int, Any] = field(default_factory=dict)
     answers: dict[str, int] | None = None
     imported: str | None = None
+    quantiles: str | None = None
     mode: str = "committed"
     replanned: tuple[dict[str, Any], ...] = ()
     releases: Releases | None = None
@@ -279,6 +306,8 @@ class Status:
             form["replanned"] = list(self.replanned)
         if self.imported is not None:
             form["labels_imported"] = self.imported
+        if self.quantiles is not None:
+            form["quantiles_epsilon"] = self.quantiles
         return form if self.answers is None else form | {"answers": self.answers}
 
 
@@ -310,6 +339,7 @@ def status_of(
         replanned=tuple(replanned_form(step) for step in replannings(seen.steps)),
         releases=seen.releases,
         imported=next((step.facts["chosen"] for step in asked if "chosen" in step.facts), None),
+        quantiles=(released_quantiles(asked) or {"event": {"epsilon": None}})["event"]["epsilon"],
     )
 
 

@@ -288,8 +288,11 @@ def status_command(
 
     with opened(config, read_only=True) as campaign:
         status = campaign.status(audience)  # type: ignore[arg-type]
-        log = spec_of_campaign(campaign).owner_facts(campaign) if status.audience == "owner" else None
-    form, lines = status.to_json(), _lines(status)
+        spec = spec_of_campaign(campaign)
+        log = spec.owner_facts(campaign) if status.audience == "owner" else None
+        facts, chosen = spec.settings(campaign)
+    form, lines = status.to_json() | facts, _lines(status)
+    lines[3:3] = chosen
     if log is not None:
         form["log"] = log
         lines.append("log       " + ", ".join(f"{count} {name}" for name, count in log.items() if count is not None))
@@ -309,6 +312,10 @@ def _lines(status: Status) -> list[str]:
         dates = ", ".join(f"phase {phase} on {day.isoformat()}" for phase, day in enumerate(status.releases.dates))
         lines.append(f"releases  {dates or 'no dates are planned'}; {status.releases.time}")
     lines += [replanned_words(change) for change in status.replanned]
+    if status.quantiles is not None:
+        lines.append(
+            f"features  edges are private quantiles, for which every record of the pool paid {status.quantiles}"
+        )
     if status.imported is not None:
         lines.append(f"imported  labels of phase 0; their records were chosen {status.imported}, as declared")
     if status.answers is not None:

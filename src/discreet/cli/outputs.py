@@ -119,7 +119,7 @@ def export_command(
     ] = None,
     force: Annotated[bool, typer.Option(help="Replace an earlier export in that directory.")] = False,
     onnx: Annotated[bool, typer.Option(help="Write an ONNX file, too, if the extra onnx is installed.")] = True,
-    encoder: Annotated[bool, typer.Option(help="Of a model of texts: copy its public encoder.")] = True,
+    encoder: Annotated[bool, typer.Option(help="Copy the public encoder of texts or pictures.")] = True,
     sign: Annotated[
         Path | None, typer.Option(help="Sign certificate and model.json with this Ed25519 key (PEM).")
     ] = None,
@@ -172,7 +172,9 @@ def predict_command(
     rows: Annotated[int, typer.Option(help="Records at a time.", min=1)] = 1024,
     overwrite: Annotated[bool, typer.Option(help="Replace the file that is there.")] = False,
     model: Annotated[str | None, typer.Option(help="Of somebody's own model: module:callable, to let it run.")] = None,
-    encoder: Annotated[Path | None, typer.Option(help="Folder of the encoder, if the export has no copy.")] = None,
+    encoder: Annotated[
+        Path | None, typer.Option(help="The encoder, if the export has no copy: a path, or module:callable.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: JsonOption = False,
 ) -> None:

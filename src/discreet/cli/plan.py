@@ -17,7 +17,7 @@ from discreet.checks import required_keys
 from discreet.cli.campaign_files import JsonOption
 from discreet.cli.progress import stepping, working
 from discreet.errors import BadInput
-from discreet.planning.parameters import PlanParameters, PlanTable
+from discreet.planning.parameters import PlanParameters
 from discreet.planning.parameters import preset as preset_of
 from discreet.privacy.budget import Budget
 
@@ -28,7 +28,7 @@ EXAMPLE = (
     "Example: discreet plan --epsilon 8 --delta 4e-6 --initial 10000 --queries 3750,3750,3750,3750 "
     "--batch 4096 --epochs 30 --selection-epsilon 2 --plot plan.png"
 )
-_NO_OPTIONS = ("budget", "bins", "relation")
+_NO_OPTIONS = ("budget", "bins", "quantile_cells", "relation")
 _FOLLOWS = ("selection", "selection_epsilon", "mechanism", "shards")
 """Options whose default follows from other options."""
 _FORMS = {"queries": " Write 3750,3750 or 3750x4; 'none' for one phase."}
@@ -94,7 +94,8 @@ def _request(preset: str | None, options: dict[str, Any]) -> PlanRequest:
     if preset is not None:
         hidden = {"selection_epsilon": "0"} if options.get("selection") == "hidden" else {}  # it has none
         options = vars(preset_of(preset)) | hidden | options
-    for name in ("epsilon", "delta", *required_keys(PlanTable)):
+    needed = [name for name in required_keys(PlanParameters) if name not in _NO_OPTIONS]
+    for name in ("epsilon", "delta", *needed):
         if name not in options:
             raise BadInput(
                 f"discreet plan without --{name}", "there is no default for it", f"Give --{name} or --preset"

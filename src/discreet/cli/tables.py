@@ -44,6 +44,8 @@ def assumptions(ask: PlanRequest) -> list[str]:
     terms, lines = ask.terms, []
     if ask.budget.unit == "person":
         lines.append("sizes count persons, and a person is asked once, with all records together.")
+    if terms.quantiles is not None:
+        lines.append(f"edges of features are private quantiles, for which every path pays {terms.quantiles.epsilon}.")
     if terms.is_free:
         return [*lines, "records are asked at random (no --selection-epsilon)."] if ask.queries else lines
     if terms.hidden:

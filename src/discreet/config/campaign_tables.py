@@ -33,7 +33,7 @@ from discreet.checks import (
 from discreet.config.schema import Source
 from discreet.config.tables import PartTable, Problem, record
 from discreet.errors import BadInput, InvalidConfig
-from discreet.features import FEATURES, FeatureMap
+from discreet.features import FEATURES, FeatureMap, FeatureRequest
 from discreet.oracles import ORACLES
 from discreet.parts import RECIPES, Part, Registry
 from discreet.pools.opening import READERS
@@ -57,7 +57,7 @@ _CENTER, _SCALE = number(-1e30, 1e30, such_as="0"), number(1e-30, 1e30, such_as=
 _MANY = (list, tuple)
 
 
-def _declared_schema(value: object) -> TableSchema:
+def declared_schema(value: object) -> TableSchema:
     """A schema. Of a file that could not be read, `with_schema` gives what is wrong."""
     if isinstance(value, Wrong):
         raise value
@@ -97,7 +97,7 @@ class PoolConfig:
     further: tuple[str, ...] | None = key(listed(_PATH, least=1, such_as="['july.parquet']"), None)
     center: float | tuple[float, ...] = key(either(listed(_CENTER, least=1), _MANY, _CENTER), 0.0)
     scale: float | tuple[float, ...] = key(either(listed(_SCALE, least=1), _MANY, _SCALE), 1.0)
-    schema: TableSchema | None = key(_declared_schema, None)
+    schema: TableSchema | None = key(declared_schema, None)
 
 
 def with_schema(table: dict[str, Any], _problems: list[Problem], source: Source) -> dict[str, Any]:
@@ -316,6 +316,7 @@ class FeaturesConfig(PartTable):
 
     public   a table of public rows, for maps that are fitted: it is read once, and what was fitted is stored
     base     of random-fourier: the map that it is on top of, by its name or as a table with its options
+    quantiles_epsilon, quantile_bins   of bins: edges are private quantiles, for this price, found on so many bins
     cache    whether features of the pool are kept on this host's disk; left out: by size
     """
 
@@ -323,6 +324,10 @@ class FeaturesConfig(PartTable):
     name: str = key(part_name(*FEATURES.names()), add="name = 'scattering'")
     public: str | None = key(_PATH, None)
     base: Mapping[str, Any] | None = key(_base, None)
+    quantiles_epsilon: Decimal | None = key(exact(zero=False, such_as="'0.1'"), None)
+    quantile_bins: int | None = key(whole(2, 4096), None)
+    drawn: bool = field(default=False, compare=False, repr=False)
+    """Whether ``fitted`` has the private quantiles. Before the first question it has edges of the bounds."""
     cache: bool | None = key(truth, None)
     fitted: FeatureMap | None = field(default=None, compare=False, repr=False)
     """The map itself, once the records are known; of a campaign that exists the stored one."""
@@ -332,13 +337,22 @@ class FeaturesConfig(PartTable):
         """The part that takes the record itself."""
         return self.part if self.base is None else FEATURES.find(self.base["name"])
 
+    def build(self, **records: Any) -> FeatureMap:
+        """The map. ``records``: what is declared of them, and public rows, as a `FeatureRequest` has it."""
+        base = None
+        if self.base is not None:
+            options = {name: value for name, value in self.base.items() if name != "name"}
+            base = FEATURES.get(self.base["name"]).build(FeatureRequest(options=options, **records))
+        built: FeatureMap = self.declared.build(FeatureRequest(options=self.options, base=base, **records))
+        return built
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """``name`` of a model, or ``module:callable``; its ``options``; ``init``: a file of public pre-trained weights.
 
-    ``seed`` draws the first weights; it is public. ``encoder``: of a pool of texts, the folder of a public encoder
-    whose vectors (or tokens, for a transformer) the model takes; ``max_length``: the most tokens of a text.
+    ``seed`` draws the first weights; it is public. ``encoder``: of a transformer on a pool of texts, the
+    folder of the public encoder whose tokens it takes; ``max_length``: the most tokens of a text.
     """
 
     name: str = key(WORD, add="name = 'linear'")
@@ -362,15 +376,18 @@ class AugmentConfig(PartTable):
 class TrainerConfig:
     """How the model is trained: choices of `discreet.trainers.dp_sgd.Settings`, under the same names.
 
+    ``settings``: ``auto``, by which `discreet.trainers.dp_sgd.automatic_settings` chooses learning rate, clip and
+    average of one linear layer from public numbers, where the file gives no learning rate; or ``default``.
     ``class_weights``: declared numbers, one a class, that a record's loss is multiplied by, divided by the largest.
     Counting labels to find them would have to be paid for.
     """
 
+    settings: Literal["auto", "default"] = key(choice("auto", "default"), "auto")
     optimizer: str = key(WORD, "sgd")
-    learning_rate: float = key(_POSITIVE, 0.5)
+    learning_rate: float | None = key(_POSITIVE, None)
     optimizer_options: Mapping[str, Any] = key(options, {})
     schedule: str = key(WORD, "constant")
-    clip: float = key(_POSITIVE, 1.0)
+    clip: float | None = key(_POSITIVE, None)
     adaptive_clip: float | None = key(_POSITIVE, None)
     ema: float | None = key(number(0, 1, open_ends=True, such_as="0.99"), None)
     micro_batch: int = key(_ROWS, 256)

@@ -6,7 +6,7 @@ planner; here is what needs no computation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
@@ -37,6 +37,7 @@ from discreet.config.schema import Rule
 from discreet.config.tables import PartTable, Problem
 from discreet.errors import alternatives
 from discreet.features import FEATURES
+from discreet.features.table_options import numeric_columns
 from discreet.models.build import MODELS, model_names
 from discreet.oracles import ORACLES
 from discreet.parts import RECIPES
@@ -242,6 +243,9 @@ def _evaluation(evaluation: EvaluationConfig, budget: BudgetConfig, task: TaskCo
 def _model(model: ModelConfig) -> Problems:
     if ":" not in model.name and MODELS.find(model.name) is None:
         yield at("model.name", f"there is no {shown(model.name)}", alternatives(model.name, model_names()))
+    if model.encoder is not None and model.name != "transformer":
+        fact = f"{model.name} reads vectors, and [model] names the encoder whose tokens a transformer reads"
+        yield at("model.encoder", fact, f"Write [features] name = 'text-encoder', encoder = '{model.encoder}'")
     if model.max_length is not None and model.encoder is None:
         yield at("model.max_length", "there is no encoder whose tokens it would count", "Add encoder, or remove it")
     for name in ("inputs", "classes", "dropout", "seed"):
@@ -249,18 +253,48 @@ def _model(model: ModelConfig) -> Problems:
             yield at(f"model.options.{name}", "it is no option of a model", "Remove it; the other tables say it")
 
 
-def _features(features: FeaturesConfig, pool: PoolConfig, model: ModelConfig, trainer: TrainerConfig) -> Problems:
+def _features(features: FeaturesConfig, pool: PoolConfig) -> Problems:
+    yield from named_map(features)
+    yield from _private_quantiles(features, pool)
+    lowest = features.lowest
+    if lowest is not None and lowest.makes:
+        yield from _fits_records(features, lowest.name, getattr(lowest.makes[0], "reads", "arrays"), pool)
+
+
+def named_map(features: FeaturesConfig) -> Problems:
+    """What is wrong with the map by itself, whatever the records are."""
     yield from _name("features", features.name, features, FEATURES.names())
     yield from _options("features", features, "Leave it out")
     if features.base is not None and features.name != "random-fourier":
         yield at("features.base", f"{features.name} takes records themselves", "Leave it out; it is for random-fourier")
+
+
+def _features_and_model(features: FeaturesConfig, model: ModelConfig, trainer: TrainerConfig) -> Problems:
     if model.encoder is not None:
         yield at("model.encoder", "[features] and an encoder both say what the model reads", "Keep one of them")
     if trainer.augment:
         yield at("trainer.augment", "views are of records, and the model reads features of them", "Remove it")
-    lowest = features.lowest
-    if lowest is not None and lowest.makes:
-        yield from _fits_records(features, lowest.name, getattr(lowest.makes[0], "reads", "arrays"), pool)
+
+
+def _private_quantiles(features: FeaturesConfig, pool: PoolConfig) -> Problems:
+    if features.quantiles_epsilon is None:
+        if features.quantile_bins is not None:
+            yield at("features.quantile_bins", "there are no private quantiles", "Add quantiles_epsilon = '0.1'")
+        return
+    here, edges = "features.quantiles_epsilon", features.options.get("edges")
+    declared = set(edges) if isinstance(edges, Mapping) else set()
+    if features.name != "bins":
+        yield at(here, f"{features.name} features have no edges that are private quantiles", "Use name = 'bins'")
+    elif features.public is not None:
+        yield at(here, "edges are fitted on public rows", "Leave out one of public and quantiles_epsilon")
+    elif pool.schema is not None and set(numeric_columns(pool.schema)) <= declared:
+        yield at(here, "no column of numbers is without declared edges", "Remove it")
+
+
+def _quantiles_of_recipe(features: FeaturesConfig, recipe: RecipeConfig) -> Problems:
+    if features.quantiles_epsilon is not None and recipe.name != "private-pool":
+        fact = f"the pool of {recipe.name} is not what private quantiles are taken of"
+        yield at("features.quantiles_epsilon", fact, "Name a file of public rows instead: public = 'rows.csv'")
 
 
 def _fits_records(features: FeaturesConfig, lowest: str, reads: str, pool: PoolConfig) -> Problems:
@@ -313,7 +347,7 @@ def _storage(storage: StorageConfig) -> Problems:
 
 
 def _sizes(plan: PlanTable) -> Problems:
-    if 0 < plan.initial < plan.batch and plan.schedule != "scout":
+    if plan.batch is not None and 0 < plan.initial < plan.batch and plan.schedule != "scout":
         fact = f"phase 0 has {plan.initial}, too few for an expected batch of {plan.batch}"
         yield at("plan.batch", fact, f"Write at most {plan.initial}, or raise initial")
     if plan.whole_batches and plan.schedule != "naive":
@@ -457,7 +491,9 @@ RULES: tuple[Rule, ...] = (
     (("oracle", "simulation?"), _oracle),
     (("evaluation", "budget", "task", "pool"), _evaluation),
     (("model",), _model),
-    (("features", "pool", "model", "trainer"), _features),
+    (("features", "pool"), _features),
+    (("features", "model", "trainer"), _features_and_model),
+    (("features", "recipe"), _quantiles_of_recipe),
     (("trainer", "task"), _trainer),
     (("storage",), _storage),
     *PLAN_RULES,
@@ -467,5 +503,9 @@ RULES: tuple[Rule, ...] = (
 """What each rule reads; a name with a question mark may be left out of a file. A recipe declares rules of its own."""
 POOL_RULES: tuple[Rule, ...] = ((("pool",), _pool),)
 TASK_RULES: tuple[Rule, ...] = ((("task",), _task),)
+FEATURE_RULES: tuple[Rule, ...] = (
+    (("features", "pool"), _features),
+    (("features", "recipe"), _quantiles_of_recipe),
+)
 ORACLE_RULES: tuple[Rule, ...] = ((("oracle", "simulation?"), _oracle),)
 STORAGE_RULES: tuple[Rule, ...] = ((("storage",), _storage),)

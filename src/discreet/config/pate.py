@@ -16,6 +16,7 @@ from discreet.config.campaign import CAMPAIGN, CampaignFile
 from discreet.config.campaign_tables import (
     MOST_SEED,
     BudgetConfig,
+    FeaturesConfig,
     OracleConfig,
     PoolConfig,
     RecipeConfig,
@@ -24,6 +25,7 @@ from discreet.config.campaign_tables import (
     TaskConfig,
 )
 from discreet.config.cross_field_checks import (
+    FEATURE_RULES,
     POOL_RULES,
     STORAGE_RULES,
     TASK_RULES,
@@ -146,9 +148,12 @@ ORACLE = "teachers"
 _OF_CONFIDENT = ("answered_share", "check_share", "confident_share")
 
 
-def _records(pool: PoolConfig, plan: TeacherPlanConfig) -> Problems:
-    if pool.text is not None or (pool.schema is not None and not pool.schema.width):
-        yield at("pool.text", "teachers and students take numbers", "Embed texts by a public encoder first")
+def _records(pool: PoolConfig, plan: TeacherPlanConfig, features: FeaturesConfig | None) -> Problems:
+    if features is None and (pool.text is not None or (pool.schema is not None and not pool.schema.width)):
+        remedy = "Add [features] with name = 'hashed-text', or embed texts by a public encoder first"
+        yield at("pool.text", "teachers and students take numbers", remedy)
+    if features is not None and features.cache is not None:
+        yield at("features.cache", "features of these records are not kept on the disk", "Leave it out")
     for name in ("person", "persons", "further"):
         if getattr(pool, name) is not None:
             yield at(f"pool.{name}", "these records are public, and all there from the start", "Remove it")
@@ -213,8 +218,9 @@ def _measured(evaluation: TeacherEvaluationConfig) -> Problems:
 RULES: tuple[Rule, ...] = (
     *POOL_RULES,
     *TASK_RULES,
+    *FEATURE_RULES,
     (("task",), partial(one_label, fact="a teacher votes for one class")),
-    (("pool", "plan"), _records),
+    (("pool", "plan", "features?"), _records),
     (("private", "budget", "teachers"), _units),
     (("budget", "plan"), _labels),
     (("answers",), _answers),
@@ -233,6 +239,7 @@ PATE = replace(
         "task": TaskConfig,
         "budget": BudgetConfig,
         "recipe": RecipeConfig,
+        "features": FeaturesConfig,
         "teachers": TeachersTable,
         "answers": VotesConfig,
         "plan": TeacherPlanConfig,
@@ -243,7 +250,7 @@ PATE = replace(
         "simulation": SimulationConfig,
     },
     rules=RULES,
-    optional=("oracle", "simulation"),
+    optional=("features", "oracle", "simulation"),
     recipes={},
 )
 
@@ -261,3 +268,4 @@ class PateConfig(CampaignFile):
     student: StudentConfig = field(default_factory=StudentConfig)
     oracle: OracleConfig = field(default_factory=lambda: OracleConfig(name=ORACLE))
     evaluation: TeacherEvaluationConfig = field(default_factory=TeacherEvaluationConfig)
+    features: FeaturesConfig | None = None

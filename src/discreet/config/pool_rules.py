@@ -103,6 +103,9 @@ def _planned(plan: PlanTable, initial: InitialConfig | None) -> Problems:
         yield at("plan.queries", "nothing is asked", "Write queries = [500, 500]")
     if initial is not None:
         yield at("initial", "phase 0 is the checkpoint", "Remove it", table=True)
+    for name, line in (("batch", "batch = 64"), ("epochs", "epochs = 20")):
+        if getattr(plan, name) is None:
+            yield at(f"plan.{name}", "it is missing", f"Add a line such as {line}, of fine-tuning")
     for name, usual in _UNPLANNED.items():
         if getattr(plan, name) != usual:
             yield at(f"plan.{name}", f"{_PUBLIC} trains on public records, and plans no such thing", "Remove it")

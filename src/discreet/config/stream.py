@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, get_args
 
 from discreet.checks import WORD, Wrong, choice, either, exact, key, listed, number, shown, text, truth, whole
-from discreet.config.campaign_tables import SimulationConfig
-from discreet.config.cross_field_checks import Problems, at
+from discreet.config.campaign_tables import FeaturesConfig, SimulationConfig, declared_schema, with_schema
+from discreet.config.cross_field_checks import Problems, at, named_map
 from discreet.config.schema import Declared, Rule, Schema, Source
+from discreet.pools.schema import Schema as TableSchema
 from discreet.privacy.budget import Budget, Unit
 
 # ruff: noqa: RUF009 - `key` is dataclasses.field with a check
@@ -60,7 +61,10 @@ class RecordsConfig:
     columns         with numbers: (value - center) / scale
     choices         columns with declared words: a number for each word
     center, scale   public numbers, one for all columns or one each
-    radius          M: a longer vector is cut to it
+    schema          instead of these, for [features] of tables: what columns mean, their bounds and values, and what
+                    becomes of missing ones; in tables of this file, or the path of a TOML file
+    text            the same for [features] of texts: the column with the text
+    radius          M: a longer vector is cut to it. The bound that the features state, or 1, if nothing is said
     preparation     instead of all these: a file that `Preparation.to_json` wrote (constants or components of a public
                     sample)
     id, label       what they are called in a line
@@ -71,11 +75,17 @@ class RecordsConfig:
     choices: Mapping[str, tuple[str, ...]] = key(_declared_words, {})
     center: float | tuple[float, ...] = key(_CONSTANT, 0.0)
     scale: float | tuple[float, ...] = key(_CONSTANT, 1.0)
-    radius: float = key(_POSITIVE, 1.0)
+    schema: TableSchema | None = key(declared_schema, None)
+    text: str | None = key(WORD, None)
+    radius: float | None = key(_POSITIVE, None)
     preparation: str | None = key(_PATH, None)
     id: str = key(WORD, "id")
     label: str = key(WORD, "label")
     person: str | None = key(WORD, None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Every key that has a value: a file has columns, or none of that name."""
+        return {part.name: value for part in fields(self) if (value := getattr(self, part.name)) not in (None, ())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,14 +279,14 @@ def _options(table: str, value: Any, known: Mapping[str, tuple[str, ...]]) -> Pr
 
 
 def _records(records: RecordsConfig) -> Problems:
-    declared = bool(records.columns or records.choices)
-    if not declared and records.preparation is None:
+    kinds = ("preparation", "schema", "text")
+    saying = [name for name in kinds if getattr(records, name) is not None]
+    if not (saying or records.columns or records.choices):
         yield at("records.columns", "nothing says what a record is", "Name columns, choices, or a preparation")
+    for name in ("columns", "choices", *saying[1:]) if saying else ():
+        if getattr(records, name):
+            yield at(f"records.{name}", f"the {saying[0]} says what a record is", "Leave one of them out")
     if records.preparation is not None:
-        spare = {"columns": records.columns, "choices": records.choices}
-        for name, value in spare.items():
-            if value:
-                yield at(f"records.{name}", "the preparation says what a record is", "Leave one of them out")
         return
     for name in ("center", "scale"):
         value = getattr(records, name)
@@ -288,13 +298,38 @@ def _records(records: RecordsConfig) -> Problems:
     both = [name for name in records.choices if name in records.columns]
     if both:
         yield at("records.choices", "a column is declared twice", "Declare it as numbers, or by its words")
+    named = (*records.columns, *records.choices, *(() if records.schema is None else records.schema.names))
     for name in ("id", "label", "person"):
-        if getattr(records, name) in (*records.columns, *records.choices):
+        if getattr(records, name) in (*named, *([] if records.text is None else [records.text])):
             yield at(f"records.{name}", "a feature has this name", "Call it otherwise in your lines")
     if records.id == records.label:
         yield at("records.label", "the id has this name", "Call it otherwise in your lines")
     if records.person in (records.id, records.label):
         yield at("records.person", "the id or the label has this name", "Call it otherwise in your lines")
+
+
+def _features(records: RecordsConfig, features: FeaturesConfig | None) -> Problems:
+    if features is None:
+        for name in ("schema", "text"):
+            if getattr(records, name) is not None:
+                remedy = f"Add [features] with name = '{'bins' if name == 'schema' else 'hashed-text'}'"
+                yield at(f"records.{name}", "it is for features, and there are none", remedy)
+        return
+    yield from named_map(features)
+    if features.quantiles_epsilon is not None:
+        yield at("features.quantiles_epsilon", "a stream has no pool that they are taken of", "Name a public file")
+    if features.cache is not None:
+        yield at("features.cache", "a record of a stream is read once, and nothing of it is kept", "Leave it out")
+    lowest = features.lowest
+    reads = None if lowest is None or not lowest.makes else getattr(lowest.makes[0], "reads", "arrays")
+    name = features.name if lowest is None else lowest.name
+    if reads == "arrays":
+        yield at("features.name", f"{name} features are of arrays, and lines have columns", "Use bins, with a schema")
+    for needed, key_name in (("tables", "schema"), ("texts", "text")):
+        if reads == needed and getattr(records, key_name) is None:
+            yield at("features.name", f"{name} features are of {needed}", f"Declare {key_name} in [records]")
+    if reads == "texts" and features.public is not None:
+        yield at("features.public", f"{name} has nothing to fit", "Leave it out; it is for maps of tables")
 
 
 def _unit(records: RecordsConfig, budget: StreamBudgetConfig) -> Problems:
@@ -368,6 +403,7 @@ def _redis(redis: RedisConfig) -> Problems:
 
 RULES: tuple[Rule, ...] = (
     (("records",), _records),
+    (("records", "features?"), _features),
     (("records", "budget"), _unit),
     (("preparation", "budget"), _preparation),
     (("asking",), _asking),
@@ -388,6 +424,7 @@ STREAM = Schema(
     such_as="payments",
     tables={
         "records": RecordsConfig,
+        "features": FeaturesConfig,
         "preparation": PreparationConfig,
         "task": StreamTaskConfig,
         "budget": StreamBudgetConfig,
@@ -403,7 +440,8 @@ STREAM = Schema(
         "simulation": SimulationConfig,
     },
     rules=RULES,
-    optional=("preparation", "window", "drift", "simulation"),
+    optional=("features", "preparation", "window", "drift", "simulation"),
+    rewrite={"records": with_schema},
     elsewhere={"discreet.campaign/1": ("this is a campaign's file", "Use discreet run, or another verb of campaigns")},
 )
 
@@ -427,6 +465,7 @@ class StreamConfig(Declared):
     publish: PublishConfig = field(default_factory=PublishConfig)
     service: ServiceConfig = field(default_factory=ServiceConfig)
     redis: RedisConfig = field(default_factory=RedisConfig)
+    features: FeaturesConfig | None = None
     preparation: PreparationConfig | None = None
     drift: DriftConfig | None = None
     simulation: SimulationConfig | None = None

@@ -79,7 +79,7 @@ KEYS: dict[str, Refusal] = {
 """Keys that no table has, or only another one."""
 
 TABLES: dict[str, Refusal] = {
-    "features": ("feature maps are of the recipes private-pool and public-data", "Remove the table"),
+    "features": ("this recipe has features of its own: hashed words and letters of texts", "Remove the table"),
 }
 """Tables that only the files of other recipes have."""
 
@@ -93,7 +93,7 @@ _CLASSES = (
 )
 _BATCH = (
     "a batch that follows from the records at hand would change what was guaranteed",
-    "Declare the expected number in a step, such as batch = 256",
+    "Leave it out, or declare the expected number in a step, such as batch = 256",
 )
 _SIZE = ("the size of the pool is public and declared: plans are made before anything is read", "Write size = 20000")
 _COLUMNS = (

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import BadInput, InvalidCheckpoint
-from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, read_form
-from discreet.features import FeatureMap, feature_map_from_json
+from discreet.exports.model_form import ENCODER, WEIGHTS, check_files, features_in, read_form
+from discreet.features import feature_map_from_json
+from discreet.features.encoders import FrozenEncoder
 from discreet.pools.rows import Scaling
 from discreet.pools.schema import Schema
 from discreet.recipes.feature_cache import Reader
@@ -137,7 +138,7 @@ def load_model(
     """The model in a directory that `discreet export` wrote.
 
     model     of somebody's own model: its ``module:callable``, as a sign that you want that code to run
-    encoder   the folder of the public encoder, where the export has no copy of it
+    encoder   where the public encoder is (a path, or module:callable), if the export has no copy of it
     """
     export = Path(directory)
     form = read_form(export)
@@ -157,7 +158,7 @@ def load_model(
         options, dropout, task = dict(described["options"]), described["dropout"], form["task"]
         _check_own(name, model)
         folder = _encoder(export, read, encoder)
-        if folder is not None and read["encoder"]["tokens"] and not {"path", "config"} & set(options):
+        if folder is not None and "encoder" in read and not {"path", "config"} & set(options):
             options["path"] = folder
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         if isinstance(problem, BadInput):
@@ -175,7 +176,7 @@ def load_model(
 
 def _student(export: Path, form: dict[str, Any], wanted: str | None) -> Any:
     """Of teachers. A linear one is its weights; another one is fitted again to what it learnt from."""
-    from discreet.recipes.pate_student import estimator_named
+    from discreet.recipes.pate_student import estimator_named, of_records
     from discreet.trainers.students.stored import student_from_bytes
 
     try:
@@ -186,23 +187,19 @@ def _student(export: Path, form: dict[str, Any], wanted: str | None) -> Any:
             f"the model in {export.name}", "its model.json does not say what it is", "Export it again"
         ) from None
     _check_own(name, wanted)
-    return student_from_bytes((export / STUDENT).read_bytes(), estimator=estimator_named(name, options), seed=seed)
+    content, features = (export / STUDENT).read_bytes(), features_in(form)
+    student = student_from_bytes(content, estimator=estimator_named(name, options), seed=seed)
+    return of_records(student, None if features is None else MapReader(features))
 
 
-def features_in(form: dict[str, Any]) -> FeatureMap | None:
-    """The feature map that a `model.json` names, compared with its hash."""
-    identity = form["preprocessing"].get("features") if isinstance(form.get("preprocessing"), dict) else None
-    return None if identity is None else feature_map_from_json(identity)
-
-
-def _predictor(module: Any, task: Any, device: str, form: dict[str, Any], folder: Path | None) -> TorchPredictor:
+def _predictor(module: Any, task: Any, device: str, form: dict[str, Any], folder: Path | str | None) -> TorchPredictor:
     from discreet.recipes.record_predictor import RecordPredictor
     from discreet.trainers.torch_predictor import TorchPredictor
 
     features = features_in(form)
     reader: Reader | None = None
     if features is not None:
-        reader = MapReader(features)
+        reader = MapReader(features if folder is None else features.located(folder))
     elif folder is not None:
         reader = _text_reader(form["preprocessing"]["encoder"], folder)
     if reader is None:
@@ -210,10 +207,10 @@ def _predictor(module: Any, task: Any, device: str, form: dict[str, Any], folder
     return RecordPredictor(module, reader=reader, task=task, device=device)
 
 
-def _text_reader(words: dict[str, Any], folder: Path) -> Reader:
-    from discreet.recipes.texts import MAX_LENGTH, TextReader
+def _text_reader(words: dict[str, Any], folder: Path | str) -> Reader:
+    from discreet.recipes.texts import MAX_LENGTH, TokenReader
 
-    return TextReader(folder, max_length=words["max_length"] or MAX_LENGTH, tokens=words["tokens"])
+    return TokenReader(Path(folder), max_length=words["max_length"] or MAX_LENGTH)
 
 
 def _check_own(name: str, wanted: str | None) -> None:
@@ -227,15 +224,18 @@ def _check_own(name: str, wanted: str | None) -> None:
         )
 
 
-def _encoder(export: Path, read: dict[str, Any], folder: Path | str | None) -> Path | None:
-    if "encoder" not in read:
+def _encoder(export: Path, read: dict[str, Any], given: Path | str | None) -> Path | str | None:
+    """Where the encoder is: in the export, or where the caller says. A function of its maker's runs if it is named."""
+    features = feature_map_from_json(read["features"]).record_map if "features" in read else None
+    if "encoder" not in read and not isinstance(features, FrozenEncoder):
         return None
-    if folder is not None:
-        return Path(folder)
-    if not (export / ENCODER).is_dir():
-        raise BadInput(
-            "loading a model of texts",
-            f"its encoder, {read['encoder']['name']}, is not in the export",
-            "Give its folder: encoder=... (--encoder)",
-        )
-    return export / ENCODER
+    if given is not None:
+        return given
+    if (export / ENCODER).is_dir():
+        return features.place_in(export / ENCODER) if isinstance(features, FrozenEncoder) else export / ENCODER
+    name = next(iter(features.files)) if isinstance(features, FrozenEncoder) else read["encoder"]["name"]
+    raise BadInput(
+        "loading a model that reads records by an encoder",
+        f"its encoder, {name}, is not in the export",
+        "Give its place, or its module:callable: encoder=... (--encoder)",
+    )

@@ -26,10 +26,10 @@ from discreet._version import __version__
 from discreet.campaign.state import MODEL as STORED
 from discreet.config import CampaignFile
 from discreet.errors import BadInput, InvalidCertificate, InvalidCheckpoint, InvalidLedger
-from discreet.features import feature_map_from_json
+from discreet.features import FeatureMap, feature_map_from_json
 from discreet.privacy.certificate import Check, Verdict
 from discreet.privacy.certificate.signatures import read_public, signature_checks
-from discreet.privacy.certificate.statement import digest_of, read_certificate
+from discreet.privacy.certificate.statement import digest_of, named_map, read_certificate
 from discreet.privacy.certificate.verification import MOST_SECONDS, verify_certificate
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.recipes.specification import CLASSIFIER, STUDENT, ModelParts
@@ -118,6 +118,12 @@ def intact(form: dict[str, Any]) -> bool:
     return bool(form.get("digest") == digest_of(form))
 
 
+def features_in(form: dict[str, Any]) -> FeatureMap | None:
+    """The feature map that a `model.json` names, compared with its hash."""
+    identity = form["preprocessing"].get("features") if isinstance(form.get("preprocessing"), dict) else None
+    return None if identity is None else feature_map_from_json(identity)
+
+
 def claim_of(certificate: dict[str, Any]) -> dict[str, Any]:
     """What an export claims: what its certificate proves."""
     return {**certificate["budget"], **certificate["claim"], "mode": certificate["mode"]}
@@ -188,11 +194,14 @@ def _feature_checks(directory: Path, form: dict[str, Any]) -> list[Check]:
     if identity is None and "features" not in certificate:
         return []
     try:
-        sha256 = feature_map_from_json(identity).identity()["sha256"]
-        ok = certificate["features"]["sha256"] == sha256
+        feature_map_from_json(identity)  # compares the hashes
+        paid = {name: certificate["features"][name] for name in ("quantiles",) if name in certificate["features"]}
+        ok = certificate["features"] == named_map(identity | paid)
         detail = f"{identity['name']}, which reads one record alone" if ok else "it is not the certificate's"
-    except (BadInput, KeyError, TypeError):
-        ok, detail = False, "it does not have its hash, or model.json or the certificate names none"
+    except BadInput as error:  # its package is not installed, or it does not have its hash
+        ok, detail = False, f"{error.asked}: {error.fact}"
+    except (KeyError, TypeError):
+        ok, detail = False, "model.json or the certificate names none"
     return [Check(name="features", ok=ok, detail=detail)]
 
 

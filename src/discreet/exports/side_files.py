@@ -15,6 +15,7 @@ Written where torch exports the model, and kept only if it says what the model s
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import logging
@@ -22,11 +23,13 @@ import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from discreet.exports.model_form import CERTIFICATE, ONNX
+from discreet.features import FeatureMap, feature_map_from_json
 from discreet.recipes.specification import RecipeSpec
 from discreet.trainers.metric_words import HEAD, metric_columns, metric_rows
 
@@ -45,14 +48,16 @@ _WORDS = {"text": "text-classification", "images": "image-classification"}
 
 def card(form: dict[str, Any], certificate: dict[str, Any], spec: RecipeSpec, *, onnx: str | None) -> str:
     """The text. ``onnx``: why there is no ONNX file; None if there is one."""
-    parts = [_front(form), _summary(form), _privacy(form, certificate, spec), _quality(form)]
+    parts = [_front(form), _summary(form, certificate), _privacy(form, certificate, spec), _quality(form)]
     parts += [_use(form, spec, onnx), _CHECK]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _front(form: dict[str, Any]) -> str:
     read = form["preprocessing"]
-    texts = bool({"encoder", "normalisation"} & set(read)) or (read.get("features") or {}).get("name") == "hashed-text"
+    features = read.get("features")
+    texts = bool({"encoder", "normalisation"} & set(read))
+    texts = texts or (features is not None and feature_map_from_json(features).record_map.reads == "texts")
     kind = "text" if texts else read["kind"]
     lines = [
         "---",
@@ -67,13 +72,20 @@ def _front(form: dict[str, Any]) -> str:
     return "\n".join([*lines, *(["metrics:"] if metrics else []), *(f"- {name}" for name in metrics), "---"])
 
 
-def _summary(form: dict[str, Any]) -> str:
+def _summary(form: dict[str, Any], certificate: dict[str, Any]) -> str:
     several = form["task"] == "multilabel"
     records = f"records of shape {form['inputs']}" if form["inputs"] else "texts"
     features, named = form["preprocessing"].get("features"), []
     if features is not None:
         records = f"on `{features['name']}` features of records"
-        named = [f"| features | of each record alone, so they change no claim; SHA-256 `{features['sha256']}` |"]
+        paid = "quantiles" in certificate.get("features", {})
+        words = "edges are private quantiles, which the claim pays for" if paid else "so they change no claim"
+        named = [f"| features | of each record alone, {words}; SHA-256 `{features['sha256']}` |"]
+        if encoder := features.get("encoder"):
+            named += [
+                f"| encoder | SHA-256 of its {encoder['hash_of']} `{encoder['sha256']}`; its training data, as the "
+                f"owner states: {encoder['pretraining']} |"
+            ]
     classes = ", ".join(f"`{name}`" for name in form["classes"])
     lines = [
         f"# {form['name']}",
@@ -165,7 +177,7 @@ def _use(form: dict[str, Any], spec: RecipeSpec, onnx: str | None) -> str:
         "",
         "In Python: `discreet.load_model(DIR).predict(x)`; `raw=True` scales records first, as `preprocessing` in "
         "`model.json` says.",
-        f"`{ONNX}` takes {_ONNX_ROWS[form['preprocessing'].get('features') is not None]}, and gives probabilities."
+        f"`{ONNX}` takes {_ONNX_ROWS[form.get('onnx_reads', 'records')]}, and gives probabilities."
         if onnx is None
         else f"No ONNX file: {onnx}.",
         "",
@@ -185,8 +197,8 @@ def _use(form: dict[str, Any], spec: RecipeSpec, onnx: str | None) -> str:
 
 
 _ONNX_ROWS = {
-    False: "records that are scaled",
-    True: "features of records (`discreet.load_model(DIR).features.of_inputs(x)`)",
+    "records": "records that are scaled, or encoded by the schema",
+    "features": "features of records (`discreet.load_model(DIR).features.of_inputs(x)`)",
 }
 _CHECK = f"""## Check it
 
@@ -204,6 +216,8 @@ every file with its hash in `model.json`, and the weights with the hash that the
 
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 _CLOSE = 1e-4
+_RECORDS = 200
+"""Made-up records on which a graph with its feature map is compared with the map."""
 
 
 def write_onnx(predictor: Any, rows: Any, path: Path) -> str | None:
@@ -223,6 +237,20 @@ def write_onnx(predictor: Any, rows: Any, path: Path) -> str | None:
         path.unlink()
         return f"the exported {type(predictor.module).__name__} said something else than the model"
     return None
+
+
+def write_onnx_of_records(predictor: Any, feature_map: FeatureMap, path: Path) -> bool:
+    """The same of a model on features, with the map in the graph, so that the file takes records; whether it can be."""
+    if any(find_spec(name) is None for name in _NEEDED):
+        return False
+    from discreet.exports.feature_graphs import OnRecords, graph_of, made_up_records
+
+    graph = graph_of(feature_map)
+    if graph is None:
+        return False
+    module = OnRecords(graph, copy.deepcopy(predictor.on_features.module).cpu(), feature_map.output_shape)
+    of_records = SimpleNamespace(module=module, task=predictor.task, predict_proba=predictor.predict_proba)
+    return write_onnx(of_records, made_up_records(feature_map, _RECORDS), path) is None
 
 
 def _write(predictor: Any, inputs: dict[str, Any], path: Path) -> None:
@@ -256,8 +284,6 @@ def _without_traces(model: Any) -> Any:
 
 def _probabilities(predictor: Any, names: list[str]) -> Any:
     """The module with its last step: what people want are probabilities."""
-    import copy
-
     from torch import nn
 
     class Probabilities(nn.Module):

@@ -33,14 +33,14 @@ from discreet.exports.model_form import (
     read_form,
     sealed,
 )
-from discreet.exports.side_files import card, write_onnx
+from discreet.exports.side_files import card, write_onnx, write_onnx_of_records
+from discreet.features.encoders import encoder_files
 from discreet.privacy.certificate.statement import bound, write_certificate
 from discreet.privacy.files import sync_directory, write_whole
 from discreet.recipes.feature_rows import on_features
 from discreet.recipes.specification import ModelParts, spec_of_campaign
 
 _ROWS = 5
-_COPIED = (".json", ".txt", ".model", ".safetensors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def export_model(
 
     force     replace an earlier export
     onnx      write an ONNX file, too, where the extra is installed and torch can
-    encoder   of texts: copy the public encoder, so that the directory is enough to predict
+    encoder   copy the public encoder of texts or pictures, so that the directory is enough to predict
     sign      an Ed25519 key (PEM) that signs the certificate, and model.json with the hashes of all files
     """
     target = Path(directory)
@@ -85,7 +85,9 @@ def export_model(
     with _whole(target) as scratch:
         write_whole(scratch / weights, content)
         write_certificate(certificate, scratch / CERTIFICATE)
-        reason = _beside(campaign, number, scratch, parts, onnx=onnx, encoder=encoder)
+        reason, reads = _beside(campaign, number, scratch, parts, onnx=onnx, encoder=encoder)
+        if reason is None and "features" in form["preprocessing"]:
+            form["onnx_reads"] = reads
         write_whole(scratch / CARD, card(form, certificate, spec, onnx=reason))
         form["files"] = files_in(scratch)
         form["sha256"] = form["files"][weights]["sha256"]
@@ -110,15 +112,18 @@ def _described(campaign: Campaign, number: int, claim: dict[str, Any], parts: Mo
 
 def _beside(
     campaign: Campaign, number: int, scratch: Path, parts: ModelParts, *, onnx: bool, encoder: bool
-) -> str | None:
-    """A copy of the encoder and an ONNX file, where there may be some; why there is no ONNX file."""
+) -> tuple[str | None, str]:
+    """A copy of the encoder and an ONNX file, where there may be some; why there is no ONNX file, or what it takes."""
     if encoder and parts.encoder is not None:
         _copy_encoder(parts.encoder, scratch / ENCODER)
     if isinstance(parts.example_rows, str):
-        return parts.example_rows
+        return parts.example_rows, ""
     if not onnx:
-        return "it was not asked for"
-    return write_onnx(on_features(campaign.predictor(number)), parts.example_rows(_ROWS), scratch / ONNX)
+        return "it was not asked for", ""
+    model, features = campaign.predictor(number), parts.feature_map
+    if features is not None and write_onnx_of_records(model, features, scratch / ONNX):
+        return None, "records"
+    return write_onnx(on_features(model), parts.example_rows(_ROWS), scratch / ONNX), "features"
 
 
 def _signed(form: dict[str, Any], key: Path | str | None) -> dict[str, Any]:
@@ -187,9 +192,7 @@ def _whole(target: Path) -> Iterator[Path]:
 
 
 def _copy_encoder(source: Path, target: Path) -> None:
-    """Configuration, vocabulary and safetensors of a public encoder; no code, no pickles."""
-    for path in sorted(source.rglob("*")):
-        inside = path.relative_to(source)
-        if path.is_file() and path.suffix in _COPIED and not any(part.startswith(".") for part in inside.parts):
-            (target / inside).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target / inside)
+    """Configuration, vocabulary and weights of a public encoder; no code, no pickles."""
+    for name, path in encoder_files(source).items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / name)

@@ -20,13 +20,15 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from math import prod
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.checks import Wrong
+from discreet.checks import Wrong, truth
 from discreet.errors import BadInput
+from discreet.parts import Option
 from discreet.pools.rows import Mask, readable_rows
 from discreet.pools.schema import Schema
 from discreet.privacy.ledger.charges import canonical
@@ -84,6 +86,10 @@ class FeatureMap(ABC):
         """
         return self.readable(inputs)
 
+    def torch_module(self) -> Any:
+        """The same of scaled records as a module of torch, up to rounding, for an ONNX file; None if there is none."""
+        return None
+
     @property
     def record_map(self) -> FeatureMap:
         """The map that takes the record itself: this one, or the lowest of those that it is on top of."""
@@ -99,9 +105,23 @@ class FeatureMap(ABC):
         return {"name": self.name, "version": self.version, "options": self.options()}
 
     def identity(self) -> dict[str, Any]:
-        """What a certificate says of the map: its form, and the SHA-256 of the form. Public."""
-        form = self.to_json()
-        return form | {"sha256": hashlib.sha256(canonical(form)).hexdigest()}
+        """What a certificate says of the map: its form, the SHA-256 of the form, and its encoder's. Public."""
+        form, encoder = self.to_json(), self.record_map.encoder_facts()
+        facts = {"encoder": encoder} if encoder else {}
+        return form | {"sha256": hashlib.sha256(canonical(form)).hexdigest()} | facts
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The installed packages that compute the features: another version may round otherwise."""
+        return ("numpy", "scipy")
+
+    def encoder_facts(self) -> dict[str, str]:
+        """What a certificate says of the encoder's weights; nothing where the map has no encoder."""
+        return {}
+
+    def located(self, encoder: Path | str) -> FeatureMap:
+        """The same map, with the files of its encoder there; the map itself where it has none."""
+        return self
 
 
 class ArrayMap(FeatureMap):
@@ -163,6 +183,7 @@ class FeatureRequest:
     schema    of the table that records are rows of
     public    a table of public rows, for maps that are fitted
     base      the map that this one is on top of
+    directory that paths are seen from
     options   of the part, as it declares them
     """
 
@@ -170,6 +191,7 @@ class FeatureRequest:
     schema: Schema | None = None
     public: Any = None
     base: FeatureMap | None = None
+    directory: Path = Path()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def record_shape(self, name: str) -> tuple[int, ...]:
@@ -208,6 +230,17 @@ def processors() -> int:
 def product(matrix: Features, columns: Features) -> Features:
     """Matrices (.., m, k) times columns (.., k, n), broadcast, every column summed in the same order."""
     return np.asarray(np.einsum("...mk,...kn->...mn", matrix, columns))
+
+
+def at_length_one(vectors: Features) -> Features:
+    """Each record at length 1; one of zeros stays. Computed in double precision: no square overflows."""
+    wide = vectors.astype(np.float64)
+    return np.asarray(wide / np.maximum(np.sqrt((wide**2).sum(axis=1, keepdims=True)), 1e-30), dtype=np.float32)
+
+
+UNIT_LENGTH = Option(
+    name="unit_length", check=truth, type="true or false", default="true", meaning="bring each record to length 1"
+)
 
 
 def checked_shape(shape: Any, asked: str) -> tuple[int, ...]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,10 @@ class RandomFourier(ArrayMap):
         """The inverse of `options`, with the map that ``base`` stands for in its place."""
         return cls(**{"input_shape" if name == "shape" else name: value for name, value in options.items()})
 
+    def located(self, encoder: Path | str) -> RandomFourier:
+        """With the encoder of the map below it there."""
+        return self if self.base is None else replace(self, base=self.base.located(encoder))
+
     def readable(self, batch: Any) -> tuple[Features, Mask]:
         """The features of records, nulls as zeros, and which records are none. Audience: owner."""
         return super().readable(batch) if self.base is None else self._on_top(*self.base.readable(batch))
@@ -110,13 +115,13 @@ class RandomFourier(ArrayMap):
 
     def features(self, records: Features) -> Features:
         """Of a block: each column of the product is a record."""
-        angles = product(self._directions, np.ascontiguousarray(records.reshape(self.block, -1).T))
+        angles = product(self.directions, np.ascontiguousarray(records.reshape(self.block, -1).T))
         both = np.concatenate([np.cos(angles), np.sin(angles)]) / np.float32(math.sqrt(self.size / 2))
         return np.ascontiguousarray(both.T)
 
     @cached_property
-    def _directions(self) -> Features:
-        """(size / 2, inputs)."""
+    def directions(self) -> Features:
+        """Of the projections: (size / 2, inputs)."""
         from scipy.special import ndtri
 
         count = self.size // 2 * math.prod(self.input_shape)

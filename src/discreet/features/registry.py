@@ -84,7 +84,7 @@ def feature_map_from_json(form: Any) -> FeatureMap:
         raise BadInput(
             asked, f"its options are none of {part.name}", "Give what to_json or identity returned"
         ) from None
-    if "sha256" in form and feature_map.identity()["sha256"] != form["sha256"]:
+    if "sha256" in form and not (form.items() <= feature_map.identity().items()):
         raise BadInput(asked, "its hash is not that of its options", "Give what identity returned, unchanged")
     return feature_map
 
@@ -94,8 +94,8 @@ def write_feature_map(path: Path | str, feature_map: FeatureMap) -> None:
     Path(path).write_text(json.dumps(feature_map.identity(), indent=1) + "\n", encoding="utf-8")
 
 
-def read_feature_map(path: Path | str) -> FeatureMap:
-    """The map that `write_feature_map` stored."""
+def read_feature_map(path: Path | str, *, encoder: Path | str | None = None) -> FeatureMap:
+    """The map that `write_feature_map` stored. ``encoder``: where its encoder's files are, if it has one."""
     file = Path(path)
     try:
         if file.stat().st_size > _MOST_BYTES:
@@ -106,4 +106,5 @@ def read_feature_map(path: Path | str) -> FeatureMap:
             raise
         fact = "there is no such file" if isinstance(problem, FileNotFoundError) else "it is not JSON"
         raise BadInput(f"the feature map {file.name}", fact, "Give a file that write_feature_map wrote") from None
-    return feature_map_from_json(form)
+    feature_map = feature_map_from_json(form)
+    return feature_map if encoder is None else feature_map.located(encoder)

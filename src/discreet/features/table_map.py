@@ -108,6 +108,10 @@ class TableMap(FeatureMap):
 
     def of_inputs(self, inputs: Any) -> tuple[Features, Mask]:
         """The same of rows as the schema encodes them (`Schema.encode`). A row that is not finite is a null."""
+        return self._of_resolved(*self.resolve_inputs(inputs))
+
+    def resolve_inputs(self, inputs: Any) -> tuple[dict[str, ResolvedCells], Mask]:
+        """The cells of such rows by column, and which rows are nulls. Audience: owner."""
         rows = np.asarray(inputs, dtype=np.float32)
         if rows.ndim != 2 or rows.shape[1] != self.schema.width:
             fact = f"the records are not rows of the {self.schema.width} inputs that the schema makes"
@@ -120,7 +124,7 @@ class TableMap(FeatureMap):
                 cells = column.resolve_inputs(rows[:, start : start + len(column.inputs)])
                 resolved[column.name] = self._on_edges(column, cells)
                 start += len(column.inputs)
-        return self._of_resolved(resolved, nulls)
+        return resolved, nulls
 
     def _on_edges(self, column: Column, cells: ResolvedCells) -> ResolvedCells:
         """``cells`` read back from inputs in single precision: those that are the inputs of an edge are that edge."""

@@ -6,10 +6,11 @@ dropout (the only dropout of a model is in its head), in float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,22 +74,41 @@ def longest(encoder: Any) -> int:
 
 
 def _from_directory(directory: Path) -> Any:
+    asked = f"the text model in {str(directory)!r}"
+    model, missing = read_quietly(directory, asked, prepare=_prepare)
+    lacking = sorted(name for name in missing if not name.startswith("pooler."))
+    if lacking:  # they would be random
+        fact = f"{len(lacking)} of its tensors are in none of its files ({lacking[0]})"
+        raise BadInput(asked, fact, "Give the directory of the whole model")
+    return model
+
+
+def read_quietly(
+    directory: Path, asked: str, prepare: Callable[[Any, str], None] | None = None
+) -> tuple[Any, set[str]]:
+    """The model in a local directory, in float32, and the names of tensors that its files do not have.
+
+    ``prepare``: checks and changes the settings before the model is made.
+    """
     import torch
     from transformers import AutoConfig, AutoModel
 
-    asked = f"the text model in {str(directory)!r}"
     try:
-        settings = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
-        _prepare(settings, asked)
-        return AutoModel.from_pretrained(
-            directory,
-            config=settings,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            attn_implementation="eager",
-            dtype=torch.float32,
-        )
+        with _quiet():
+            settings = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+            if prepare is not None:
+                prepare(settings, asked)
+            model, information = AutoModel.from_pretrained(
+                directory,
+                config=settings,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                attn_implementation="eager",
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
+        return model, set(information["missing_keys"])
     except BadInput:
         raise
     except Exception as problem:
@@ -218,26 +238,38 @@ def _texts(texts: Any, name: str) -> list[str]:
 
 # Sentences to vectors by a public, frozen encoder: the mean over a text's tokens, brought to length 1.
 #
-# On top goes a model of vectors (``embedding_head``, ``linear``, ``mlp``), and only that one is trained privately. The
-# encoder never sees a gradient, so embedding costs no budget as long as the vectors stay with the owner: a vector is
-# private data like the text it came from.
-#
-# Guarantee: a text's vector depends on that text alone. Texts are padded to the next multiple of 16 of their own length
-# and batched with their equals, not padded to the longest neighbour.
+# Guarantee: a text's vector depends on that text alone, to the bit. Texts are computed one by one, each by one thread,
+# padded to the next multiple of 16 of their own length.
 
 STEP = 16
+_THREADS = Lock()
+_users_threads: list[int] = []
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch computes with one thread in this thread and in those that begin meanwhile; afterwards as it did before."""
+    import torch
+
+    with _THREADS:
+        _users_threads.append(_users_threads[0] if _users_threads else torch.get_num_threads())
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _THREADS:
+            torch.set_num_threads(_users_threads.pop())
 
 
 class SentenceEncoder:
     """Embeds texts with the encoder in the local directory ``path``; it is read at first use."""
 
-    def __init__(self, path: Any, *, max_length: int = 128, batch_size: int = 64, normalise: bool = True) -> None:
+    def __init__(self, path: Any, *, max_length: int = 128, normalise: bool = True) -> None:
         require("torch", extra="torch", asked="a sentence encoder")
         require("transformers", extra="text", asked="a sentence encoder")
 
         self.path = local_directory(path)
         self.max_length = whole(max_length, "max_length", least=3)
-        self.batch_size = whole(batch_size, "batch_size")
         self.normalise = normalise
 
     @property
@@ -247,10 +279,12 @@ class SentenceEncoder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One vector a text, (n, width), in the order of the texts."""
+        vectors = np.zeros((len(texts), self.width), dtype=np.float32)
         tokens = encode(self._tokenizer, texts, max_length=self.max_length)
-        vectors = np.zeros((len(tokens["input_ids"]), self.width), dtype=np.float32)
-        for rows, length in self._batches(tokens):
-            vectors[rows] = self._means({name: values[rows, :length] for name, values in tokens.items()})
+        with one_thread():
+            for row, count in enumerate(tokens["attention_mask"].sum(1).tolist()):
+                length = min(-(-count // STEP) * STEP, self.max_length)
+                vectors[row] = self._mean({name: values[row : row + 1, :length] for name, values in tokens.items()})
         return vectors
 
     @cached_property
@@ -259,7 +293,6 @@ class SentenceEncoder:
 
     @cached_property
     def _encoder(self) -> Any:
-
         encoder = load_encoder(path=self.path).eval().requires_grad_(False)
         if self.max_length > longest(encoder):
             raise BadInput(
@@ -269,19 +302,10 @@ class SentenceEncoder:
             )
         return encoder
 
-    def _batches(self, tokens: Tokens) -> Iterator[tuple[NDArray[np.int64], int]]:
-        """Rows of about equal length, and the length they are cut to."""
-        counts = tokens["attention_mask"].sum(1)
-        lengths = np.minimum(-(-counts // STEP) * STEP, self.max_length)
-        for length in np.unique(lengths):
-            rows = np.flatnonzero(lengths == length)
-            for start in range(0, len(rows), self.batch_size):
-                yield rows[start : start + self.batch_size], int(length)
-
-    def _means(self, tokens: Tokens) -> NDArray[np.float32]:
+    def _mean(self, tokens: Tokens) -> NDArray[np.float32]:
         import torch
 
-        inputs = {name: torch.from_numpy(values) for name, values in tokens.items()}
+        inputs = {name: torch.tensor(values) for name, values in tokens.items()}
         with torch.inference_mode():
             hidden = self._encoder(**inputs).last_hidden_state
             mask = inputs["attention_mask"].unsqueeze(-1).to(hidden.dtype)

@@ -141,11 +141,11 @@ class TimmClassifier(Split):
         refused = sorted(REFUSED & set(options))
         if refused:
             raise BadInput(asked, f"{', '.join(refused)} is not an option here", "Use dropout=, inputs= and weights=")
-        self.trunk = _trunk(model, asked, channels, options)
+        self.trunk = timm_trunk(model, asked, channels, options)
         refuse_mixing(self.trunk, asked)
         _open_to_torch_func(self.trunk)
         if weights is not None:
-            _load_weights(self.trunk, Path(weights), asked)
+            load_timm_weights(self.trunk, Path(weights), asked)
         self.head = Head(width=_embedding_width(self.trunk, inputs, asked), classes=classes, dropout=dropout)
 
     def features(self, x: Tensor) -> Tensor:
@@ -154,7 +154,8 @@ class TimmClassifier(Split):
         return embedding
 
 
-def _trunk(model: str, asked: str, channels: int, options: dict[str, Any]) -> nn.Module:
+def timm_trunk(model: str, asked: str, channels: int, options: dict[str, Any]) -> nn.Module:
+    """The network without its classifier, with weights at random."""
     try:
         import timm
     except ImportError as problem:
@@ -180,7 +181,7 @@ def _open_to_torch_func(trunk: nn.Module) -> None:
                 setattr(layer, switch, False)
 
 
-def _load_weights(trunk: nn.Module, path: Path, asked: str) -> None:
+def load_timm_weights(trunk: nn.Module, path: Path, asked: str) -> None:
     """The weights in a local safetensors file, but for the classifier's."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -33,6 +33,8 @@ _PRICE = exact(zero=True, such_as="'2'")
 class PlanTable:
     """What the table [plan] says. In a file ``queries`` may be one number, with ``phases`` of them; here it is a tuple.
 
+    Without ``batch`` or ``epochs`` a campaign has those of `discreet.trainers.dp_sgd.automatic_settings`.
+
     Without ``missed``, the caps on misses are the largest that cost nothing: they sum to at most eps_a before the
     last query, so backward is never worse than forward, and the last one takes what a never-asked record may still
     lose. With a pool size they are shared out by what each query needs; with individual rates too, where records
@@ -49,13 +51,15 @@ class PlanTable:
         (),
         meaning="Labels asked for after each phase.",
     )
-    batch: int = key(
+    batch: int | None = key(
         whole(),
-        add="batch = 256, the expected number in a step",
+        None,
         meaning="Expected batch, b. Public; never recomputed. With scout: at most, in each phase.",
     )
-    epochs: int = key(
-        whole(most=10**6), add="epochs = 10, a phase", meaning="Epochs per phase of the naive schedule, e."
+    epochs: int | None = key(
+        whole(most=10**6),
+        None,
+        meaning="Epochs per phase of the naive schedule, e.",
     )
     schedule: Schedule = key(
         choice(*get_args(Schedule)),
@@ -115,10 +119,19 @@ class PlanParameters(PlanTable):
     A hidden selection has no caps on misses. Its cohorts get slots, for which it keeps a part of delta.
 
     Gaussian mechanisms have a separate budget, with ``selection_delta`` for all queries together; ``accountant`` finds
-    their noise. ``bins``: the grid on which a hidden selection finds its thresholds.
+    their noise. ``bins``: the grid on which a hidden selection finds its thresholds. ``quantile_cells``: how many cells
+    of the histograms for private quantiles a unit is counted in.
     """
 
     budget: Budget
+    batch: int = key(
+        whole(),
+        add="batch = 256, the expected number in a step",
+        meaning="Expected batch, b. Public; never recomputed. With scout: at most, in each phase.",
+    )
+    epochs: int = key(
+        whole(most=10**6), add="epochs = 10, a phase", meaning="Epochs per phase of the naive schedule, e."
+    )
     threshold_epsilon: Decimal = key(
         _PRICE, Decimal(0), meaning="Price of each private threshold; 0 when thresholds are public."
     )
@@ -136,7 +149,11 @@ class PlanParameters(PlanTable):
     pool_size: int | None = key(
         whole(), None, meaning="Records (or persons) in the pool: checks delta, sizes and shards."
     )
+    quantiles_epsilon: Decimal = key(
+        _PRICE, Decimal(0), meaning="Price of private quantiles for the edges of features, paid by every record once."
+    )
     bins: int = field(default=BINS)
+    quantile_cells: int = field(default=1)
 
     @property
     def caps(self) -> tuple[Decimal, ...]:

@@ -67,7 +67,8 @@ def check_losses(ask: PlanRequest) -> None:
     for path in build_trajectories(ask.terms, ask.cohorts, ()):
         loss, trains = max(path.forward, path.backward), path.name != "never-asked"
         if loss > ask.budget.epsilon or (loss == ask.budget.epsilon and trains):
-            raise TooLittleLeft(f"the path '{path.name}' would lose {loss} to selection alone")
+            what = "private quantiles and selection" if ask.terms.quantiles else "selection"
+            raise TooLittleLeft(f"the path '{path.name}' would lose {loss} to {what} alone")
 
 
 def check_trained(ask: PlanRequest, phases: tuple[Phase, ...]) -> None:
@@ -270,10 +271,11 @@ def _thousand_more(ask: PlanRequest) -> dict[str, Any]:
 
 
 def _smaller(ask: PlanRequest, share: Decimal) -> dict[str, Any]:
-    """The whole promise shrinks, what selection may take of it with it."""
+    """The whole promise shrinks, what quantiles and selection may take of it with it."""
     return {
         "budget": Budget(epsilon=ask.budget.epsilon * share, delta=ask.budget.delta, unit=ask.budget.unit),
         "selection_epsilon": ask.terms.epsilon * share,
         "threshold_epsilon": ask.terms.threshold_epsilon * share,
+        "quantiles_epsilon": 0 if ask.terms.quantiles is None else ask.terms.quantiles.epsilon * share,
         "missed": None if ask.missed is None else tuple(cap * share for cap in ask.terms.missed),
     }

@@ -299,12 +299,13 @@ def continued_selection(
     if terms.is_free:
         return replace(terms, queries=count)
     left = _left_before(plan, over, queries, pool)
+    quantiles = Decimal(0) if terms.quantiles is None else terms.quantiles.epsilon
     caps = coming_caps(
         queries,
         left,
         asked=terms.epsilon,
         lost=Decimal(0) if terms.kind == "shards" else exact_sum(terms.missed[:over]),
-        limit=exact_minus(budget.epsilon, exact_times(terms.threshold_epsilon, count)),
+        limit=exact_minus(exact_minus(budget.epsilon, quantiles), exact_times(terms.threshold_epsilon, count)),
     )
     shares = high_shares(queries, left, terms.epsilon, None) if terms.high_shares else ()
     return replace(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import ROUND_FLOOR, ROUND_UP, Context, Decimal
 from typing import get_args
 
@@ -18,6 +19,7 @@ from discreet.planning.parameters import GAUSSIAN, Mechanism, PlanParameters
 from discreet.privacy.budget import MAX_DIGITS, Number, exact_decimal, exact_minus, exact_sum, share_of
 from discreet.privacy.events import (
     BoundedRange,
+    DiscreteLaplace,
     Event,
     Pure,
     Repeated,
@@ -33,7 +35,14 @@ DEFAULT_SUBSAMPLE = 0.7
 
 
 def selection_terms(ask: PlanParameters) -> SelectionTerms:
-    """The committed terms of the queries that ``ask`` plans."""
+    """The committed terms of the queries that ``ask`` plans, and of the private quantiles before them."""
+    terms, epsilon = _query_terms(ask), exact_decimal(ask.quantiles_epsilon, "quantiles epsilon")
+    if epsilon == 0:
+        return terms
+    return replace(terms, quantiles=DiscreteLaplace(epsilon=epsilon, sensitivity=ask.quantile_cells))
+
+
+def _query_terms(ask: PlanParameters) -> SelectionTerms:
     kind, queries, count, initial = ask.selection, ask.queries, len(ask.queries), ask.initial
     asked = exact_decimal(ask.selection_epsilon, "selection epsilon")
     tau = exact_decimal(ask.threshold_epsilon, "threshold epsilon")
@@ -74,7 +83,8 @@ def selection_terms(ask: PlanParameters) -> SelectionTerms:
         caps = (asked,) * count
     else:
         needs = [_need(k, m, asked) for k, m in zip(queries, pools, strict=True)]
-        caps = _free_caps(asked, tau, ask.budget.epsilon, needs)
+        left = exact_minus(ask.budget.epsilon, exact_decimal(ask.quantiles_epsilon, "quantiles epsilon"))
+        caps = _free_caps(asked, tau, left, needs)
         if ask.individual_rates and pool_size is not None:
             caps = tuple(min(cap, _with_headroom(need)) for cap, need in zip(caps, needs, strict=True))
     return SelectionTerms(

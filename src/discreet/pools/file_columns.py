@@ -38,6 +38,21 @@ def columns_of(path: Path, kind: str, names: Sequence[str]) -> Iterator[dict[str
                 yield {name: batch.column(name) for name in names}
 
 
+def table_columns(path: Path, kind: str, names: Sequence[str]) -> dict[str, Any]:
+    """Columns of a whole table of public rows as Arrow has them; refused, if it has no rows."""
+    import pyarrow
+
+    blocks = list(columns_of(path, kind, names))
+    if not any(len(block[name]) for block in blocks for name in names):
+        raise BadInput(f"reading public rows of {path.name}", "it has no rows", "Name a table of public rows")
+    return {name: pyarrow.chunked_array(_chunks(block[name] for block in blocks)) for name in names}
+
+
+def _chunks(columns: Any) -> list[Any]:
+    """Arrow arrays of columns that are some, or were chunked."""
+    return [chunk for column in columns for chunk in getattr(column, "chunks", [column])]
+
+
 def check_columns_of(path: Path, kind: str, id_column: str | None, shown: Sequence[str]) -> None:
     """Refuse to show columns that the records of a file do not have."""
     if kind in READERS.having("columns") and id_column is not None:

@@ -10,7 +10,8 @@ separate-budget
 hidden      the asked sets are not released: owner and annotators keep them, and only the thresholds are paid for
             (docs/proofs/hidden-selection.md). Cohorts have committed numbers of slots.
 
-Each private threshold adds ``threshold_epsilon`` for everyone in the pool at that time.
+Each private threshold adds ``threshold_epsilon`` for everyone in the pool at that time. Private quantiles of features
+are taken once, before the first question: every path pays for them, in both directions.
 
 Hidden selection
 ----------------
@@ -205,6 +206,7 @@ class SelectionTerms:
     ``hidden``: of a hidden selection, its slots; None for the others, whose asked sets are released.
     ``events``: of *paper* and *separate-budget*, what each query does; *paper* without them is Laplace noise.
     ``delta``: of *separate-budget*, the part of delta that its block takes.
+    ``quantiles``: the histograms of the whole pool that give features their edges; None: edges are public.
     """
 
     kind: SelectionKind = "one-sided"
@@ -218,6 +220,7 @@ class SelectionTerms:
     hidden: HiddenSlots | None = None
     events: tuple[Event, ...] = ()
     delta: Decimal = Decimal(0)
+    quantiles: DiscreteLaplace | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(SelectionKind):
@@ -321,6 +324,9 @@ class SelectionTerms:
 
     def asked_at(self, query: int, part: Part | None = None) -> tuple[Branch, ...]:
         """Branches of a record asked at ``query`` (1..T), from above or below the threshold where that is kept."""
+        return (*self._at_first(), *self._asked_at(query, part))
+
+    def _asked_at(self, query: int, part: Part | None) -> tuple[Branch, ...]:
         if self.is_free:
             return ()
         if self.kind == "separate-budget":
@@ -337,6 +343,9 @@ class SelectionTerms:
 
     def never_asked(self) -> tuple[Branch, ...]:
         """Branches of a record that stays in the pool to the end."""
+        return (*self._at_first(), *self._never_asked())
+
+    def _never_asked(self) -> tuple[Branch, ...]:
         if self.is_free or not self.queries:
             return ()
         if self.kind == "separate-budget":
@@ -352,8 +361,13 @@ class SelectionTerms:
         return (*self._thresholds(self.queries), *misses)
 
     def initial(self) -> tuple[Branch, ...]:
-        """Branches of the initial cohort: none, unless scores read training records."""
-        return self._paper(self.queries) if self.reads_training_data and not self.is_free else ()
+        """Branches of the initial cohort: private quantiles, and queries whose scores read training records."""
+        queries = self._paper(self.queries) if self.reads_training_data and not self.is_free else ()
+        return (*self._at_first(), *queries)
+
+    def _at_first(self) -> tuple[Branch, ...]:
+        """What every path pays before the first question."""
+        return () if self.quantiles is None else (Branch(event=self.quantiles),)
 
     def query_event(self, query: int) -> Event:
         """What query number ``query`` (1..T) does, where prices are the paper's or in a separate budget."""
@@ -396,6 +410,8 @@ class SelectionTerms:
             form["events"] = [to_json(event) for event in self.events]
         if self.delta:
             form["delta"] = json_number(self.delta)
+        if self.quantiles is not None:
+            form["quantiles"] = to_json(self.quantiles)
         return form if self.hidden is None else form | {"hidden": self.hidden.to_json()}
 
     @classmethod
@@ -403,6 +419,9 @@ class SelectionTerms:
         """The inverse of `to_json`."""
         if type(data["queries"]) is not int or not isinstance(data["reads_training_data"], bool):
             raise InvalidPlan("stored selection terms", "their types are wrong", "Restore the file")
+        quantiles = from_json(data["quantiles"]) if "quantiles" in data else None
+        if not (quantiles is None or isinstance(quantiles, DiscreteLaplace)):
+            raise InvalidPlan("stored selection terms", "their quantiles are no discrete Laplace", "Restore the file")
         return cls(
             kind=data["kind"],
             queries=data["queries"],
@@ -415,4 +434,5 @@ class SelectionTerms:
             hidden=HiddenSlots.from_json(data["hidden"]) if "hidden" in data else None,
             events=tuple(from_json(event) for event in data.get("events", ())),
             delta=exact_decimal(data.get("delta", 0), "delta"),
+            quantiles=quantiles,
         )

@@ -1,30 +1,36 @@
 """Records through a public map: the rows of features that a model learns from, and the map that a campaign declares.
 
-Two things are such maps: the one that [features] names, and a frozen public encoder of texts. Rows are computed when
-they are asked for, a piece at a time; those of a campaign's pool may be kept (`discreet.recipes.feature_cache`).
-Guarantee: a row depends on its own record and on public constants alone; a null stays a null, with features of zeros.
+Rows are computed when they are asked for, a piece at a time; those of a campaign's pool may be kept
+(`discreet.recipes.feature_cache`). Guarantee: a row depends on its own record and on public constants alone; a null
+stays a null, with features of zeros.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.config import CampaignConfig, FeaturesConfig
+from discreet.campaign.state import released_features
+from discreet.config import CampaignConfig, FeaturesConfig, PateConfig
 from discreet.errors import BadInput
-from discreet.features import FEATURES, FeatureMap, FeatureRequest, TableMap, feature_map_from_json
+from discreet.features import FeatureMap, TableMap, feature_map_from_json
+from discreet.features.encoders import encoder_place
 from discreet.pools import Pool
-from discreet.pools.file_columns import columns_of
+from discreet.pools.file_columns import table_columns
 from discreet.pools.opening import kind_of
-from discreet.pools.rows import Mask, RecordArray, Span, length_of, places_of
+from discreet.pools.rows import ListedTexts, Mask, RecordArray, Span, length_of, places_of
 from discreet.pools.schema_proposal import same_content
-from discreet.recipes.feature_cache import FeatureCache, PoolCache, Read, check_disk
-from discreet.storage import CampaignStore
+from discreet.recipes.feature_cache import FeatureCache, PoolCache, Read, Reader, check_disk
+from discreet.storage import CampaignStore, Transition
+
+Config = TypeVar("Config", CampaignConfig, PateConfig)
+"""Of a recipe whose file may have [features]."""
 
 
 class FeatureRows(RecordArray):
@@ -58,7 +64,8 @@ class MapReader:
     @property
     def identity(self) -> str:
         """Its hash, and the versions of the libraries that compute it."""
-        return f"{self._map.identity()['sha256']} {versions_of('numpy', 'scipy')}"
+        packages = dict.fromkeys((*self._map.packages, *self._map.record_map.packages))
+        return f"{self._map.identity()['sha256']} {versions_of(*packages)}"
 
     def rows(self, records: Any, cached: PoolCache | None = None) -> FeatureRows:
         """Their features."""
@@ -67,6 +74,15 @@ class MapReader:
     def made_up(self, count: int) -> NDArray[np.float32]:
         """Normal numbers."""
         return np.random.default_rng(0).normal(size=(count, *self.inputs)).astype(np.float32)
+
+
+def rows_read(reader: Reader, x: Any) -> Any:
+    """Rows of records that somebody has: scaled numbers, rows of a table as its schema encodes them, or texts."""
+    if reader.reads != "texts":
+        return reader.rows(x if hasattr(x, "shape") else np.asarray(x))
+    if isinstance(x, str):
+        raise BadInput("texts to predict", "one text is no list of texts", "Put it in a list")
+    return reader.rows(x if hasattr(x, "readable") else ListedTexts(list(x), name=""))
 
 
 def versions_of(*packages: str) -> str:
@@ -87,53 +103,79 @@ def on_features(model: Any) -> Any:
 
 # -- the map that [features] names
 
+_PUBLIC_POOLS = ("public-data", "pate")
+"""Recipes whose [pool] is public; their private records are those of [private]."""
 
-def with_features(config: CampaignConfig, pool: Pool) -> CampaignConfig:
+
+def with_features(config: Config, pool: Pool) -> Config:
     """``config`` with the map that its [features] declares, for records as those of ``pool``; fitted to public rows."""
     table = config.features
     if table is None:
         return config
     with config.pointing("features"):
         feature_map = _built(config, table.resolved(), pool)
-    if table.cache:
+    if table.cache and isinstance(config, CampaignConfig):
         with config.pointing("features.cache"):
             check_disk(config, feature_map.output_size, len(pool))
     return _with_map(config, table, feature_map)
 
 
-def stored_features(store: CampaignStore, config: CampaignConfig) -> CampaignConfig:
-    """``config`` with the map that the campaign was created with, whatever its public file says now, and with what is
-    kept of the pool's features.
+def stored_features(store: CampaignStore, config: Config) -> Config:
+    """``config`` with the map that the campaign was created with, whatever its public file says now, or with the edges
+    that it released; and with what is kept of the pool's features.
     """
-    form = store.config.get("features")
-    config = replace(config, cache=FeatureCache(store, None if config.features is None else config.features.cache))
+    if isinstance(config, CampaignConfig):
+        config = replace(config, cache=FeatureCache(store, None if config.features is None else config.features.cache))
+    return with_released_edges(_with_form(config, store.config.get("features")), store.transitions())
+
+
+def with_released_edges(config: Config, steps: Iterable[Transition]) -> Config:
+    """``config`` with the map whose edges the first query released, if they are private quantiles and it was asked."""
+    config = _with_form(config, form := released_features(steps))
+    if form is None or config.features is None:
+        return config
+    return replace(config, features=replace(config.features, drawn=True))
+
+
+def _with_form(config: Config, form: Any) -> Config:
     if config.features is None or form is None:
         return config
     with config.pointing("features"):
-        return _with_map(config, config.features, feature_map_from_json(form))
+        return _with_map(config, config.features, _located(config, feature_map_from_json(form)))
 
 
-def features_form(config: CampaignConfig) -> dict[str, Any]:
+def _located(config: CampaignConfig | PateConfig, feature_map: FeatureMap) -> FeatureMap:
+    """The stored map, with its encoder where the file says; what is stored has no path."""
+    place = encoder_of(config)
+    return feature_map if place is None else feature_map.located(place)
+
+
+def encoder_of(config: CampaignConfig | PateConfig) -> Path | str | None:
+    """Where the encoder of [features] is, or ``module:callable``; None where the map has none."""
+    table = config.features
+    options: Mapping[str, Any] = {} if table is None else table.base or table.options
+    named = options.get("encoder")
+    return encoder_place(config.resolve(""), named) if isinstance(named, str) else None
+
+
+def features_form(config: CampaignConfig | PateConfig) -> dict[str, Any]:
     """What is stored with a campaign: everything that its features depend on beside the records, and its hash."""
     fitted = None if config.features is None else config.features.fitted
     return {} if fitted is None else {"features": fitted.identity()}
 
 
-def _with_map(config: CampaignConfig, table: FeaturesConfig, feature_map: FeatureMap) -> CampaignConfig:
+def _with_map(config: Config, table: FeaturesConfig, feature_map: FeatureMap) -> Config:
     return replace(config, features=replace(table, fitted=feature_map))
 
 
-def _built(config: CampaignConfig, table: FeaturesConfig, pool: Pool) -> FeatureMap:
+def _built(config: CampaignConfig | PateConfig, table: FeaturesConfig, pool: Pool) -> FeatureMap:
     declared: dict[str, Any] = {
         "shape": None if pool.x is None else tuple(int(size) for size in pool.x.shape[1:]),
         "schema": pool.declared.schema or config.pool.schema,
         "public": _public_table(config, table),
+        "directory": config.resolve(""),
     }
-    base = None
-    if table.base is not None:
-        options = {name: value for name, value in table.base.items() if name != "name"}
-        base = FEATURES.get(table.base["name"]).build(FeatureRequest(options=options, **declared))
-    feature_map: FeatureMap = table.declared.build(FeatureRequest(options=table.options, base=base, **declared))
+    feature_map = table.build(**declared)
     records = pool.text if feature_map.record_map.reads == "texts" else pool.x
     if records is None:
         has = "texts" if pool.x is None else "numbers"
@@ -141,32 +183,21 @@ def _built(config: CampaignConfig, table: FeaturesConfig, pool: Pool) -> Feature
     return feature_map
 
 
-def _public_table(config: CampaignConfig, table: FeaturesConfig) -> Any:
+def _public_table(config: CampaignConfig | PateConfig, table: FeaturesConfig) -> Any:
     """The columns of the public table, which must be no file of private records."""
     if table.public is None:
         return None
-    import pyarrow
-
     path = config.resolve(table.public)
     with config.pointing("features.public"):
         _check_public(config, path)
-        kind = kind_of(path, None)
         assert config.pool.schema is not None  # checked with the file
-        names = config.pool.schema.names
-        blocks = list(columns_of(path, kind, names))
-        if not any(len(block[name]) for block in blocks for name in names):
-            raise BadInput(f"fitting features on {path.name}", "it has no rows", "Name a table of public rows")
-        return {name: pyarrow.chunked_array(_chunks(block[name] for block in blocks)) for name in names}
+        return table_columns(path, kind_of(path, None), config.pool.schema.names)
 
 
-def _chunks(columns: Any) -> list[Any]:
-    """Arrow arrays of columns that are some, or were chunked."""
-    return [chunk for column in columns for chunk in getattr(column, "chunks", [column])]
-
-
-def _check_public(config: CampaignConfig, path: Path) -> None:
+def _check_public(config: CampaignConfig | PateConfig, path: Path) -> None:
+    is_public = config.recipe.name in _PUBLIC_POOLS or config.pool.kind == "arrays"
     private = {
-        "pool.path": None if config.recipe.name == "public-data" or config.pool.kind == "arrays" else config.pool.path,
+        "pool.path": None if is_public else config.pool.path,
         "evaluation.path": config.evaluation.path if config.evaluation.kind == "paid" else None,
         "private.path": None if config.private is None else config.private.path,
     }

@@ -167,15 +167,15 @@ def _fill(module: nn.Module, config: CampaignConfig, path: Path) -> None:
 
 
 def settings_of(config: CampaignConfig) -> Settings:
-    """Choices of the trainer."""
+    """Choices of the trainer; those of `Settings` where the file leaves them open (`automatic_training` fills them)."""
     from discreet.trainers.dp_sgd import Settings
 
     table = config.trainer
     with config.pointing("trainer"):
         return Settings(
-            clip=table.clip,
+            clip=Settings.clip if table.clip is None else table.clip,
             optimizer=table.optimizer,
-            learning_rate=table.learning_rate,
+            learning_rate=Settings.learning_rate if table.learning_rate is None else table.learning_rate,
             optimizer_options=dict(table.optimizer_options),
             schedule=table.schedule,
             adaptive_clip=table.adaptive_clip,

@@ -34,7 +34,8 @@ from discreet.privacy.certificate import Check
 from discreet.privacy.events import Event
 from discreet.privacy.ledger import ChargeReason, Ledger, Receipt, Terms
 from discreet.privacy.ledger.charges import request
-from discreet.recipes.pate_student import asked_next, evaluated, learnt, student_of
+from discreet.recipes.feature_rows import features_form, stored_features, with_features
+from discreet.recipes.pate_student import asked_next, evaluated, learnt, of_records, reader_of, rows_of, student_of
 from discreet.recipes.pate_votes import (
     VOTED,
     Tallies,
@@ -47,6 +48,7 @@ from discreet.recipes.pate_votes import (
     public_pool,
     tallies_of,
 )
+from discreet.recipes.pool_campaigns import feature_checks
 from discreet.recipes.pool_records import reading_of, scaling_of
 from discreet.recipes.specification import STUDENT, FileRecipe, Inputs, ModelParts, RecipeSpec, form_of
 from discreet.records import Answer, Question, Value, Votes
@@ -170,7 +172,8 @@ class Pate(FileRecipe):
 
     def predictor(self, content: bytes) -> StudentModel:
         """The student that `train` stored."""
-        return student_from_bytes(content, estimator=student_of(self.config), seed=self.config.student.seed)
+        student = student_from_bytes(content, estimator=student_of(self.config), seed=self.config.student.seed)
+        return of_records(student, reader_of(self.config))
 
 
 class _InPhase:
@@ -203,6 +206,7 @@ def _checks(store: CampaignStore, config: PateConfig, ledger: Ledger) -> Iterato
     detail = f"{len(answered)} phases, each charged before it was drawn"
     yield Check(name="answers", ok=ok, detail=detail if ok else "answers and charges do not belong together")
     yield _votes_check(store, config)
+    yield from feature_checks(store, config)
 
 
 def _plan_check(store: CampaignStore, config: PateConfig, ledger: Ledger) -> Check:
@@ -237,15 +241,17 @@ def _votes_check(store: CampaignStore, config: PateConfig) -> Check:
 def private_tallies(config: PateConfig) -> Tallies:
     """Of the private records, once everything that can be refused was refused. Audience: owner."""
     teacher_plan(config)
-    check(config, public_pool(config))
+    pool = public_pool(config)
+    check(with_features(config, pool), pool)
     return tallies_of(private_pool(config), private_labels(config), config.task.classes)
 
 
 def _prepare(config: PateConfig, inputs: Inputs) -> tuple[dict[str, Any], Pool]:
     plan, pool = teacher_plan(config), public_pool(config) if inputs.pool is None else inputs.pool
+    config = with_features(config, pool)
     check(config, pool)
     check_confirmed(config, inputs.confirm)
-    return {"plan": plan.to_json()}, pool
+    return {"plan": plan.to_json(), **features_form(config)}, pool
 
 
 def _open(store: CampaignStore, config: PateConfig) -> Pate:
@@ -267,15 +273,16 @@ def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
 def _about(campaign: Campaign) -> dict[str, str]:
     recipe: Any = campaign.recipe
     config, price = recipe.config, recipe.plan.price
+    student, on_features = config.student, "" if config.features is None else f" on {config.features.name} features"
     return {
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(recipe.classes)} classes",
         "private": f"{config.private.size:,} labelled records, as declared; read once, by teachers",
         "pool": f"{config.pool.size:,} public records, as declared",
-        "teachers": f"{price.teachers}, {config.teachers.name}, on disjoint parts",
+        "teachers": f"{price.teachers}, {config.teachers.name}{on_features}, on disjoint parts",
         "answers": f"at most {price.answers:,}, {price.aggregator}",
         "heard": f"95 times of 100, a class that leads by {price.lead():.0f} votes",
-        "student": f"{config.student.name}, asks by {config.student.ask}; no answer: {config.student.unstable}",
+        "student": f"{student.name}{on_features}, asks by {student.ask}; no answer: {student.unstable}",
         "evaluation": "none" if config.evaluation.path is None else "on public records",
     }
 
@@ -304,20 +311,21 @@ def _exported(campaign: Campaign) -> ModelParts:
         "task": "classes",
         "classes": list(config.task.classes),
         "model": {"name": table.name, "options": dict(table.options), "dropout": 0.0, "seed": table.seed},
-        "inputs": [int(size) for size in np.shape(campaign.pool.rows(slice(0, 1)))[1:]],
+        "inputs": [int(size) for size in rows_of(config, campaign.pool).shape[1:]],
         "weights": STUDENT,
-        "preprocessing": reading_of(config.pool) | scaling_of(config.pool),
+        "preprocessing": reading_of(config.pool) | scaling_of(config.pool) | features_form(config),
     }
     return ModelParts(form=form, example_rows="a student is any classifier, and no module of torch")
 
 
 SPEC = RecipeSpec(
     name="pate",
-    may_change=("private.path", "private.labels", "teachers.processes"),
+    may_change=("private.path", "private.labels", "teachers.processes", "features.public"),
     title="a campaign of teachers (PATE)",
     takes=frozenset({"pool"}),
     prepare=_prepare,
     open=_open,
+    as_created=stored_features,
     records=lambda store, config, pool: public_pool(config) if pool is None else pool,
     begin=lambda store, recipe, pool, seed, watch: count_votes(store, recipe.config, pool, seed, watch),
     checks=_checks,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from discreet.campaign.recipe import PhaseContext
 from discreet.config import PateConfig
 from discreet.errors import BadInput
 from discreet.pools import Pool, open_pool
+from discreet.pools.rows import readable_rows
+from discreet.recipes.feature_cache import Reader
+from discreet.recipes.feature_rows import MapReader, rows_read
 from discreet.recipes.labelled_records import file_labels
 from discreet.records import Value
 from discreet.trainers.accuracy import Evaluation
@@ -32,9 +36,41 @@ SEEN = "seen"
 """Public fact of a query by disagreement: how many records, in the student's order, were looked at."""
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RecordStudent(StudentModel):
+    """A student on features, which takes records: ``reader`` computes their features first."""
+
+    reader: Reader
+
+    @property
+    def on_features(self) -> StudentModel:
+        """The same student, which takes features."""
+        return StudentModel(model=self.model, classes=self.classes, ids=self.ids, codes=self.codes, flat=self.flat)
+
+    def predict_proba(self, x: Any) -> Any:
+        """Of every declared class, of records as a pool gives them."""
+        return super().predict_proba(rows_read(self.reader, x)[:])
+
+
+def of_records(student: StudentModel, reader: Reader | None) -> StudentModel:
+    """The student as it takes records: through ``reader``, where it learnt from features."""
+    return student if reader is None else RecordStudent(**vars(student), reader=reader)
+
+
+def reader_of(config: PateConfig) -> Reader | None:
+    """What makes rows of records: the feature map; None where rows are records as they are."""
+    return None if config.features is None or config.features.fitted is None else MapReader(config.features.fitted)
+
+
+def rows_of(config: PateConfig, pool: Pool) -> Any:
+    """Records as teachers and students take them, read when they are asked for."""
+    reader = reader_of(config)
+    return pool.x if reader is None else reader.rows(pool.text if reader.reads == "texts" else pool.x)
+
+
 def public_rows(config: PateConfig, pool: Pool, table: str = "student") -> Any:
     """All public records; a withdrawn one is zeros, and never used."""
-    rows = np.array(pool.rows(slice(None)), dtype=np.float32)
+    rows = np.array(readable_rows(rows_of(config, pool), slice(0, len(pool)))[0], dtype=np.float32)
     rows[[position for position, name in enumerate(pool.ids) if name in pool.withdrawn]] = 0.0
     return flattened(rows) if is_flat(config, table) else rows
 
@@ -221,6 +257,7 @@ def records_like(
             kind=table.kind,  # type: ignore[arg-type]
             id=table.id,
             columns=table.columns,
+            text=table.text,
             person=person,
             array=table.array,
             shape=table.shape,
@@ -242,7 +279,7 @@ def evaluated(config: PateConfig, model: Any) -> Evaluation | None:
 
 
 def evaluation_records(config: PateConfig) -> tuple[Any, Any] | None:
-    """Rows and class numbers."""
+    """Rows as a student takes them, and class numbers."""
     table = config.evaluation
     if table.path is None or table.labels is None:
         return None
@@ -253,6 +290,7 @@ def evaluation_records(config: PateConfig) -> tuple[Any, Any] | None:
     if not known:
         raise config.error("evaluation.labels", "none of them is of a record in evaluation.path", "Check the ids")
     places, codes = np.array(known, dtype=np.int64).T
-    rows = np.asarray(pool.rows(places), dtype=np.float32)
-    finite = np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)
-    return rows[finite], codes[finite]
+    stored, fine = readable_rows(rows_of(config, pool), places)
+    rows = np.asarray(stored, dtype=np.float32)
+    fine &= np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)
+    return rows[fine], codes[fine]

@@ -35,7 +35,15 @@ from discreet.pools import CellCounts, Pool, cell_counts
 from discreet.pools.rows import SEVERAL, Mask, readable_rows
 from discreet.pools.unread_cells import readable
 from discreet.recipes.labelled_records import answer_words, check_proposal
-from discreet.recipes.pate_student import evaluation_records, is_flat, public_rows, records_like, student_of, teacher_of
+from discreet.recipes.pate_student import (
+    evaluation_records,
+    is_flat,
+    public_rows,
+    records_like,
+    rows_of,
+    student_of,
+    teacher_of,
+)
 from discreet.recipes.specification import Confirm, is_recorded
 from discreet.records import Votes
 from discreet.storage import CampaignStore
@@ -82,7 +90,10 @@ def tallies_of(pool: Pool, labels: PrivateLabels, classes: tuple[str, ...]) -> T
     """Count labels and cells. Reads every private record, and keeps none."""
     values = [labels.values.get(name) for name in pool.ids]
     known = Counter(value for value in values if value is not None)
-    fine = [value in classes and ok for value, ok in zip(values, readable(pool.x).tolist(), strict=True)]
+    fine = [
+        value in classes and ok
+        for value, ok in zip(values, readable(pool.text if pool.x is None else pool.x).tolist(), strict=True)
+    ]
     return Tallies(
         records=len(pool),
         classes={name: known[name] for name in classes},
@@ -94,17 +105,17 @@ def tallies_of(pool: Pool, labels: PrivateLabels, classes: tuple[str, ...]) -> T
     )
 
 
-def private_rows(pool: Pool) -> tuple[NDArray[Any], Mask]:
+def private_rows(rows: Any) -> tuple[NDArray[Any], Mask]:
     """All rows, and which of them can be read. Where none of several can, a reader refuses; that would be an error of
     private cells, so they are read a few at a time then.
     """
     try:
-        return readable_rows(pool.x, slice(0, len(pool)))
+        return readable_rows(rows, slice(0, len(rows)))
     except BadInput:
         few = SEVERAL - 1
-        parts = [readable_rows(pool.x, slice(at, min(at + few, len(pool)))) for at in range(0, len(pool), few)]
-        rows, fine = zip(*parts, strict=True)
-        return np.concatenate(rows), np.concatenate(fine)
+        parts = [readable_rows(rows, slice(at, min(at + few, len(rows)))) for at in range(0, len(rows), few)]
+        read, fine = zip(*parts, strict=True)
+        return np.concatenate(read), np.concatenate(fine)
 
 
 # -- files of records
@@ -215,7 +226,7 @@ def _count(store: CampaignStore, config: PateConfig, pool: Pool, seed: int | Non
 def _training_records(config: PateConfig) -> tuple[Any, list[str | None], list[str]]:
     """Private rows, their labels (None: a null), and the unit of each."""
     pool, labels = private_pool(config), private_labels(config).values
-    stored, readable = private_rows(pool)
+    stored, readable = private_rows(rows_of(config, pool))
     rows = np.asarray(stored, dtype=np.float32)
     values = [labels.get(name) for name in pool.ids]
     known = [value if isinstance(value, str) and fine else None for value, fine in zip(values, readable, strict=True)]

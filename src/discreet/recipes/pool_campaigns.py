@@ -21,8 +21,8 @@ from discreet.campaign import Campaign
 from discreet.campaign.answers import Assignment, answering, team_of
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import replannings
-from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, today
-from discreet.config import CampaignConfig
+from discreet.campaign.state import PUBLISHED, TRAINED, TRAINING, evaluations_of, released_features, today
+from discreet.config import CampaignConfig, PateConfig
 from discreet.errors import BadInput, DiscreetError
 from discreet.features import feature_map_from_json
 from discreet.oracles.question_files import check_extra
@@ -31,10 +31,11 @@ from discreet.pools.file_columns import cells_of_records, check_columns_of
 from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import Ledger
 from discreet.recipes.feature_cache import announced
-from discreet.recipes.feature_rows import features_form, stored_features
+from discreet.recipes.feature_rows import encoder_of, features_form, stored_features
 from discreet.recipes.labelled_records import pool_like
 from discreet.recipes.learning import task_of
-from discreet.recipes.pool_records import TRANSFORMER, made_up_rows, reader_of, reading_of, scaling_of
+from discreet.recipes.pool_records import made_up_rows, reader_of, reading_of, scaling_of
+from discreet.recipes.private_quantiles import quantile_checks
 from discreet.recipes.specification import ModelParts, form_of, newest_plan
 from discreet.records import Question
 from discreet.storage import CampaignStore, Transition
@@ -53,6 +54,8 @@ MAY_CHANGE = (
     "model.init",
     "model.encoder",
     "features.public",
+    "features.encoder",
+    "features.transformer",
     "features.cache",
     "checkpoint.path",
     "checkpoint.certificate",
@@ -125,18 +128,23 @@ def joined_files(store: CampaignStore, config: CampaignConfig) -> list[tuple[Pat
     return [(path, cohort.size) for path, cohort in zip(paths, joined, strict=True)]
 
 
-def feature_checks(store: CampaignStore, config: CampaignConfig) -> Iterator[Check]:
-    """The stored feature map against its hash, and against what the campaign's file names; none without one."""
+def feature_checks(store: CampaignStore, config: CampaignConfig | PateConfig) -> Iterator[Check]:
+    """The stored feature map against its hash, and against what the campaign's file names, and its edges against what
+    they were read off, if they are private quantiles; none without one.
+    """
     if config.features is None:
         return
     try:
-        identity = feature_map_from_json(store.config.get("features")).identity()
+        form = released_features(store.transitions()) or store.config.get("features")
+        identity = feature_map_from_json(form).identity()
     except DiscreetError as error:
         yield Check(name="features", ok=False, detail=f"{error.asked}: {error.fact}")
         return
     ok, named = identity["name"] == config.features.name, f"{identity['name']}, SHA-256 {identity['sha256'][:12]}..."
     detail = "it has its hash, and reads one record alone" if ok else "the campaign's file names another map"
     yield Check(name="features", ok=ok, detail=f"{named}: {detail}")
+    if isinstance(config, CampaignConfig):
+        yield from quantile_checks(store, config)
 
 
 def plan_checks(
@@ -269,16 +277,19 @@ def exported(campaign: Campaign) -> ModelParts:
     }
     if config.features is not None:
         form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool) | features_form(config)
+        place = encoder_of(config)
+        encoder = place if isinstance(place, Path) else None  # a function of the user's is no file to copy
     elif table.encoder is None:
         form["preprocessing"] = reading_of(config.pool) | scaling_of(config.pool)
     else:
         encoder = config.resolve(table.encoder)
-        read = {"name": encoder.name, "max_length": table.max_length, "tokens": table.name == TRANSFORMER}
+        read = {"name": encoder.name, "max_length": table.max_length}
         form["preprocessing"] = reading_of(config.pool) | {"encoder": read}
     return ModelParts(
         form=form | ({"threshold": 0.5} if task == "multilabel" else {}),
         example_rows=lambda count: made_up_rows(config, inputs, count),
         encoder=encoder,
+        feature_map=None if config.features is None else config.features.fitted,
     )
 
 

@@ -134,24 +134,22 @@ PIECE = 4096
 
 
 def reader_of(config: CampaignConfig) -> Reader | None:
-    """What makes rows of records: a feature map, or an encoder of texts; None where rows are records as they are."""
+    """What makes rows of records: a feature map, or a tokenizer of texts; None where rows are records as they are."""
     if config.features is not None:
         assert config.features.fitted is not None  # built before records are read, or stored with the campaign
         return MapReader(config.features.fitted)
     if config.model.encoder is None:
         return None
     with config.pointing("model.encoder"):
-        return _reader(
-            config.resolve(config.model.encoder), config.model.max_length, tokens=config.model.name == TRANSFORMER
-        )
+        return _reader(config.resolve(config.model.encoder), config.model.max_length)
 
 
 @lru_cache(maxsize=4)
-def _reader(path: Path, max_length: int | None, *, tokens: bool) -> Reader:
-    """Read once in a process: an encoder is large."""
-    from discreet.recipes.texts import MAX_LENGTH, TextReader
+def _reader(path: Path, max_length: int | None) -> Reader:
+    """Read once in a process."""
+    from discreet.recipes.texts import MAX_LENGTH, TokenReader
 
-    return TextReader(path, max_length=max_length or MAX_LENGTH, tokens=tokens)
+    return TokenReader(path, max_length=max_length or MAX_LENGTH)
 
 
 def inputs_of(config: CampaignConfig, pool: Pool) -> tuple[int, ...]:
@@ -166,7 +164,7 @@ def inputs_of(config: CampaignConfig, pool: Pool) -> tuple[int, ...]:
         raise config.error(
             "pool.text",
             "nothing turns texts into numbers",
-            "Add [features] with name = 'hashed-text', or name the folder of a public encoder: encoder in [model]",
+            "Add [features] with name = 'hashed-text', or with name = 'text-encoder' and encoder = 'DIRECTORY'",
         )
     return tuple(int(size) for size in pool.x.shape[1:])
 

@@ -11,7 +11,7 @@ exponential mechanism and k-centre are the DP-AL paper's selections, each at an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from discreet.campaign import Campaign
 from discreet.campaign.crash_recovery import secret_key
 from discreet.campaign.recipe import Chosen, Continuation, PhaseContext, ReplanRequest, Trained, unwatched
+from discreet.campaign.state import QUANTILES
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput
 from discreet.noise import OperatingSystem, SecretKey
@@ -33,8 +34,16 @@ from discreet.privacy.ledger.plan_terms import lines_of
 from discreet.privacy.ledger.terms import plan_digest
 from discreet.privacy.plan import Plan, TrainingPhase, TrainingStage
 from discreet.privacy.plan_files import plan_from_json
-from discreet.recipes import learning, pool_campaigns, pool_queries
-from discreet.recipes.feature_rows import features_form, on_features, with_features
+from discreet.recipes import learning, pool_campaigns, pool_queries, private_quantiles
+from discreet.recipes.automatic_training import (
+    batch_and_epochs,
+    chosen_settings,
+    settings_facts,
+    settings_words,
+    with_settings,
+    with_stored_settings,
+)
+from discreet.recipes.feature_rows import features_form, on_features, with_features, with_released_edges
 from discreet.recipes.labelled_records import check as check_labelled
 from discreet.recipes.labelled_records import (
     check_proposal,
@@ -51,7 +60,7 @@ from discreet.recipes.specification import FileRecipe, Inputs, RecipeSpec, newes
 from discreet.records import Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores
-from discreet.storage import CampaignStore
+from discreet.storage import CampaignStore, Transition
 
 _ROWS = 20
 """Enough for a way of scoring to be found, as for a pool."""
@@ -63,7 +72,9 @@ def plan_of(config: CampaignConfig) -> Plan:
     units = config.pool.size if config.budget.unit == "record" else config.pool.persons
     # a selector that looks at labelled records, too: everybody pays every query
     reads_labelled = config.plan.reads_training_data or "centres" in config.selector.declared.reads
-    table: dict[str, Any] = vars(config.plan) | {"reads_training_data": reads_labelled}
+    batch, epochs = batch_and_epochs(config)
+    table: dict[str, Any] = vars(config.plan) | {"batch": batch, "epochs": epochs}
+    table["reads_training_data"] = reads_labelled
     if config.selector.bins is not None:
         table["bins"] = config.selector.bins
     with config.pointing("plan"):
@@ -74,6 +85,7 @@ def plan_of(config: CampaignConfig) -> Plan:
             **table,
             threshold_epsilon=config.selector.threshold_epsilon or 0,
             pool_size=units,
+            **private_quantiles.parameters_of(config),
             **pool_queries.mechanism_of(config),
         )
         ask.budget.warn_if_loose(ask.units)
@@ -111,10 +123,15 @@ class PrivatePool(FileRecipe):
         units = self._units(context.pool)
         if not self.labels_planned(context.phase):  # re-planned: a last training, for which nobody is asked
             return Chosen(ids=(), cohorts={}, facts={"mechanism": "none", "private": True, "threshold": None})
-        if context.phase == 0 and self.config.initial is not None:
-            return pool_queries.chosen_before(context, self.config, self.plan, units)
         if context.phase == 0:
-            return pool_queries.chosen_at_random(context, self.plan, units)
+            known = self.config.initial is not None
+            chosen = (
+                pool_queries.chosen_before(context, self.config, self.plan, units)
+                if known
+                else pool_queries.chosen_at_random(context, self.plan, units)
+            )
+            edges = private_quantiles.released(context, self.config, self.plan, units)
+            return replace(chosen, facts={**chosen.facts, **edges})
         return pool_queries.chosen_by_score(context, self.config, self.plan, units, self.shard())
 
     def shard(self) -> pool_queries.Shard:
@@ -135,6 +152,16 @@ class PrivatePool(FileRecipe):
         recipe = replace(self, plan=after.plan)
         return Continuation(recipe=recipe, terms=after.terms, plan=after.plan.to_json(), figures=after.figures)
 
+    @property
+    def awaits_release(self) -> bool:
+        """Whether the edges of its features are private quantiles, and not known yet."""
+        features = self.config.features
+        return features is not None and features.quantiles_epsilon is not None and not features.drawn
+
+    def after(self, steps: Iterable[Transition]) -> PrivatePool:
+        """With those edges, once the first query released them."""
+        return replace(self, config=with_released_edges(self.config, steps))
+
     def _units(self, pool: Pool) -> Units:
         return Units.of(pool, self.config.budget.unit, self.config.budget.records_per_person)
 
@@ -142,6 +169,7 @@ class PrivatePool(FileRecipe):
         """Charge and train a phase, and measure the model where that was asked for."""
         from discreet.trainers.dp_sgd import charge_training
 
+        assert not self.awaits_release, "a model reads features whose edges the first query found"
         phase = TrainingPhase.of(self.plan, context.phase)
         trainer = learning.trainer_of(self.config, context, self.inputs)
         hidden = dict(phase.slots)  # cohorts whose size no progress may tell
@@ -190,7 +218,7 @@ def _unread(config: CampaignConfig) -> str:
     """What of the private records cannot be read, once everything that can be refused was refused. Audience: owner."""
     learning.check_named(config, pool_queries.check_priced, pool_file=True)
     pool = pool_campaigns.base_pool(config, None)
-    _preflight(config, pool)
+    _preflight(with_features(config, pool), pool)
     return owner_words({"Private records": cell_counts(pool), "Held-out records": held_out_counts(config)})
 
 
@@ -215,7 +243,7 @@ def _try_training(config: CampaignConfig, inputs: tuple[int, ...]) -> None:
     persons = np.array(["a", "b"]) if config.budget.unit == "person" else None
     event = PoissonSampledGaussian(sampling_rate=0.5, noise_multiplier=1.0)
     stage = TrainingStage(steps=1, cohorts=(("initial", event),))
-    phase = TrainingPhase(number=0, batch=config.plan.batch, unit=config.budget.unit, stages=(stage,))
+    phase = TrainingPhase(number=0, batch=batch_and_epochs(config)[0], unit=config.budget.unit, stages=(stage,))
     cohorts = {label: CohortRecords(x=rows, y=labels, persons=persons) for label in phase.labels}
     is_named_object = config.trainer.loss is not None and ":" in config.trainer.loss
     usual = replace(settings, loss=learning.usual_loss(config)) if is_named_object else settings
@@ -239,18 +267,20 @@ def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Po
     pool = pool_campaigns.base_pool(config, inputs.pool)
     if inputs.plan is not None and config.simulation is None:
         raise BadInput("a plan that was made before", "only simulations take one", "Leave it out")
-    config = with_features(config, pool)
+    config, chosen = with_settings(with_features(config, pool), pool)
     _preflight(config, pool)
     plan = inputs.plan or plan_of(config)
     pool_campaigns.check_releases(config)
     for query in range(1, len(plan.phases)):  # the selector of every query, which needs a plan
         selector = pool_queries.selector_of(config, plan, query, OperatingSystem())
         pool_queries.check_price(config, plan, query, selector, config.pool.size)
-    return {"plan": plan.to_json(), "inputs": list(inputs_of(config, pool)), **features_form(config)}, pool
+    form = {"plan": plan.to_json(), "inputs": list(inputs_of(config, pool)), **chosen, **features_form(config)}
+    return form, pool
 
 
 def _open(store: CampaignStore, config: CampaignConfig) -> PrivatePool:
     plan = plan_from_json(newest_plan(store), certify=False)
+    config = with_stored_settings(store, config)
     return PrivatePool(config=config, plan=plan, inputs=tuple(store.config["inputs"]))
 
 
@@ -273,6 +303,8 @@ def _needed(form: Any, taken: set[tuple[str, int]]) -> set[tuple[int, str]]:
     plan = plan_from_json(form, certify=False)
     published, trained = pool_campaigns.phases_taken(taken)
     needed = {(phase, "training") for phase in trained}
+    if plan.selection.quantiles is not None:
+        needed |= {(phase, QUANTILES) for phase in published & {0}}
     if not plan.selection.is_free:
         needed |= {(phase, "selection") for phase in published & ({cohort.phase for cohort in plan.cohorts} - {0})}
     return needed
@@ -298,17 +330,28 @@ def _about(campaign: Campaign) -> dict[str, str]:
     else:
         by_score = f", by {config.scorer.name}" if pool_queries.reads_scores(config) else ""
         questions = f"{config.selector.name}{by_score}"
+    paid = plan.selection.quantiles
+    edges = "" if paid is None else f" with edges for epsilon {paid.epsilon}"
+    chosen = chosen_settings(campaign.store)
     return {
         "recipe": config.recipe.name,
         "task": f"{config.task.kind}, {len(recipe.classes)} classes",
         "pool": f"{config.pool.size:,} records, as declared",
-        "model": config.model.name + ("" if config.features is None else f" on {config.features.name} features"),
+        "model": config.model.name + ("" if config.features is None else f" on {config.features.name} features{edges}"),
         "schedule": f"{plan.schedule}, accounted by {plan.accountant.upper()}",
+        **({"settings": settings_words(chosen)} if chosen else {}),
         "questions": questions,
         "evaluation": {"none": "none", "public": "on public records", "paid": "on held-out records, paid for"}[
             config.evaluation.kind
         ],
     }
+
+
+def _created(campaign: Campaign) -> tuple[dict[str, Any], list[str]]:
+    """What was chosen by rule, and what features will take."""
+    chosen, chosen_lines = settings_facts(campaign.store)
+    announced, announced_lines = pool_campaigns.features_announced(campaign)
+    return chosen | announced, [*chosen_lines, *announced_lines]
 
 
 SPEC = RecipeSpec(
@@ -322,8 +365,9 @@ SPEC = RecipeSpec(
     bind=_bind,
     as_created=pool_campaigns.as_created,
     checks=_checks,
-    created=pool_campaigns.features_announced,
+    created=_created,
     confirmation=_unread,
+    settings=lambda campaign: settings_facts(campaign.store),
     plan=lambda recipe: recipe.plan,
     planned_lines=_planned_lines,
     exact_counts=_exact_counts,

@@ -28,6 +28,7 @@ from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import ChargeReason, Ledger, Terms
 from discreet.privacy.ledger.charges import request
 from discreet.recipes import labelled_records, learning, pool_campaigns, public_choice
+from discreet.recipes.automatic_training import batch_and_epochs, with_settings, with_stored_settings
 from discreet.recipes.feature_rows import features_form, on_features, with_features
 from discreet.recipes.learning import scorer_of
 from discreet.recipes.pool_records import inputs_of, made_up_rows
@@ -167,11 +168,12 @@ class PublicData(FileRecipe):
     def _tuning(self, phase: int) -> Any:
         from discreet.trainers.fine_tune import FineTuning
 
+        batch, epochs = batch_and_epochs(self.config)
         with self.config.pointing("plan"):
             return FineTuning(
                 settings=learning.settings_of(self.config),
-                epochs=self.config.plan.epochs,
-                batch=self.config.plan.batch,
+                epochs=epochs,
+                batch=batch,
                 task=learning.task_of(self.config),
                 seed=derived_seed(self.config.model.seed, "fine-tuning", phase, bits=63),
                 recall=0.0 if self.config.checkpoint is None else self.config.checkpoint.recall,
@@ -198,10 +200,10 @@ def _prepare(config: CampaignConfig, inputs: Inputs) -> tuple[dict[str, Any], Po
     labelled_records.check_proposal(config, *paid, *(("private.path",) if config.private is not None else ()))
     pool = pool_campaigns.base_pool(config, inputs.pool)
     pool_campaigns.check_releases(config)
-    config = with_features(config, pool)
+    config, chosen = with_settings(with_features(config, pool), pool)
     recipe = PublicData(config=config, plan=public_plan_of(config), inputs=inputs_of(config, pool))
     recipe.check(pool)
-    return {"plan": recipe.plan.to_json(), "inputs": list(recipe.inputs), **features_form(config)}, pool
+    return {"plan": recipe.plan.to_json(), "inputs": list(recipe.inputs), **chosen, **features_form(config)}, pool
 
 
 def _unread(config: CampaignConfig) -> str:
@@ -214,6 +216,7 @@ def _unread(config: CampaignConfig) -> str:
 
 def _open(store: CampaignStore, config: CampaignConfig) -> PublicData:
     plan = PublicPlan.from_json(newest_plan(store))
+    config = with_stored_settings(store, config)
     return PublicData(config=config, plan=plan, inputs=tuple(store.config["inputs"]))
 
 

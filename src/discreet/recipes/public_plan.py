@@ -214,6 +214,7 @@ def _certified(config: CampaignConfig, path: Path, weights: str) -> tuple[Stated
     if verdict.weights not in ("", weights):
         remedy = "Name the certificate.json and the weights of one export"
         raise config.error(key, "it is of another model than the one in path", remedy)
+    _check_features(config, verdict.features)
     if verdict.simulation and config.simulation is None:
         raise config.error(key, "it is of a simulation, and proves nothing about people", "Add [simulation]")
     if verdict.budget.relation != "zero-out" or verdict.budget.unit != config.budget.unit:
@@ -223,3 +224,17 @@ def _certified(config: CampaignConfig, path: Path, weights: str) -> tuple[Stated
     except BadInput as error:
         raise config.error(key, error.fact, "Export the model again") from None
     return claim, bool(verdict.weights)
+
+
+def _check_features(config: CampaignConfig, named: str) -> None:
+    """Refuse another feature map than the one, by its hash, that the checkpoint's certificate names."""
+    fitted = None if config.features is None else config.features.fitted
+    if not named or (fitted is not None and fitted.identity()["sha256"] == named):
+        return
+    if fitted is None:
+        fact, remedy = "its model reads features, and this campaign has none", "Add the [features] it was trained with"
+        raise config.error("checkpoint.certificate", fact, remedy)
+    remedy = (
+        "Write the [features] it was trained with; what was fitted to public rows is in the model.json of its export"
+    )
+    raise config.error("features.name", "the checkpoint's certificate names another map, by its SHA-256", remedy)

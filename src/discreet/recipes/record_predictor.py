@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from discreet.errors import BadInput
-from discreet.pools.rows import ListedTexts
 from discreet.recipes.feature_cache import Reader
+from discreet.recipes.feature_rows import rows_read
 from discreet.trainers.torch_predictor import Task, TorchPredictor
 
 
@@ -28,19 +27,12 @@ class RecordPredictor(TorchPredictor):
 
     def predict_proba(self, x: Any) -> NDArray[np.float32]:
         """(n, C)."""
-        return super().predict_proba(self._rows(x))
+        return super().predict_proba(rows_read(self._reader, x))
 
     def sample_proba(self, x: Any, draws: int, *, seed: int = 0) -> NDArray[np.float32]:
         """(J, n, C)."""
-        return super().sample_proba(self._rows(x), draws, seed=seed)
+        return super().sample_proba(rows_read(self._reader, x), draws, seed=seed)
 
     def embed(self, x: Any) -> NDArray[np.float32]:
         """(n, d)."""
-        return super().embed(self._rows(x))
-
-    def _rows(self, x: Any) -> Any:
-        if self._reader.reads != "texts":
-            return self._reader.rows(x if hasattr(x, "shape") else np.asarray(x))
-        if isinstance(x, str):
-            raise BadInput("texts to predict", "one text is no list of texts", "Put it in a list")
-        return self._reader.rows(x if hasattr(x, "readable") else ListedTexts(list(x), name=""))
+        return super().embed(rows_read(self._reader, x))

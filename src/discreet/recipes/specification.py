@@ -53,6 +53,7 @@ class Inputs:
 @dataclass(frozen=True, kw_only=True)
 class ModelParts:
     """What a recipe adds to an exported model. ``form``: keys of model.json. ``encoder``: a public one to copy.
+    ``feature_map``: what the model reads records by.
 
     example_rows   made-up records to trace an ONNX file with, or why there is none
     """
@@ -60,6 +61,7 @@ class ModelParts:
     form: Mapping[str, Any]
     example_rows: Callable[[int], Any] | str
     encoder: Any = None
+    feature_map: Any = None
 
 
 def _nothing(*_: Any) -> Any:
@@ -84,6 +86,7 @@ class RecipeSpec:
     confirmation      what the owner confirms before a campaign begins; None: nothing
     has_private_files whether its file names private records, so that there is something to confirm
     created           public facts and lines that `init` prints
+    settings          settings that followed from public numbers: public facts and lines that `status` prints
     owner_facts       counts that `status` shows to the owner
     shown_texts       texts that annotators are shown, by record
     true_labels       what simulated annotators know; None: the labels of the file
@@ -115,6 +118,7 @@ class RecipeSpec:
     confirmation: Callable[[Any], str] | None = None
     has_private_files: Callable[[Any], bool] = lambda config: True
     created: Callable[[Campaign], tuple[dict[str, Any], list[str]]] = lambda campaign: ({}, [])
+    settings: Callable[[Campaign], tuple[dict[str, Any], list[str]]] = lambda campaign: ({}, [])
     owner_facts: Callable[[Campaign], dict[str, int | None] | None] = _nothing
     shown_texts: Callable[[Campaign], dict[str, str]] = lambda campaign: {}
     true_labels: Callable[[Campaign], dict[str, Value] | None] = _nothing

@@ -16,8 +16,8 @@ def private_pool(
     classes: Sequence[str],
     initial: int,
     queries: Sequence[int] = (),
-    batch: int,
-    epochs: int,
+    batch: int | None = None,
+    epochs: int | None = None,
     task: str = "multiclass",
     selection_epsilon: Number = 0,
     threshold_epsilon: Number | None = None,
@@ -32,7 +32,8 @@ def private_pool(
 ) -> Tables:
     """Tables of the private-pool recipe, as docs/reference/campaign-file.md explains them.
 
-    Without ``selection_epsilon`` records are asked at random, with it by threshold response on the entropy. ``plan``,
+    Without ``batch``, ``epochs`` and a learning rate in ``trainer`` they follow from public numbers. Without
+    ``selection_epsilon`` records are asked at random, with it by threshold response on the entropy. ``plan``,
     ``trainer`` and any other table by its name (``evaluation``, ``simulation``, ``scorer_options`` ...) take what a
     file would say there.
     """
@@ -45,8 +46,7 @@ def private_pool(
         "plan": {
             "initial": initial,
             "queries": list(queries),
-            "batch": batch,
-            "epochs": epochs,
+            **{name: count for name, count in (("batch", batch), ("epochs", epochs)) if count is not None},
             "selection_epsilon": str(selection_epsilon),
             **(plan or {}),
         },

@@ -22,10 +22,11 @@ import numpy as np
 from discreet.campaign.loop import run
 from discreet.config import CampaignConfig
 from discreet.errors import BadInput, DiscreetError
+from discreet.features.encoders import encoder_files
 from discreet.oracles import SimulatedOracle
 from discreet.privacy.budget import LooseDelta
 from discreet.privacy.plan_files import read_plan, write_plan
-from discreet.recipes.feature_rows import on_features
+from discreet.recipes.feature_rows import encoder_of, on_features
 from discreet.recipes.labelled_records import layout_of
 from discreet.recipes.learning import cohort_of, named_object
 from discreet.recipes.opening import create
@@ -228,8 +229,11 @@ def _planned(setting: Setting, point: Point, sizes: Sizes, directory: Path) -> t
 def _named(config: CampaignConfig) -> list[Path]:
     """Files that a result depends on beside the data: public weights, an encoder, modules of the user's."""
     model, public = config.model, None if config.features is None else config.features.public
-    places = [model.init, model.encoder, public, *(model.options.get(key) for key in ("path", "weights"))]
+    transformer = None if config.features is None else config.features.transformer
+    places = [model.init, model.encoder, public, transformer, *(model.options.get(key) for key in ("path", "weights"))]
     files = [config.resolve(path) for path in places if isinstance(path, str)]
+    encoder = encoder_of(config)
+    files += [] if encoder is None else encoder_files(encoder).values()
     names = {config.scorer.name, model.name, config.trainer.loss or "", *(part.name for part in config.trainer.augment)}
     for name in sorted(name for name in names if ":" in name and not name.startswith("timm:")):
         file = getattr(sys.modules.get(getattr(named_object(name), "__module__", "")), "__file__", None)

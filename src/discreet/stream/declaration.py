@@ -7,8 +7,14 @@ from decimal import Decimal
 from typing import Any
 
 from discreet.components import second_moment_event
-from discreet.config import StreamConfig
+from discreet.config import FeaturesConfig, StreamConfig
+from discreet.errors import BadInput
+from discreet.features import FeatureMap, feature_map_from_json
+from discreet.pools.file_columns import table_columns
+from discreet.pools.opening import kind_of
+from discreet.pools.schema_proposal import same_content
 from discreet.privacy.budget import exact_minus, exact_sum, exact_times
+from discreet.privacy.files import write_whole
 from discreet.stream.ask_rules import AskEverything, Asking, BernoulliAsking, ExponentialAsking, OneSidedAsking
 from discreet.stream.columns import ChoiceColumn, NumberColumn, RecordSchema
 from discreet.stream.lines import LineForm
@@ -19,12 +25,21 @@ from discreet.stream.settings import StreamSettings
 from discreet.stream.terms import gaussian_noise_for, preparation_loss
 
 MOST_PREPARATION = 1 << 28
+FEATURES = "features.json"
+"""The stored feature map of a stream, in its directory."""
 _ROOM = Decimal("0.0001")
 
 
 def preparation_of(config: StreamConfig) -> Preparation:
-    """How a record becomes a vector: as declared in the file, or as stored in the one it names."""
+    """How a record becomes a vector: as declared in the file, or as stored in the one it names. The feature map of a
+    stream that began is the stored one, whatever its public file says now.
+    """
     table = config.records
+    if config.features is not None:
+        with config.pointing("features"):
+            feature_map = _stored_map(config) or _built(config, config.features)
+            bound = 1.0 if feature_map.norm_bound is None else feature_map.norm_bound
+            return Preparation(features=feature_map, text=table.text, radius=table.radius or bound)
     if table.preparation is not None:
         return _stored_preparation(config, table.preparation)
     count = len(table.columns)
@@ -35,7 +50,7 @@ def preparation_of(config: StreamConfig) -> Preparation:
             for name, center, scale in zip(table.columns, centers, scales, strict=True)
         ]
         words = [ChoiceColumn(name=name, values=table.choices[name]) for name in sorted(table.choices)]
-        return Preparation(schema=RecordSchema(columns=(*numbers, *words)), radius=table.radius)
+        return Preparation(schema=RecordSchema(columns=(*numbers, *words)), radius=table.radius or 1.0)
 
 
 def _stored_preparation(config: StreamConfig, path: str) -> Preparation:
@@ -51,10 +66,9 @@ def _stored_preparation(config: StreamConfig, path: str) -> Preparation:
         raise config.error(where, "it is not JSON", "Write it with Preparation.to_json") from None
     with config.pointing(where):
         preparation = Preparation.from_json(form)
-    if preparation.schema is None:
+    if not preparation.columns:
         raise config.error(where, "it has no declared columns, and lines have names", "Make it with a schema")
-    names = {column.name for column in preparation.schema.columns}
-    if names & {config.records.id, config.records.label, config.records.person}:
+    if set(preparation.columns) & {config.records.id, config.records.label, config.records.person}:
         raise config.error(
             where,
             "a column has the name of the id, the label or the person",
@@ -63,12 +77,53 @@ def _stored_preparation(config: StreamConfig, path: str) -> Preparation:
     return preparation
 
 
+def keep_features(config: StreamConfig, preparation: Preparation) -> None:
+    """Store the map that [features] declares beside the journal: what was fitted to public rows stays as it is."""
+    if preparation.features is None or config.features is None or _stored_map(config) is not None:
+        return
+    form = {"declared": _declared_map(config), "features": preparation.features.identity()}
+    write_whole(config.directory / FEATURES, json.dumps(form, indent=1) + "\n")
+
+
+def _stored_map(config: StreamConfig) -> FeatureMap | None:
+    """The map that was stored for what the file declares; None, if it declares another one now."""
+    file = config.directory / FEATURES
+    if not file.exists():
+        return None
+    try:
+        form = json.loads(file.read_bytes())
+        if form["declared"] != _declared_map(config):
+            return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise BadInput(f"reading {file.name}", "it is not as it was stored", "Restore it from a copy") from None
+    return feature_map_from_json(form["features"])
+
+
+def _declared_map(config: StreamConfig) -> Any:
+    """Everything that the map was declared by but where public rows are, as JSON has it."""
+    form = {key: value for key, value in config.to_json()["features"].items() if key != "public"}
+    schema = None if config.records.schema is None else config.records.schema.to_json()
+    return json.loads(json.dumps({"features": form, "schema": schema}))
+
+
+def _built(config: StreamConfig, table: FeaturesConfig) -> FeatureMap:
+    public, schema = None, config.records.schema
+    if table.public is not None:
+        path = config.resolve(table.public)
+        with config.pointing("features.public"):
+            paid = config.preparation
+            if paid is not None and same_content(config.resolve(paid.path), path):
+                fact = "it is the file of preparation.path, whose records are private: edges would tell of them"
+                raise BadInput(f"fitting features on {path.name}", fact, "Name public rows, or leave it out")
+            assert schema is not None  # checked with the file
+            public = table_columns(path, kind_of(path, None), schema.names)
+    return table.resolved().build(schema=schema, public=public)
+
+
 def line_form(config: StreamConfig, preparation: Preparation) -> LineForm:
     """How lines are read."""
-    assert preparation.schema is not None
-    features = [column.name for column in preparation.schema.columns]
-    table = config.records
-    return LineForm(id=table.id, label=table.label, features=features, classes=config.task.classes, person=table.person)
+    table, columns = config.records, preparation.columns
+    return LineForm(id=table.id, label=table.label, features=columns, classes=config.task.classes, person=table.person)
 
 
 def preparation_events(config: StreamConfig) -> dict[str, Any]:

@@ -130,7 +130,6 @@ def _end_key(keys: Path) -> None:
 def _read(config: StreamConfig, table: PreparationConfig, declared: Preparation) -> tuple[Floats, list[str]]:
     """Records as numbers after center and scale, and their ids. One that comes again, or cannot be read, is a null."""
     form, pieces, ids, limit = line_form(config, declared), [], set[str](), MOST_NUMBERS // declared.inputs
-    assert declared.schema is not None  # lines have names
     with config.pointing("preparation.path"):
         reader = LineReader.of(config.resolve(table.path))
         try:
@@ -140,7 +139,7 @@ def _read(config: StreamConfig, table: PreparationConfig, declared: Preparation)
                 for record in arrived:
                     nulls.append(record.id in ids or record.fields is None)
                     ids.add(record.id)
-                rows = declared.scaled(declared.schema.many([record.fields or {} for record in arrived]))
+                rows = declared.scaled(declared.numbers([record.fields or {} for record in arrived]))
                 rows[nulls] = np.nan
                 pieces.append(rows)
                 if sum(map(len, pieces)) > limit:

@@ -1,8 +1,8 @@
 """From a record as it arrives to a vector in a ball of radius M. Nothing here is fitted to private records.
 
-In this order: columns to numbers (a declared schema, with one-hot choices), (x - center) / scale, a linear map to fewer
-numbers (components), and the projection onto the ball. Every constant is *declared*, comes from a *public* sample, or
-was *paid* for (`private_components`); ``origin`` says which, and goes into what is published.
+In this order: columns to numbers (a declared schema with one-hot choices, or a feature map), (x - center) / scale, a
+linear map to fewer numbers (components), and the projection onto the ball. Every constant is *declared*, comes from a
+*public* sample, or was *paid* for (`private_components`); ``origin`` says which, and goes into what is published.
 
 Guarantee: a record's vector depends on that record and on these constants alone, has length at most M, and is the same
 whether the record comes alone or among others. A record that cannot be read is a null: a row that is no number, as the
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,6 +30,8 @@ import numpy as np
 from discreet import components
 from discreet.components import PaidComponents, checked_radius, into_ball, leading
 from discreet.errors import BadInput
+from discreet.features import FeatureMap, TableMap, feature_map_from_json
+from discreet.pools.checks import encodable
 from discreet.privacy.ledger import Receipt
 from discreet.stream.columns import RecordSchema
 from discreet.stream.linear_model import Floats, float_array
@@ -48,18 +51,23 @@ _KEYS = {
     "constants_origin",
     "components_origin",
 }
+_OF_FEATURES = {"features", "text"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Preparation:
     """``inputs`` numbers of a record (or the columns of ``schema``) to a vector of length at most ``radius``.
 
+    ``features``: a map whose features are these numbers. One of a table takes mappings, one of texts the column
+    ``text`` of mappings, one of arrays the arrays.
     ``center`` and ``scale``: a number, or one for each input. ``components``: (k, inputs), one map a row.
     """
 
     inputs: int = 0
     radius: float = 1.0
     schema: RecordSchema | None = None
+    features: FeatureMap | None = None
+    text: str | None = None
     center: Any = 0.0
     scale: Any = 1.0
     components: Any = None
@@ -67,9 +75,15 @@ class Preparation:
     components_origin: Origin = "declared"
 
     def __post_init__(self) -> None:
-        inputs = self.schema.width if self.schema is not None and not self.inputs else self.inputs
-        if type(inputs) is not int or inputs < 1 or (self.schema is not None and self.schema.width != inputs):
-            raise BadInput("a preparation", "it does not say how many numbers a record has", "Give inputs, or a schema")
+        widths = [] if self.schema is None else [self.schema.width]
+        widths += [] if self.features is None else [self.features.output_size]
+        inputs = self.inputs or sum(widths)
+        if type(inputs) is not int or inputs < 1 or widths not in ([], [inputs]):
+            fact, remedy = "it does not say how many numbers a record has", "Give inputs, a schema, or features"
+            raise BadInput("a preparation", fact, remedy)
+        if (self.text is not None) != (self.features is not None and self.features.record_map.reads == "texts"):
+            remedy = "Give both features of texts and text, the name of their column"
+            raise BadInput("the text of a preparation", "it is there without features that read it, or missing", remedy)
         for name in ("constants_origin", "components_origin"):
             if getattr(self, name) not in get_args(Origin):
                 raise BadInput(f"{name} of a preparation", "it is not known", f"Say {' or '.join(get_args(Origin))}")
@@ -79,6 +93,15 @@ class Preparation:
             raise BadInput("the scale of a preparation", "a number is not above 0", "Declare positive numbers")
         if self.components is not None:
             set_fields(self, components=_components(self.components, inputs))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that are read of a record; none of vectors."""
+        if self.features is None:
+            return () if self.schema is None else tuple(column.name for column in self.schema.columns)
+        lowest = self.features.record_map
+        named = lowest.schema.names if isinstance(lowest, TableMap) else ()
+        return named if self.text is None else (self.text,)
 
     @property
     def width(self) -> int:
@@ -99,10 +122,20 @@ class Preparation:
 
     def many(self, records: Any) -> Floats:
         """Records as rows: mappings, where columns are declared; otherwise vectors of ``inputs`` numbers."""
-        if self.schema is None:
-            return self.rows(_vectors(records, self.inputs))
-        rows = self.rows(self.schema.many(records))
-        rows[[not isinstance(record, (dict, Mapping)) for record in records]] = np.nan
+        return self.rows(self.numbers(records))
+
+    def numbers(self, records: Any) -> Floats:
+        """The same before the constants: (n, inputs). A record that is none is a row that is not finite."""
+        if not self.columns:
+            return _vectors(records, self.inputs) if self.features is None else _of_arrays(self.features, records)
+        known = [isinstance(record, (dict, Mapping)) for record in records]
+        if self.features is None:
+            assert self.schema is not None
+            rows = self.schema.many(records)
+        else:
+            fields = [record if fine else {} for record, fine in zip(records, known, strict=True)]
+            rows = _of_fields(self.features, self.columns, self.text, fields)
+        rows[~np.array(known, dtype=bool)] = np.nan
         return rows
 
     def rows(self, inputs: Any) -> Floats:
@@ -139,15 +172,21 @@ class Preparation:
             "components": None if self.components is None else self.components.tolist(),
             "constants_origin": self.constants_origin,
             "components_origin": self.components_origin,
+            **({} if self.features is None else {"features": self.features.identity()}),
+            **({} if self.text is None else {"text": self.text}),
         }
 
     @classmethod
     def from_json(cls, form: Any) -> Self:
         """The inverse of `to_json`; strict about its keys."""
-        if not isinstance(form, dict) or set(form) != _KEYS or form["format"] != FORMAT:
+        if not isinstance(form, dict) or set(form) - _OF_FEATURES != _KEYS or form["format"] != FORMAT:
             raise BadInput("a stored preparation", f"it is not a {FORMAT}", "Restore the file")
-        parts = {key: value for key, value in form.items() if key not in ("format", "schema")}
-        return cls(schema=None if form["schema"] is None else RecordSchema.from_json(form["schema"]), **parts)
+        parts = {key: value for key, value in form.items() if key not in ("format", "schema", "features")}
+        return cls(
+            schema=None if form["schema"] is None else RecordSchema.from_json(form["schema"]),
+            features=feature_map_from_json(form["features"]) if "features" in form else None,
+            **parts,
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -168,6 +207,28 @@ def _vectors(records: Any, inputs: int) -> Floats:
         row = float_array(record)
         if row.shape == (inputs,):
             rows[index] = row
+    return rows
+
+
+def _of_fields(feature_map: FeatureMap, columns: tuple[str, ...], text: str | None, fields: list[Any]) -> Floats:
+    """Features of records by their columns; of a null a row that is not finite."""
+    if text is None:
+        batch: Any = {name: [record.get(name) for record in fields] for name in columns}
+    else:
+        cells = [record.get(text) for record in fields]
+        batch = [cell if isinstance(cell, str) and encodable(cell) else None for cell in cells]
+    return _as_rows(*feature_map.readable(batch))
+
+
+def _of_arrays(feature_map: FeatureMap, records: Any) -> Floats:
+    shape = getattr(feature_map.record_map, "input_shape", ())
+    rows = records if isinstance(records, np.ndarray) else _vectors(records, math.prod(shape))
+    return _as_rows(*feature_map.readable(rows.reshape(len(rows), *shape)))
+
+
+def _as_rows(values: Any, fine: Any) -> Floats:
+    rows = float_array(values).reshape(len(values), -1)
+    rows[~fine] = np.nan
     return rows
 
 

@@ -4,7 +4,8 @@
       ledger        one entry, charged before the first decision      discreet verify payments.stream/ledger
       ledger.mark   how many lines the ledger has, so that a lost one is noticed
       keys/         the sealed key of coins and noise, and the journal's two (mode 0600)
-      journal.db    decisions, open questions, the state
+      features.json the feature map, if there is one: what was fitted to public rows
+  journal.db    decisions, open questions, the state
       marks         keyed hashes of the records that are being decided
       models/       published models; all else is its owner's
 
@@ -35,7 +36,7 @@ from discreet.privacy.ledger import FileSink, Ledger, MemorySink, Receipt
 from discreet.privacy.ledger.sinks import whole_lines
 from discreet.storage.disk import disk_refusals, locked, make_private
 from discreet.storage.stream_store import StreamStore
-from discreet.stream.declaration import preparation_events, preparation_of, settings_of
+from discreet.stream.declaration import keep_features, preparation_events, preparation_of, settings_of
 from discreet.stream.journal import JournalKey, journal_key, mac_key, mac_key_path, read_mac_key
 from discreet.stream.optimizer import GaussianNoise, noise_from_json
 from discreet.stream.paid_preparation import KEYS, charged, charging, check_paid, declared_of, prepared
@@ -101,6 +102,8 @@ def open_stream(config: StreamConfig) -> Iterator[OpenStream]:
         open_parts.callback(store.close)
         settings = new or settings_of(config, declared, charged=_noise_of(store.facts()))
         with disk_refusals(asked, kept="what was charged stays, and the same command goes on"):
+            if store.facts() is None:
+                keep_features(config, declared)
             ledger = open_parts.enter_context(_ledger(config, settings, store))
             _bind(config, store, _facts(config, settings, declared, ledger), ledger)
             store.protect(mac_key(directory / KEYS, store, ledger=ledger.id, asked=asked))
@@ -215,7 +218,12 @@ def _refuse_change(config: StreamConfig, known: dict[str, Any], facts: dict[str,
         home = {"classes": "task", "features": "records", "radius": "records", "asking": "asking", "noise": "noise"}
         home |= {"slab": "slab", "window": "window", "drift": "drift", "person_records": "budget"}
         raise config.error(home.get(parts[0], "learning"), fact, remedy)
-    home = {"preparation": "records", LINES: "records", "seed": "simulation", "paid": "preparation"}
+    home = {
+        "preparation": "records" if config.features is None else "features",
+        LINES: "records",
+        "seed": "simulation",
+        "paid": "preparation",
+    }
     raise config.error(home.get(name, name), fact, remedy)
 
 
@@ -239,11 +247,19 @@ def verify_stream(config: StreamConfig, *, most_seconds: float = MOST_SECONDS) -
     if not verdict.ok:
         return verdict
     ledger = Ledger.open(MemorySink(whole_lines(data)))
-    settings = settings_of(config, preparation_of(config), charged=_charged_noise(ledger))
+    try:
+        preparation = preparation_of(config)
+    except DiscreetError as error:
+        if config.features is None:
+            raise
+        return replace(verdict, checks=(*verdict.checks, Check(name="features", ok=False, detail=error.fact)))
+    settings = settings_of(config, preparation, charged=_charged_noise(ledger))
     charges = (_check_charge(ledger, settings), *_check_preparation(ledger, config))
     journal, published = _check_journal(config.directory, ledger.id)
     models = _check_models(config.models, ledger.id, published)
-    return replace(verdict, checks=(*verdict.checks, *charges, _check_budget(ledger, config), journal, models))
+    features = _check_features(config.models, preparation)
+    checks = (*charges, _check_budget(ledger, config), *features, journal, models)
+    return replace(verdict, checks=(*verdict.checks, *checks))
 
 
 def _charged_noise(ledger: Ledger) -> GaussianNoise | None:
@@ -272,6 +288,26 @@ def _check_preparation(ledger: Ledger, config: StreamConfig) -> tuple[Check, ...
     return (Check(name="preparation", ok=paid, detail=detail),)
 
 
+def _check_features(models: Path, preparation: Preparation) -> tuple[Check, ...]:
+    """Of features: that every published model reads those that the file declares, by their hash."""
+    identity = None if preparation.features is None else preparation.features.identity()
+    named = "none" if identity is None else f"{identity['name']}, SHA-256 {identity['sha256'][:12]}..."
+    for path in _published_in(models):
+        try:
+            features = load_published(path).preparation.features
+        except DiscreetError:
+            continue  # said by the check of models
+        if (None if features is None else features.identity()) != identity:
+            return (Check(name="features", ok=False, detail=f"{path.name} reads others than declared: {named}"),)
+    if identity is None:
+        return ()
+    return (Check(name="features", ok=True, detail=f"{named}: published models read it, of each record alone"),)
+
+
+def _published_in(models: Path) -> list[Path]:
+    return sorted(models.glob("model-*.json")) + sorted(models.glob(LATEST))
+
+
 def _check_budget(ledger: Ledger, config: StreamConfig) -> Check:
     same = ledger.terms.budget == config.budget.budget()
     detail = f"epsilon {config.budget.epsilon} at delta {config.budget.delta} a {config.budget.unit}"
@@ -295,7 +331,7 @@ def _check_journal(directory: Path, ledger: str) -> tuple[Check, dict[int, str]]
 
 
 def _check_models(directory: Path, ledger: str, published: dict[int, str]) -> Check:
-    paths = sorted(directory.glob("model-*.json")) + sorted(directory.glob(LATEST))
+    paths = _published_in(directory)
     for path in paths:
         try:
             published_model = load_published(path)

@@ -359,12 +359,9 @@ def with_setting(estimator: DPClassifier, setting: Setting) -> DPClassifier:
     changed: DPClassifier = clone(estimator)
     changed.set_params(**{name: value for name, value in setting.items() if name in OF_THE_CLASSIFIER})
     of_training = {name: value for name, value in setting.items() if name in names}
-    if of_training and changed.settings == AUTO:
-        raise BadInput(
-            f"searching over {', '.join(of_training)}",
-            f'a rule chooses them: the classifier has settings="{AUTO}"',
-            "Give Settings(...), or search over settings of the classifier",
-        )
-    if of_training:
+    if of_training and (changed.settings == AUTO or isinstance(changed.settings, Mapping)):
+        chosen = {} if changed.settings == AUTO else changed.settings
+        changed.set_params(settings={**chosen, **of_training})  # the rule chooses the rest
+    elif of_training:
         changed.set_params(settings=replace(changed.settings or Settings(), **of_training))
     return changed

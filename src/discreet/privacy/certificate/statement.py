@@ -42,6 +42,10 @@ FORMAT = "discreet.certificate/1"
 FILTER = "rdp-filter"
 ONE_RECORD = "one record alone, and nothing of any other record"
 """What a feature map reads: why it costs nothing."""
+PAID_EDGES = "one record alone, and edges that every path pays for"
+"""The same of a map whose edges are private quantiles."""
+HASHED = ("weights", "source of a module")
+"""What the SHA-256 of an encoder is of."""
 MOST_BYTES = 1 << 28
 NOT_COVERED = ("the decision to start: whoever takes it may have looked at the records",)
 """What no claim of ours is about. Certificates say it since they have the key ``not_covered``."""
@@ -102,7 +106,8 @@ def bound(form: Form, weights: bytes) -> Form:
 def with_parts(form: Form, parts: list[dict[str, str]], features: Form | None = None) -> Form:
     """``form``, unsigned, as a certificate that names the parts which other packages declared, and that it trusts.
 
-    ``features``: the identity of the feature map, if the model reads features of the records.
+    ``features``: the identity of the feature map, if the model reads features of the records; with what its
+    ``quantiles`` cost, if its edges are private.
     """
     if not parts and features is None:
         return form
@@ -110,8 +115,15 @@ def with_parts(form: Form, parts: list[dict[str, str]], features: Form | None = 
     if parts:
         rest["third_party"] = parts
     if features is not None:
-        rest["features"] = {name: features[name] for name in ("name", "version", "sha256")} | {"reads": ONE_RECORD}
+        rest["features"] = named_map(features)
     return rest | {"digest": digest_of(rest), "signature": None}
+
+
+def named_map(identity: Form) -> Form:
+    """What a certificate says of a feature map."""
+    further = {name: identity[name] for name in ("encoder", "quantiles") if name in identity}
+    reads = PAID_EDGES if "quantiles" in identity else ONE_RECORD
+    return {name: identity[name] for name in ("name", "version", "sha256")} | {"reads": reads} | further
 
 
 def replanned(ledger: Ledger) -> list[Form]:

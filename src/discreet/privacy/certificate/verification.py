@@ -26,9 +26,11 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.certificate import statement
 from discreet.privacy.certificate.signatures import Check, Form, read_public, signature_checks
 from discreet.privacy.certificate.statement import FILTER, FORMAT
-from discreet.privacy.events import Event, ThresholdResponse
+from discreet.privacy.event_forms import from_json as event_from_json
+from discreet.privacy.events import DiscreteLaplace, Event, ThresholdResponse
 from discreet.privacy.ledger import Ledger, MemorySink
 from discreet.privacy.ledger.entries import FORMAT as LEDGER_FORMAT
+from discreet.privacy.ledger.plan_terms import HELD_OUT
 from discreet.privacy.ledger.sinks import read_beside_mark, whole_lines
 from discreet.privacy.selection_terms import NOT_RELEASED
 from discreet.privacy.trajectories import Trajectory
@@ -61,6 +63,9 @@ PARTS_KEY = "third_party"
 """Of campaigns with parts that other packages declare, before the weights."""
 FEATURES_KEY = "features"
 """Of campaigns whose model reads features of records: which map, after the parts."""
+QUANTILES_KEY = "quantiles"
+"""Of a map whose edges are private quantiles: the event that pays for them."""
+_MAP_KEYS, _ENCODER_KEYS = ["name", "version", "sha256", "reads"], ["hash_of", "sha256", "pretraining"]
 _PART_KEYS = {"kind", "name", "distribution", "version", "note"}
 _BROKEN = (
     KeyError,
@@ -89,6 +94,7 @@ class Verdict:
 
     ``not_released`` and ``time``: what a hidden selection keeps, and whether its claim covers time.
     ``weights``: the hash of the model that a certificate is of; empty where it is of a ledger alone.
+    ``features``: the hash of the feature map that it names; empty where it names none.
     """
 
     what: str
@@ -101,6 +107,7 @@ class Verdict:
     not_released: str = ""
     time: str = ""
     weights: str = ""
+    features: str = ""
 
     @property
     def ok(self) -> bool:
@@ -240,6 +247,7 @@ def verify_certificate(
         not_released=NOT_RELEASED if valid and NOT_RELEASED_KEY in form else "",
         time=form[NOT_RELEASED_KEY]["time"] if valid and NOT_RELEASED_KEY in form else "",
         weights=form.get(WEIGHTS_KEY, "") if valid else "",
+        features=form[FEATURES_KEY]["sha256"] if valid and FEATURES_KEY in form else "",
     )
 
 
@@ -275,11 +283,21 @@ def _form_check(form: Form, data: bytes) -> Check:
 
 
 def _names_map(features: Any) -> bool:
-    """Whether this is the name, version and hash of a feature map, and what it reads."""
-    if not isinstance(features, dict) or list(features) != ["name", "version", "sha256", "reads"]:
+    """Whether this is the name, version and hash of a feature map, what it reads, the hash of its encoder, and what
+    its edges cost.
+    """
+    paid = isinstance(features, dict) and QUANTILES_KEY in features
+    further = [[], ["encoder"], [QUANTILES_KEY]]
+    if not isinstance(features, dict) or list(features) not in [[*_MAP_KEYS, *keys] for keys in further]:
         return False
-    named = _plain(features["name"]) and type(features["version"]) is int and features["reads"] == statement.ONE_RECORD
-    return named and bool(re.fullmatch(r"[0-9a-f]{64}", str(features["sha256"]), re.ASCII))
+    reads = statement.PAID_EDGES if paid else statement.ONE_RECORD
+    named = _plain(features["name"]) and type(features["version"]) is int and features["reads"] == reads
+    encoder = features.get("encoder")
+    if "encoder" in features and (not isinstance(encoder, dict) or list(encoder) != _ENCODER_KEYS):
+        return False
+    plain = encoder is None or (_plain(encoder["pretraining"]) and encoder["hash_of"] in statement.HASHED)
+    hashes = [features["sha256"], *([] if encoder is None else [encoder["sha256"]])]
+    return named and plain and all(re.fullmatch(r"[0-9a-f]{64}", str(value), re.ASCII) for value in hashes)
 
 
 def _typed(form: Form) -> bool:
@@ -347,12 +365,28 @@ def _arithmetic_checks(form: Form, most_seconds: float) -> Iterator[Check]:
     for path, anew in zip(stored, again, strict=True):
         ok = _same(path.epsilon_pld, anew.epsilon_pld) and _same(path.epsilon_rdp, anew.epsilon_rdp)
         yield Check(name=f"path {path.name}", ok=ok and orders_fit, detail=_path_detail(anew, ok=ok))
+    if QUANTILES_KEY in form.get(FEATURES_KEY, {}):
+        yield _quantiles_check(form[FEATURES_KEY][QUANTILES_KEY], stored)
     claim = statement.claim_of(stored, budget, accountant)
     yield Check(
         name="claim",
         ok=form["claim"] == claim and all(_kept(path, budget, accountant) for path in stored),
         detail=f"epsilon {claim['epsilon']} at delta {claim['delta']}, of {budget.epsilon}",
     )
+
+
+def _quantiles_check(form: Form, paths: tuple[Trajectory, ...]) -> Check:
+    """Whether every path of a record of the pool pays for the edges of the features."""
+    event = event_from_json(form)
+    free = [
+        path.name
+        for path in paths
+        if path.name != HELD_OUT
+        and event not in (branch.event for branch in path.selection)
+        and event not in (part.event for part in path.training)
+    ]
+    detail = "every path pays for them" if not free else f"the path {free[0]} does not pay for them"
+    return Check(name="quantiles", ok=not free and isinstance(event, DiscreteLaplace), detail=detail)
 
 
 def _path_detail(path: Trajectory, *, ok: bool) -> str:

@@ -1,8 +1,9 @@
 """A plan as the terms of a ledger: its groups, the paths of a record through them, and every charge it will make.
 
 Groups: the initial cohort and one (part of a) cohort a query, by their labels; `pool`, or `shard-j` where the pool is
-cut; `everyone`, when scores read training records; `held-out`, where evaluation is paid for. Query j belongs to phase
-j, as does the training that follows it.
+cut; `everyone`, when scores read training records; `whole-pool`, where private quantiles are taken of all its records
+in phase 0, before the first question; `held-out`, where evaluation is paid for. Query j belongs to phase j, as does the
+training that follows it.
 
 `joined` adds further releases that read the same records after training to every path:
 
@@ -29,6 +30,7 @@ from discreet.privacy.selection_terms import SelectionTerms
 
 POOL = "pool"
 EVERYONE_WAITS = "everyone"
+WHOLE_POOL = "whole-pool"
 HELD_OUT = "held-out"
 
 
@@ -68,7 +70,9 @@ def continued_terms(
 def lines_of(plan: Plan, *, held_out: Event | None = None, first: int = 0) -> tuple[Line, ...]:
     """Every charge of ``plan`` from phase ``first`` on, in the order they will be made."""
     queries = range(1, plan.selection.queries + 1)
-    lines = [line for query in queries for line in query_lines(plan.selection, query)] + [*_training_lines(plan)]
+    quantiles = plan.selection.quantiles
+    lines = [] if quantiles is None else [Line(who=WHOLE_POOL, phase=0, event=quantiles)]
+    lines += [line for query in queries for line in query_lines(plan.selection, query)] + [*_training_lines(plan)]
     if held_out is not None:
         lines.extend(Line(who=HELD_OUT, phase=number, event=held_out) for number in range(len(plan.phases)))
     return tuple(sorted((line for line in lines if line.phase >= first), key=lambda line: line.phase))
@@ -76,6 +80,9 @@ def lines_of(plan: Plan, *, held_out: Event | None = None, first: int = 0) -> tu
 
 def _paths_of(plan: Plan, held_out: Event | None) -> tuple[Path, ...]:
     paths = [*(_path_of(cohort, plan.selection) for cohort in plan.cohorts), *_never_asked(plan.selection)]
+    if plan.selection.quantiles is not None:
+        first = PathSegment(who=WHOLE_POOL, last=0, choice="touched")
+        paths = [replace(path, stays=(first, *path.stays)) for path in paths]
     return (*paths, *([Path(name=HELD_OUT, stays=(PathSegment(who=HELD_OUT),))] if held_out is not None else []))
 
 

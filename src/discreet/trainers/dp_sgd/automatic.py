@@ -7,7 +7,10 @@ docs/reference/automatic-settings.md has its derivation, the figures, and where 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 from discreet.checks import shown
 from discreet.errors import BadInput
@@ -15,6 +18,8 @@ from discreet.trainers.dp_sgd.settings import Settings
 
 CLIP = 0.1
 """The clip, as a share of the longest (record, 1)."""
+WEIGHTED_CLIP = 1.0
+"""The same where classes have weights: a smaller clip cuts them away again."""
 NOISE = 2.0
 """Standard deviation of the noise in a logit of the longest record, after the last step and before averaging."""
 MOST_TRAVEL = 5000.0
@@ -26,6 +31,10 @@ AVERAGE = 0.9
 """Decay of the moving average of the weights."""
 OTHER_BATCH, OTHER_EPOCHS = 256, 20
 """For models the rule was not fitted on."""
+OWN_TRAVEL = ("learning_rate", "optimizer", "optimizer_options", "schedule", "adaptive_clip")
+"""Settings that say how far the weights move. Who gives one of them chooses clip and averaging, too."""
+LOSS = "cross-entropy"
+"""The loss that the rule is for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +55,12 @@ def automatic_settings(
     dimension: int,
     norm_bound: float | None = None,
     phases: int = 1,
+    initial: int | None = None,
     linear: bool = True,
+    weighted: bool = False,
     batch: int | None = None,
     epochs: int | None = None,
+    given: Mapping[str, Any] = MappingProxyType({}),
 ) -> AutomaticSettings:
     """Settings that follow from these numbers. All of them must be public: planned, declared, never counted.
 
@@ -60,18 +72,23 @@ def automatic_settings(
     norm_bound  the longest that a record's features can be; None: what numbers spread evenly from -1 to 1 would have,
                 the root of a third of ``dimension``
     phases      how often the model is trained
+    initial     of several phases, the units of the first: no batch is larger; None: all ``labels``
     linear      whether the model is one linear layer; for others the defaults are returned, which were not fitted
+    weighted    whether classes have weights
     batch       expected, if it is chosen already; the learning rate follows the steps that it makes
     epochs      a phase, if they are chosen already
+    given       fields of `Settings` that are chosen already, by name. The learning rate follows a clip; who gives one
+                of `OWN_TRAVEL` has the defaults of `Settings` for what is not given
     """
-    counts = {"labels": labels, "classes": classes, "dimension": dimension, "phases": phases}
-    given = {name: count for name, count in (("batch", batch), ("epochs", epochs)) if count is not None}
-    for name, count in (counts | given).items():
+    initial = labels if initial is None else initial
+    counts = {"labels": labels, "classes": classes, "dimension": dimension, "phases": phases, "initial": initial}
+    counts |= {name: count for name, count in (("batch", batch), ("epochs", epochs)) if count is not None}
+    for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise BadInput(f"automatic settings with {name}={shown(count)}", "it is not a count from 1", "Count again")
     if not linear:
         return AutomaticSettings(
-            batch=batch or min(OTHER_BATCH, labels), epochs=epochs or OTHER_EPOCHS, settings=Settings()
+            batch=batch or min(OTHER_BATCH, initial), epochs=epochs or OTHER_EPOCHS, settings=Settings(**given)
         )
     if not (0 < epsilon < math.inf and 0 < delta < 1):
         raise BadInput(
@@ -82,13 +99,15 @@ def automatic_settings(
         raise BadInput(f"norm_bound={norm_bound}", "it is not a number above 0", "Leave it out, or give the map's")
     budget = gaussian_budget(epsilon, delta) / math.sqrt(phases)
     most = min(max(STEPS * math.sqrt(budget * labels / classes), LEAST_STEPS), MOST_STEPS)
-    batch = min(batch or max(labels // phases, 1), labels)
+    batch = min(batch or max(labels // phases, 1), initial)
     epochs = epochs or max(round(most * batch / labels), 1)
+    if any(name in given for name in OWN_TRAVEL) or given.get("loss", LOSS) != LOSS:
+        return AutomaticSettings(batch=batch, epochs=epochs, settings=Settings(**given))
     steps = max(epochs * labels // batch, 1)  # of the last phase, where rates and steps are those of a naive plan
     longest = math.hypot(bound, 1)  # of a record and the 1 of the intercept
-    clip = CLIP * longest
+    settings = Settings(**{"clip": (WEIGHTED_CLIP if weighted else CLIP) * longest, "ema": AVERAGE} | dict(given))
     travel = min(NOISE * budget * labels, MOST_TRAVEL * classes)
-    settings = Settings(clip=clip, learning_rate=travel / (steps * clip * longest), ema=AVERAGE)
+    settings = replace(settings, learning_rate=travel / (steps * settings.clip * longest))
     return AutomaticSettings(batch=batch, epochs=epochs, settings=settings)
 
 
