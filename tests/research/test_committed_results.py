@@ -13,6 +13,7 @@ from discreet_research.bench import experiment_named
 from discreet_research.bench.feature_pictures import CHOSEN
 from discreet_research.bench.feature_results import best_rate, best_settings
 from discreet_research.bench.feature_tables import RATE
+from discreet_research.bench.paper_problems import beats_random, finals_of
 from discreet_research.bench.peer_cases import UNCERTAINTY
 from discreet_research.bench.rows import grouped
 from discreet_research.bench.selection_kept import CLIPPED, RESPONSE
@@ -150,7 +151,42 @@ def test_settings_of_features_are_the_best_on_other_records():
 
 def test_figures_of_the_page_on_features_are_those_of_the_results():
     page = (PLACE.parents[1] / "docs" / "reference" / "features-results.md").read_text(encoding="utf-8")
-    results = "".join(path.read_text(encoding="utf-8") for path in PLACE.glob("features-*.md"))
+    names = ("private-quantiles", "features_of_recipes", "table-1", "headline")
+    sources = [*PLACE.glob("features-*.md"), *(PLACE / f"{name}.md" for name in names)]
+    results = "".join(path.read_text(encoding="utf-8") for path in sources)
     figures = re.findall(r"[-+]?\d*\.\d{4}|\d\d\.\d\d", "".join(re.findall(r"^\|.*$", page, flags=re.MULTILINE)))
     assert len(figures) > 50
     assert [figure for figure in figures if figure not in results] == []
+
+
+def test_whitened_bins_are_as_good_as_their_page_says():
+    rows = _rows(PLACE / "features-tables.parquet")
+
+    def by_seed(table, method):
+        seeds = {row["seed"]: row["auc"] for row in rows if (row["problem"], row["method"]) == (table, method)}
+        assert len(seeds) == 5
+        return seeds
+
+    for table, missed in (("adult", 0.002), ("flights", 0.002), ("diamonds", 0.0)):
+        whitened = by_seed(table, "whitened bins, private, auto")
+        gaps = {
+            other: difference(whitened, by_seed(table, other))
+            for other in ("whitened bins, not private", "bins, private", "bins, private, auto", "raw, private")
+        }
+        assert gaps["whitened bins, not private"].value > -0.01 - missed
+        assert gaps["bins, private"].value > 0
+        assert (gaps["bins, private"].low > 0) == (table != "adult")
+        assert min(gaps["bins, private, auto"].low, gaps["raw, private"].low) > 0
+
+
+def test_rare_classes_on_features_show_what_their_page_says():
+    rows = _rows(PLACE / "features-rare.parquet")
+    before = finals_of(_rows(PLACE / "table-1.parquet"), "fashion-mnist, eps 8")
+    for data in ("fashion-mnist", "mnist"):
+        for epsilon in ("3", "8"):
+            finals = finals_of(rows, f"{data} 20:1, eps {epsilon}")
+            assert {len(by_seed) for by_seed in finals.values()} == {5}
+            assert beats_random(finals, "entropy, hidden threshold") == "yes"
+            if data == "fashion-mnist":
+                hidden = np.mean(list(finals["entropy, hidden threshold"].values()))
+                assert hidden > np.mean(list(before["entropy, hidden threshold"].values())) + 0.02

@@ -1,14 +1,19 @@
 """The bench of features: the test set chooses nothing, features are computed once, public rows fit the maps."""
 
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from discreet import DPClassifier
 from discreet.cli.app import run
 from discreet.errors import BadInput
+from discreet.trainers.dp_sgd import Settings, automatic_settings
 from discreet_research.bench import EXPERIMENTS
+from discreet_research.bench.cases import Case
+from discreet_research.bench.embeddings import scattering_of
 from discreet_research.bench.feature_pictures import (
     CHOSEN,
     GRID,
@@ -16,7 +21,6 @@ from discreet_research.bench.feature_pictures import (
     PictureCase,
     PictureProblem,
     picture_method,
-    scattering_of,
 )
 from discreet_research.bench.feature_results import (
     best_rate,
@@ -27,7 +31,20 @@ from discreet_research.bench.feature_results import (
     table_tables,
 )
 from discreet_research.bench.feature_table_sets import PUBLIC, TABLES, table_parts
-from discreet_research.bench.feature_tables import MAPS, DPSettings, TableCase, TableMethod, TableProblem, _features
+from discreet_research.bench.feature_tables import (
+    MAPS,
+    WHITENED,
+    DPSettings,
+    TableCase,
+    TableMethod,
+    TableProblem,
+    _features,
+    _with_one,
+)
+from discreet_research.bench.paper_problems import FASHION, with_epsilon
+from discreet_research.bench.paper_tables import FEATURES_RARE
+from discreet_research.bench.plans import same_plan
+from discreet_research.bench.problems import Method, Problem, pool_of
 
 METHOD = picture_method(batch=40, epochs=4, learning_rate=4.0, ema=0.9)
 
@@ -68,6 +85,82 @@ def test_settings_are_compared_without_the_test_set(pictures):
     (row,) = case_of(0, epsilon="50").run(pictures)
     assert (row["records"], row["measured_on"]) == (160, "test set")
     assert case_of(0, epsilon="50").run(pictures)[0]["accuracy"] == row["accuracy"]
+
+
+def test_a_case_trains_as_the_classifier_does(pictures):
+    (row,) = case_of(0, epsilon="50").run(pictures)
+    (x, y), (test_x, test_y) = (
+        (scattering_of("mnist", pictures, part), np.arange(count) % 2) for part, count in (("train", 160), ("test", 40))
+    )
+    settings = Settings(clip=0.1, learning_rate=4.0, optimizer_options={"momentum": 0.9}, ema=0.9, micro_batch=1_024)
+    model = DPClassifier(
+        epsilon="50", delta="1e-5", classes=range(10), batch=40, epochs=4, settings=settings, simulation_seed=0
+    )
+    assert float((model.fit(x, y).predict(test_x) == test_y).mean()) == row["accuracy"]
+    assert model.plan_.phases[0].stages[0].noise_multiplier == row["noise_multiplier"]
+
+
+@pytest.mark.filterwarnings("ignore:delta=")
+def test_a_network_learns_from_maps_of_pictures_in_colour(tmp_path):
+    rng = np.random.default_rng(2)
+    parts = {}
+    for part, count in (("train", 240), ("test", 40)):
+        y = np.arange(count) % 2
+        stripes = 200 * (np.arange(32) % 4 < 2)[None, :, None] * np.ones((32, 1, 3))
+        x = np.where(y[:, None, None, None], stripes.transpose(1, 0, 2), stripes)
+        x = x + rng.integers(0, 50, (count, 32, 32, 3))
+        parts |= {f"{part}_images": x.astype(np.uint8), f"{part}_labels": y}
+    (tmp_path / "cifar10").mkdir()
+    np.savez(tmp_path / "cifar10" / "cifar10.npz", **parts)
+    features = scattering_of("cifar10", tmp_path, "test", 27)
+    assert features.shape == (40, 243 * 8 * 8)
+    by_group = features.reshape(40, 27, -1)
+    assert np.abs(by_group.mean(axis=2)).max() < 1e-4
+    assert not np.array_equal(features, scattering_of("cifar10", tmp_path, "test"))
+    problem = PictureProblem(name="p", data="cifar10", epsilon="50", groups=27)
+    method = picture_method(batch=60, epochs=8, learning_rate=2.0, model="CNN, 1 x 1 first")
+    (row,) = PictureCase(problem=problem, method=method, seed=0).run(tmp_path)
+    assert row["accuracy"] > 0.9
+    assert {"groups", "model"} & (set(case_of(0).problem.settings()) | set(METHOD.settings())) == set()
+
+
+def test_rare_classes_on_features_are_the_campaign_of_table_1():
+    for (problem,), methods in FEATURES_RARE:
+        same = same_plan(with_epsilon(FASHION, problem.epsilon), methods[1])
+        assert same_plan(problem, methods[1]).replace(problem.data, FASHION.data) == same
+        rule = automatic_settings(
+            labels=problem.labels,
+            epsilon=float(problem.epsilon),
+            delta=float(problem.delta),
+            classes=10,
+            dimension=3_969,
+            norm_bound=63,
+        )
+        travel = rule.settings.learning_rate * rule.epochs * rule.settings.clip  # a whole batch: an epoch is a step
+        assert 2 * travel == pytest.approx(problem.travel, rel=0.01)
+    assert len({problem.name for (problem,), _ in FEATURES_RARE}) == 4
+
+
+def test_a_campaign_learns_from_features_of_its_pool(pictures):
+    problem = Problem(
+        name="p",
+        data="mnist",
+        rare=1,
+        initial=40,
+        queries=(20,),
+        epsilon="50",
+        batch=40,
+        epochs=10,
+        pictures="scattering",
+        model="linear",
+        travel=600.0,
+        pool=120,
+        accountant="rdp",
+    )
+    pool = pool_of(problem, 0, pictures)
+    assert (pool.x.shape, pool.test_x.shape) == ((120, 3_969), (40, 3_969))
+    rows = Case(problem=problem, method=Method(name="random", mechanism="random"), seed=0).run(pictures)
+    assert rows[-1]["test_accuracy"] > 0.9
 
 
 def test_features_are_computed_once_and_named_by_the_files(pictures):
@@ -129,7 +222,7 @@ def test_public_rows_are_disjoint_and_alone_fit_the_maps(diamonds):
     assert not (rows[0] | rows[1]) & rows[2]
     color = next(column for column in parts.schema.columns if column.name == "color")
     assert list(color.values) == ["D", "E", "F"]
-    columns, _ = _features("trees", parts)
+    columns, _, _ = _features("trees", parts)
     assert np.isnan(columns).sum() == 2  # the new color and the missing price
     with pytest.raises(BadInput, match="Take fewer"):
         table_parts("diamonds", diamonds, 0, 3_000)
@@ -154,6 +247,27 @@ def test_a_band_is_learned_from_bins_and_not_from_raw_columns(diamonds):
     assert TableCase(problem=problem, method=trees, seed=0).run(diamonds)[0]["auc"] > 0.99
 
 
+def test_the_rule_chooses_settings_of_tables(diamonds):
+    problem = TableProblem(name="d", data="diamonds", labels=2_000, epsilon="20", delta="1e-5")
+    method = TableMethod(name="m", features="bins", private="auto")
+    (row,) = TableCase(problem=problem, method=method, seed=0).run(diamonds)
+    assert (row["private"], row["automatic"]) == (True, True)
+    assert row["auc"] > 0.9
+    rule = automatic_settings(labels=2_000, epsilon=20, delta=1e-5, classes=2, dimension=row["inputs"], norm_bound=1.0)
+    assert row["learning_rate"] == pytest.approx(rule.settings.learning_rate, rel=1e-3)
+
+
+def test_whitening_reads_public_rows_and_one_record_alone(diamonds):
+    parts = table_parts("diamonds", diamonds, 0, 2_000)
+    x, _, bound = _features(WHITENED, parts)
+    assert np.allclose(np.linalg.norm(x, axis=1), bound)
+    alone, _, _ = _features(WHITENED, replace(parts, table=parts.table.iloc[7:8], test=parts.test.iloc[:1]))
+    assert np.allclose(alone[0], x[7], atol=1e-6)
+    spread = [np.linalg.eigvalsh(rows.T @ rows / len(rows)) for rows in (x, _with_one(_features("bins", parts)[0]))]
+    largest = [values[-1] / values.sum() for values in spread]
+    assert largest[0] < largest[1] / 3
+
+
 def made_up(**row):
     return {"problem": "p", "seed": 0, "ema": None, "noise_multiplier": 1.5, "cpu_seconds": 30.0} | row
 
@@ -175,8 +289,9 @@ def test_the_best_rate_of_each_map_is_bold():
         made_up(features=name, learning_rate=rate, auc=auc)
         for name, rate, auc in (("bins", 1.0, 0.5), ("bins", 2.0, 0.75), ("raw", 1.0, 0.875), ("raw", 2.0, 0.25))
     ]
+    rows.append(made_up(features="raw", learning_rate=0.1, auc=0.5, automatic=True))
     (table,) = rate_tables(rows)
-    assert table.rows == (("bins", "0.5000", "**0.7500**"), ("raw", "**0.8750**", "0.2500"))
+    assert table.rows == (("bins", "0.5000", "**0.7500**", "-"), ("raw", "**0.8750**", "0.2500", "0.5000"))
     assert best_rate(rows) == 1.0
 
 
@@ -193,19 +308,17 @@ def test_results_are_means_and_differences_are_paired():
     assert table.rows[0][3:] == ("98.00 to 99.00", "2", "1.500", "30")
     rows = []
     for seed in (0, 1):
-        for name, private, auc in (("bins", True, 0.8), ("bins", False, 0.81), ("trees", False, 0.83)):
-            rows.append(
-                {
-                    "problem": "t",
-                    "seed": seed,
-                    "features": name,
-                    "private": private,
-                    "inputs": 9,
-                    "auc": auc + seed / 10,
-                }
-            )
+        for name, private, rule, auc in (
+            ("bins", True, False, 0.8),
+            ("bins", True, True, 0.815),
+            ("bins", False, False, 0.81),
+            ("trees", False, False, 0.83),
+        ):
+            row = {"problem": "t", "seed": seed, "inputs": 9, "automatic": rule}
+            rows.append(row | {"features": name, "private": private, "auc": auc + seed / 10})
     (table,) = table_tables(rows)
     bins, trees = table.rows
-    assert bins[4].startswith("-0.0100")
-    assert bins[5].startswith("-0.0300")
-    assert (trees[2], trees[5]) == ("-", "-")
+    assert bins[5].startswith("-0.0100")
+    assert bins[6].startswith("-0.0300")
+    assert bins[8].startswith("-0.0150")
+    assert (trees[2], trees[3], trees[6]) == ("-", "-", "-")

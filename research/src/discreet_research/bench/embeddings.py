@@ -6,6 +6,9 @@ Vectors of a public set by a public, frozen encoder: computed once by benchmarks
 
 A directory is named by the set, the encoder, and a hash of both and of how records are prepared, so other weights,
 other files or another size of pictures are another directory. Reading compares its hash with the set's own files.
+
+Scattering is computed once for each file of data, and kept as .npy in ``features`` of the directory of data; its name
+says the map, the part and the files.
 """
 
 from __future__ import annotations
@@ -22,12 +25,13 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.privacy.files import write_whole
-from discreet_research.bench.sets import Data, digest_of, paths_of
+from discreet_research.bench.sets import Data, digest_of, paths_of, read_set
 
 Floats = NDArray[np.float32]
 _FEATURE_SEED = 20_000
 """Random features are a public map, the same for every seed."""
 _DIRECTIONS, _PIECE = 8, 5_000
+_PICTURES_AT_ONCE = 2_048
 
 
 class random_features:  # noqa: N801 - a function with its tables
@@ -169,3 +173,43 @@ def _described(path: Path) -> Embedding:
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         raise BadInput(f"the vectors in {path.name}", "they are not what their name says", "Make them again") from None
     return embedding
+
+
+def scattering_of(name: Data, data: Path | None, part: str, groups: int | None = None) -> Floats:
+    """Scattering of the part ``train`` or ``test``, one row a picture: computed once, kept in the directory of data.
+
+    ``groups``: of channels, which are normalised together; None: those of the map.
+    """
+    from discreet.features import build_feature_map
+
+    held = read_set(name, data)
+    pictures = held.x if part == "train" else held.test_x
+    pictures = pictures if pictures.ndim == 3 else np.moveaxis(pictures, -1, 1)
+    scattering = build_feature_map("scattering", shape=pictures.shape[1:], groups=groups)
+    made_of = {"map": scattering.identity()["sha256"], "part": part, "files": digest_of(paths_of(name, data))}
+    named = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:16]
+    assert data is not None  # paths_of
+    path = Path(data) / "features" / f"{name}-scattering-{part}-{named}.npy"
+    if not path.exists():
+        _write_features(path, scattering, pictures)
+    stored: Floats = np.load(path, mmap_mode="r", allow_pickle=False)
+    return stored
+
+
+def _write_features(path: Path, scattering: Any, pictures: NDArray[Any]) -> None:
+    draft = path.with_name(f".{path.name}")
+    shape = (len(pictures), scattering.output_size)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = np.lib.format.open_memmap(draft, mode="w+", dtype=np.float32, shape=shape)
+    except OSError:
+        raise BadInput(
+            "features of pictures",
+            "the directory of data cannot be written, and they are kept in it",
+            "Give --data a directory of links to the data",
+        ) from None
+    for start in range(0, len(pictures), _PICTURES_AT_ONCE):
+        piece = np.asarray(pictures[start : start + _PICTURES_AT_ONCE], dtype=np.float32) / np.float32(255)
+        rows[start : start + len(piece)] = scattering.transform(piece).reshape(len(piece), -1)
+    rows.flush()
+    draft.replace(path)

@@ -17,7 +17,7 @@ from discreet_research.bench.cases import Case, GridCase
 from discreet_research.bench.crowd_cases import CrowdCase
 from discreet_research.bench.crowd_log import GATE, ORDERS
 from discreet_research.bench.crowd_tables import asking_charts, asking_tables, gate_charts, gate_tables
-from discreet_research.bench.feature_pictures import CHOICE, PICTURES, PictureCase
+from discreet_research.bench.feature_pictures import CHOICE, CIFAR, CIFAR_CHOICE, PICTURES, PictureCase
 from discreet_research.bench.feature_results import choice_tables, picture_tables, rate_tables, table_tables
 from discreet_research.bench.feature_tables import RATES, TABLES, TableCase
 from discreet_research.bench.headline import (
@@ -30,6 +30,7 @@ from discreet_research.bench.headline import (
 )
 from discreet_research.bench.majority import majority_tables
 from discreet_research.bench.paper_tables import (
+    FEATURES_RARE,
     FIG_7,
     FIG_8,
     TABLE_1,
@@ -385,12 +386,35 @@ EXPERIMENTS = {
             case=PictureCase,
         ),
         Experiment(
+            name="features-cifar10-choice",
+            about="scattering of CIFAR-10: settings compared on 10,000 held-out records of the training set",
+            blocks=CIFAR_CHOICE,
+            seeds=1,
+            tables=choice_tables,
+            case=PictureCase,
+        ),
+        Experiment(
+            name="features-cifar10",
+            about="scattering of CIFAR-10 without public data at (3, 1e-5), on the test set",
+            blocks=CIFAR,
+            seeds=3,
+            tables=picture_tables,
+            case=PictureCase,
+        ),
+        Experiment(
             name="features-pictures",
             about="scattering and one linear layer at (3, 1e-5), with settings chosen by features-choice",
             blocks=PICTURES,
             seeds=5,
             tables=picture_tables,
             case=PictureCase,
+        ),
+        Experiment(
+            name="features-rare",
+            about="odd classes 20 times rarer, one linear layer on scattering: random, released, hidden, not private",
+            blocks=FEATURES_RARE,
+            seeds=5,
+            tables=partial(paper_tables, "Scattering and one linear layer, odd classes 20 times rarer"),
         ),
         Experiment(
             name="features-rates",

@@ -11,8 +11,9 @@ Edges, means and values of categories are of 3,000 public rows. Every draw is se
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,11 +25,15 @@ from discreet_research.bench.feature_table_sets import LABELS, TableData, TableP
 from discreet_research.bench.majority import largest_class
 from discreet_research.bench.problems import GridSettings
 
-LearnedFrom = Literal["bins", "spline", "standardise", "one-hot", "raw", "trees"]
+LearnedFrom = Literal["bins", "whitened bins", "spline", "standardise", "one-hot", "raw", "trees"]
 MAPS: tuple[LearnedFrom, ...] = ("bins", "spline", "standardise", "one-hot", "raw")
+WHITENED: LearnedFrom = "whitened bins"
+RIDGE = 0.1
+"""What is added to eigenvalues, as a part of their mean: compared on the fourth table alone."""
 EPSILON, DELTA = "1", "1e-6"
 _STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
 _HELD_OUT_SHARE = 5
+_MICRO_BATCH, _MOST_EPOCHS = 1_024, 100
 _SECONDS_PER_GRADIENT = 1.5e-5
 _SECONDS_OF_A_PLAN, _SECONDS_WITHOUT_PRIVACY = 4.0, 5.0
 """CPU seconds on one core of 2026: what a case says before any has run."""
@@ -58,11 +63,13 @@ class DPSettings(GridSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TableMethod(GridSettings):
-    """``features``: a map of tables, or the columns as the schema encodes them. ``private`` None: not private."""
+    """``features``: a map of tables, or the columns as the schema encodes them. ``private``: settings of DP-SGD, or
+    ``auto``: by the rule for public numbers; None: not private.
+    """
 
     name: str
     features: LearnedFrom
-    private: DPSettings | None
+    private: DPSettings | Literal["auto"] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +82,8 @@ class TableCase(GridCase):
 
     def gradients(self, data: Path | None, plans: Path) -> int:
         """Of single records, as expected; a model without privacy sees its records once."""
-        return self.problem.labels * (self.method.private.epochs if self.method.private else 1)
+        private = self.method.private
+        return self.problem.labels * (_MOST_EPOCHS if private == "auto" else private.epochs if private else 1)
 
     def expected_seconds(self, gradients: int) -> float:
         """CPU seconds."""
@@ -88,8 +96,8 @@ class TableCase(GridCase):
         from sklearn.metrics import roc_auc_score
 
         parts = table_parts(self.problem.data, data, self.seed, self.problem.labels)
-        x, test_x = _features(self.method.features, parts)
-        scores = self._trained(x, parts)(test_x)
+        x, test_x, bound = _features(self.method.features, parts)
+        scores, rate = self._scores(x, test_x, bound, parts)
         return [
             {
                 "auc": float(roc_auc_score(parts.test_y, scores)),
@@ -98,35 +106,63 @@ class TableCase(GridCase):
                 "features": self.method.features,
                 "private": self.method.private is not None,
                 "claimed_epsilon": float(self.problem.epsilon) if self.method.private else None,
-                "learning_rate": self.method.private.learning_rate if self.method.private else None,
+                "learning_rate": rate,
+                "automatic": self.method.private == "auto",
                 "records": len(parts.y),
                 "inputs": x.shape[1],
                 "made_of": parts.made_of,
             }
         ]
 
-    def _trained(self, x: Any, parts: TableParts) -> Callable[[Any], NDArray[np.float64]]:
-        """Probabilities of yes, by a model of these labels."""
+    def _scores(
+        self, x: Any, test_x: Any, bound: float | None, parts: TableParts
+    ) -> tuple[NDArray[np.float64], float | None]:
+        """Probabilities of yes, by a model of these labels; and its learning rate, where it is private."""
+        rate = None
         if self.method.private is not None:
-            model = _private_model(self.problem, self.method.private, self.seed)
+            model, rate = _private_model(self.problem, self.method.private, x.shape[1], bound, self.seed)
         elif self.method.features == "trees":
             model = _trees(parts, self.seed)
         else:
             model = _best_regression(x, parts.y)
         model.fit(x, parts.y)
-        return lambda rows: np.asarray(model.predict_proba(rows)[:, 1], dtype=np.float64)
+        return np.asarray(model.predict_proba(test_x)[:, 1], dtype=np.float64), rate
 
 
-def _features(name: str, parts: TableParts) -> tuple[Any, Any]:
-    """Of the labelled part and of the test part."""
+def _features(name: str, parts: TableParts) -> tuple[Any, Any, float | None]:
+    """Of the labelled part and of the test part, and how long they can be."""
     from discreet.features import build_feature_map
 
     if name == "trees":
-        return _columns(parts, parts.table), _columns(parts, parts.test)
+        return _columns(parts, parts.table), _columns(parts, parts.test), None
     if name == "raw":
-        return parts.schema.encode(parts.table)[0], parts.schema.encode(parts.test)[0]
-    made = build_feature_map(name, schema=parts.schema, public=parts.public)
-    return made.transform(parts.table), made.transform(parts.test)
+        bound = math.sqrt(len(parts.schema.columns))
+        return parts.schema.encode(parts.table)[0], parts.schema.encode(parts.test)[0], bound
+    made = build_feature_map("bins" if name == WHITENED else name, schema=parts.schema, public=parts.public)
+    x, test_x = made.transform(parts.table), made.transform(parts.test)
+    if name != WHITENED:
+        return x, test_x, made.norm_bound
+    whiten = _whitening(made.transform(parts.public))
+    return whiten(x), whiten(test_x), 1.0
+
+
+def _whitening(public: Any) -> Callable[[Any], NDArray[np.float32]]:
+    """A map of one record's features, with a 1 behind them: by the root of the inverse of the second moments of public
+    rows, with a part of their mean added to each eigenvalue; then to length 1.
+    """
+    rows = _with_one(public)
+    values, vectors = np.linalg.eigh((rows.T @ rows / len(rows)).astype(np.float64))
+    root = (vectors / np.sqrt(values + RIDGE * values.mean())) @ vectors.T
+
+    def whiten(features: Any) -> NDArray[np.float32]:
+        whitened = _with_one(features) @ root
+        return np.asarray(whitened / np.linalg.norm(whitened, axis=1, keepdims=True), dtype=np.float32)
+
+    return whiten
+
+
+def _with_one(rows: Any) -> NDArray[np.float32]:
+    return np.concatenate([rows, np.ones((len(rows), 1), dtype=np.float32)], axis=1)
 
 
 def _columns(parts: TableParts, table: Any) -> NDArray[np.float64]:
@@ -139,24 +175,41 @@ def _columns(parts: TableParts, table: Any) -> NDArray[np.float64]:
     return np.stack(columns, axis=1)
 
 
-def _private_model(problem: TableProblem, chosen: DPSettings, seed: int) -> Any:
+def _private_model(
+    problem: TableProblem, chosen: DPSettings | Literal["auto"], inputs: int, bound: float | None, seed: int
+) -> tuple[Any, float]:
+    """A model, and its learning rate."""
     from discreet import DPClassifier
-    from discreet.trainers.dp_sgd import Settings
+    from discreet.trainers.dp_sgd import Settings, automatic_settings
 
-    return DPClassifier(
-        epsilon=problem.epsilon,
-        delta=problem.delta,
-        classes=[0, 1],
-        batch=chosen.batch,
-        epochs=chosen.epochs,
-        settings=Settings(
+    if chosen == "auto":
+        rule = automatic_settings(
+            labels=problem.labels,
+            epsilon=float(problem.epsilon),
+            delta=float(problem.delta),
+            classes=2,
+            dimension=inputs,
+            norm_bound=bound,
+        )
+        batch, epochs, settings = rule.batch, rule.epochs, replace(rule.settings, micro_batch=_MICRO_BATCH)
+    else:
+        batch, epochs = chosen.batch, chosen.epochs
+        settings = Settings(
             clip=chosen.clip,
             learning_rate=chosen.learning_rate,
             optimizer_options={"momentum": chosen.momentum},
-            micro_batch=1_024,
-        ),
+            micro_batch=_MICRO_BATCH,
+        )
+    model = DPClassifier(
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        classes=[0, 1],
+        batch=batch,
+        epochs=epochs,
+        settings=settings,
         simulation_seed=seed,
     )
+    return model, settings.learning_rate
 
 
 def _trees(parts: TableParts, seed: int) -> Any:
@@ -191,9 +244,11 @@ def _private(name: LearnedFrom, learning_rate: float, title: str) -> TableMethod
 
 
 _PRIVATE = tuple(_private(name, RATE, f"{name}, private") for name in MAPS)
-_LEARNED_FROM: tuple[LearnedFrom, ...] = (*MAPS, "trees")
+_LEARNED_FROM: tuple[LearnedFrom, ...] = (*MAPS, WHITENED, "trees")
+_RULED: tuple[LearnedFrom, ...] = ("bins", WHITENED)
+_AUTOMATIC = tuple(TableMethod(name=f"{name}, private, auto", features=name, private="auto") for name in _RULED)
 _NOT_PRIVATE = tuple(TableMethod(name=f"{name}, not private", features=name, private=None) for name in _LEARNED_FROM)
 _PROBLEMS = tuple(TableProblem(name=name, data=name) for name in ("adult", "flights", "diamonds"))
-TABLES = ((_PROBLEMS, (*_PRIVATE, *_NOT_PRIVATE)),)
+TABLES = ((_PROBLEMS, (*_PRIVATE, *_AUTOMATIC, *_NOT_PRIVATE)),)
 _GRID = tuple(_private(name, rate, f"{name}, rate {rate:g}") for name in MAPS for rate in (0.5, 1.0, 2.0, 4.0, 8.0))
-RATES = (((TableProblem(name="vietnam", data="vietnam"),), _GRID),)
+RATES = (((TableProblem(name="vietnam", data="vietnam"),), (*_GRID, *_AUTOMATIC)),)

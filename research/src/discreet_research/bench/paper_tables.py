@@ -41,6 +41,7 @@ from discreet_research.bench.paper_problems import (
 )
 from discreet_research.bench.problems import Method, Problem
 from discreet_research.bench.rows import chart_of, curve, values_in
+from discreet_research.bench.sets import Data
 
 Blocks = tuple[tuple[tuple[Problem, ...], tuple[Method, ...]], ...]
 SELECTION_EPSILONS = {"3": "1", "5": "1", "8": "2", "16": "4"}
@@ -110,6 +111,39 @@ def _labelled(problem: Problem, labels: int) -> Problem:
     if labels == problem.labels:
         return problem
     return replace(with_labels(problem, labels), name=f"{problem.name}, {labels:,} labels")
+
+
+_RARE_SETS: tuple[Data, ...] = ("fashion-mnist", "mnist")
+RARE_TRAVEL = {"3": 274.0, "8": 634.0}
+"""Learning rate times steps, by epsilon, with a clip of 1: twice that of `automatic_settings`, 2 mu n / |(x, 1)|. Half
+and twice as much were compared on training records that are in no pool.
+"""
+
+
+def _rare_on_features(data: Data, epsilon: str) -> Problem:
+    """`FASHION`, or the same of another set, with one linear layer on scattering in the place of the small CNN."""
+    return replace(
+        FASHION,
+        name=f"{data} 20:1, eps {epsilon}",
+        data=data,
+        epsilon=epsilon,
+        pictures="scattering",
+        model="linear",
+        travel=RARE_TRAVEL[epsilon],
+    )
+
+
+def _of_features(problem: Problem) -> tuple[Method, ...]:
+    """Random, not private, released, hidden."""
+    passive, random_al, best, _, *ours = of_entropy(problem, SELECTION_EPSILONS[problem.epsilon])
+    return (passive, random_al, best, *ours)
+
+
+FEATURES_RARE: Blocks = tuple(
+    ((problem,), _of_features(problem))
+    for epsilon in ("3", "8")
+    for problem in (_rare_on_features(data, epsilon) for data in _RARE_SETS)
+)
 
 
 FIG_8: Blocks = tuple(((_labelled(CIFAR, labels),), of_entropy(CIFAR, "2")[:5]) for labels in LABELS)

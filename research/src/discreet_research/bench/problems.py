@@ -34,7 +34,15 @@ from numpy.typing import NDArray
 
 from discreet.errors import BadInput
 from discreet.privacy.budget import Accountant, Schedule
-from discreet_research.bench.embeddings import cells, pixels, random_features, read_embedding, standing, to_length_one
+from discreet_research.bench.embeddings import (
+    cells,
+    pixels,
+    random_features,
+    read_embedding,
+    scattering_of,
+    standing,
+    to_length_one,
+)
 from discreet_research.bench.sets import SOURCES, Data, Integers, digest_of, paths_of, read_set
 
 if TYPE_CHECKING:
@@ -125,8 +133,8 @@ class Method(GridSettings):
         return self.mechanism not in ("exact", "exact-k-centre")
 
 
-Pictures = Literal["cells", "pixels", "images", "vectors"]
-Model = Literal["random-features", "small_cnn", "embedding_head"]
+Pictures = Literal["cells", "pixels", "images", "vectors", "scattering"]
+Model = Literal["random-features", "small_cnn", "embedding_head", "linear"]
 Floats = NDArray[np.float32]
 
 
@@ -140,7 +148,8 @@ class Problem(GridSettings):
     epsilon, delta, batch, epochs      of the plan; epochs are a phase's
     score       what is worth asking, where the method does not say
     pictures    what the model reads: `cells` of edges, from which a linear model learns more, or plain `pixels`, both
-                through a random map; `images` as they are, for a convolution; `vectors` of a frozen encoder
+                through a random map; `images` as they are, for a convolution; `vectors` of a frozen encoder;
+                `scattering` of each picture
     features    of the random map in front of the linear model
     travel      learning rate times steps, the same for every plan: one that pays for selection has fewer steps, and
                 would otherwise only learn less far
@@ -243,6 +252,10 @@ def _read(name: Data, pictures: Pictures, data: Path | None) -> Pool:
         if (len(x), len(test_x)) != (len(raw.y), len(raw.test_y)):
             raise BadInput(f"vectors of {name}", "there is not one a record", "Make them again")
         return Pool(x=_centred(x), y=raw.y, test_x=_centred(test_x), test_y=raw.test_y, made_of=embedding.digest)
+    if pictures == "scattering":
+        x, test_x = (scattering_of(name, data, part) for part in ("train", "test"))
+        made_of = digest_of(paths_of(name, data))[:16]
+        return Pool(x=x, y=raw.y, test_x=test_x, test_y=raw.test_y, made_of=made_of)
     seen = {"cells": cells, "pixels": pixels, "images": standing}[pictures]
     if name == "digits" and pictures != "images":
         seen = _small_pixels
