@@ -25,9 +25,7 @@ KNOWN = [[1.05978, -0.48964, -0.41029], [0.56813, -0.334, 0.95761]]
 
 
 def test_directions_are_normal_and_differ_by_seed():
-    one, other = (
-        RandomFourier(input_shape=(50,), size=2000, lengthscale=1.0, seed=seed).directions for seed in (0, 1)
-    )
+    one, other = (RandomFourier(input_shape=(50,), size=2000, lengthscale=1.0, seed=seed).directions for seed in (0, 1))
     assert abs(one.mean()) < 0.02
     assert one.std() == pytest.approx(1, abs=0.02)
     assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.02
