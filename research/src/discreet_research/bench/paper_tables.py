@@ -149,10 +149,7 @@ FEATURES_RARE: Blocks = tuple(
 def _with_scout(data: Data, epsilon: str) -> Problem:
     """The same with one query, before which a scout is trained, and steps of nearly all records."""
     problem = _rare_on_features(data, epsilon)
-    asked = sum(problem.queries)
-    return replace(
-        problem, name=f"{problem.name}, one query", queries=(asked,), batch=problem.initial + asked, epochs=60
-    )
+    return replace(problem, name=f"{problem.name}, one query", queries=(sum(problem.queries),), epochs=33)
 
 
 def _of_scouts(problem: Problem) -> tuple[Method, ...]:
@@ -160,9 +157,9 @@ def _of_scouts(problem: Problem) -> tuple[Method, ...]:
     tau = tau_of(problem)
     passive, _, random_al = baselines()
     chosen = (
-        exact("margin"),
-        response("margin", tau, SELECTION_EPSILONS[problem.epsilon]),
-        hidden("margin", tau),
+        exact("entropy"),
+        response("entropy", tau, SELECTION_EPSILONS[problem.epsilon]),
+        hidden("entropy", tau),
     )
     return (
         passive,
