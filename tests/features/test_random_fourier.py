@@ -18,16 +18,14 @@ def test_inner_products_are_about_the_kernel():
 
 def test_the_directions_are_these_in_every_version():
     made = RandomFourier(input_shape=(3,), size=4, lengthscale=2.0, seed=7)
-    assert made._directions.astype(float).round(5).tolist() == KNOWN
+    assert made.directions.astype(float).round(5).tolist() == KNOWN
 
 
 KNOWN = [[1.05978, -0.48964, -0.41029], [0.56813, -0.334, 0.95761]]
 
 
 def test_directions_are_normal_and_differ_by_seed():
-    one, other = (
-        RandomFourier(input_shape=(50,), size=2000, lengthscale=1.0, seed=seed)._directions for seed in (0, 1)
-    )
+    one, other = (RandomFourier(input_shape=(50,), size=2000, lengthscale=1.0, seed=seed).directions for seed in (0, 1))
     assert abs(one.mean()) < 0.02
     assert one.std() == pytest.approx(1, abs=0.02)
     assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.02

@@ -170,7 +170,7 @@ def test_a_campaign_keeps_its_map(tmp_path):
     changed = json.loads(json.dumps(before))
     changed["options"]["edges"]["age"][0] += 1
     file.write_text(text)
-    (check,) = feature_checks(SimpleNamespace(config={"features": changed}), read_campaign(file))
+    (check,) = feature_checks(SimpleNamespace(config={"features": changed}, transitions=list), read_campaign(file))
     assert not check.ok
 
 

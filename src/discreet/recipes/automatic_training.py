@@ -41,6 +41,12 @@ def with_stored_settings(store: CampaignStore, config: CampaignConfig) -> Campai
     return _completed(config, {name: value for name, value in chosen_settings(store).items() if name != "by"})
 
 
+def as_declared(store: CampaignStore, config: Any) -> Any:
+    """The inverse: ``config`` as its file says, what was chosen left open."""
+    chosen = [name for name in chosen_settings(store) if name != "by"]
+    return _completed(config, dict.fromkeys(chosen)) if chosen else config
+
+
 def chosen_settings(store: CampaignStore) -> Mapping[str, Any]:
     """What was chosen, and by what (``by``: rule or default); nothing where the file says everything."""
     chosen: Mapping[str, Any] = store.config.get(_KEY, {})
