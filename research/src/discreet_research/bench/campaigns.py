@@ -127,7 +127,8 @@ class Campaign:
         trainer = self.trainer()
         cohorts = {label: self.padded.get(label) or self._records(label) for label in phase.labels}
         paid = charge_training(self.books.ledger, phase)
-        self.model = trainer.train(phase=phase, cohorts=cohorts, start=self.model, receipt=paid)
+        start = None if self.books.plan.schedule == "scout" else self.model
+        self.model = trainer.train(phase=phase, cohorts=cohorts, start=start, receipt=paid)
         guesses = self.model.predict_proba(self.pool.test_x).argmax(axis=1)
         return {"phase": number} | accuracy_and_recall(guesses, self.pool.test_y)
 
@@ -139,7 +140,8 @@ class Campaign:
 
     def learning(self) -> dict[str, Any]:
         """What every trainer of this campaign is made of: the model, and how it is trained."""
-        steps = sum(phase.steps for phase in self.books.plan.phases)
+        phases = self.books.plan.phases
+        steps = phases[-1].steps if self.books.plan.schedule == "scout" else sum(phase.steps for phase in phases)
         model = model_of(self.problem, self.pool.x.shape[1:], self.case.seed)
         return {"model": model, "settings": settings_of(self.problem, steps)}
 

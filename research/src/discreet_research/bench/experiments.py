@@ -31,6 +31,7 @@ from discreet_research.bench.headline import (
 from discreet_research.bench.majority import majority_tables
 from discreet_research.bench.paper_tables import (
     FEATURES_RARE,
+    FEATURES_SCOUT,
     FIG_7,
     FIG_8,
     TABLE_1,
@@ -415,6 +416,13 @@ EXPERIMENTS = {
             blocks=FEATURES_RARE,
             seeds=5,
             tables=partial(paper_tables, "Scattering and one linear layer, odd classes 20 times rarer"),
+        ),
+        Experiment(
+            name="features-scout",
+            about="the same with a scout: one short training before one query, and a last one with the rest",
+            blocks=FEATURES_SCOUT,
+            seeds=5,
+            tables=partial(paper_tables, "Scattering and one linear layer, odd classes 20 times rarer, one query"),
         ),
         Experiment(
             name="features-rates",

@@ -146,6 +146,38 @@ FEATURES_RARE: Blocks = tuple(
 )
 
 
+def _with_scout(data: Data, epsilon: str) -> Problem:
+    """The same with one query, before which a scout is trained, and steps of nearly all records."""
+    problem = _rare_on_features(data, epsilon)
+    asked = sum(problem.queries)
+    return replace(
+        problem, name=f"{problem.name}, one query", queries=(asked,), batch=problem.initial + asked, epochs=60
+    )
+
+
+def _of_scouts(problem: Problem) -> tuple[Method, ...]:
+    """All at once at random, and the ways to choose by margin with a scout."""
+    tau = tau_of(problem)
+    passive, _, random_al = baselines()
+    chosen = (
+        exact("margin"),
+        response("margin", tau, SELECTION_EPSILONS[problem.epsilon]),
+        hidden("margin", tau),
+    )
+    return (
+        passive,
+        replace(random_al, schedule="scout"),
+        *(replace(method, name=f"{method.name}, scout", schedule="scout") for method in chosen),
+    )
+
+
+FEATURES_SCOUT: Blocks = tuple(
+    ((problem,), _of_scouts(problem))
+    for epsilon in ("3", "8")
+    for problem in (_with_scout(data, epsilon) for data in _RARE_SETS)
+)
+
+
 FIG_8: Blocks = tuple(((_labelled(CIFAR, labels),), of_entropy(CIFAR, "2")[:5]) for labels in LABELS)
 
 
