@@ -40,16 +40,16 @@ def test_the_example_is_valid_and_explains_every_key():
     assert config.budget.budget().epsilon == 8
     for line in LINES:
         if " = " in line and not line.startswith("#"):
-            assert "  # " in line or "] # " in line, line
+            assert "  # " in line or "] # " in line or "} # " in line, line
     assert max(map(len, LINES)) <= 120
 
 
 def test_commented_parts_of_the_example_are_valid_too():
     text = EXAMPLE.replace("# [", "[").replace("# path", "path").replace("# chosen", "chosen")
     text = text.replace("# seed", "seed").replace("# init", "init")
-    text = text.replace("# name", "name").replace("# lengthscale", "lengthscale")
+    text = text.replace("# edges", "edges")
     config = CampaignConfig.from_text(text)
-    assert (config.features.name, config.features.lengthscale) == ("random-fourier", 2.0)
+    assert (config.features.name, config.features.edges) == ("bins", 16)
     assert (config.initial.chosen, config.simulation.seed, config.model.init) == ("uniformly", 0, "weights.safetensors")
 
 
@@ -81,6 +81,8 @@ FULL = changed(
     ("kind = \"none\"", "kind = 'paid'\npath = 'held.parquet'\nlabels = 'held.csv'\nepsilon = 0.1\nevery = 2"),
     ("# [simulation]", "[simulation]\nseed = 9223372036854775807"),
     ("# [initial]", "[initial]\npath = 'old.csv'\nchosen = 'by-public-rule'"),
+    ("[features]", ""),  # views are of records
+    ("name = \"bins\"", ""),
 )  # fmt: skip
 
 

@@ -14,7 +14,15 @@ from discreet.toml_lines import line_index
 
 keys_of = CampaignConfig.SCHEMA.keys_of
 
-EXAMPLE = example()
+NUMBERS = {"schema.age": "columns = ['age', 'dose', 'weight']", "schema.dose": "center = 5", "schema.ward": "scale = 2"}
+"""What stands in the place of the example's schema here: columns with numbers, and no features."""
+
+
+def _of_numbers(line):
+    return NUMBERS.get(line.split(" ")[0], "# " + line if line.startswith(("[features]", 'name = "bins"')) else line)
+
+
+EXAMPLE = "\n".join(map(_of_numbers, example().splitlines()))
 INDEX = line_index(EXAMPLE)
 
 
