@@ -192,6 +192,21 @@ def test_rare_classes_on_features_show_what_their_page_says():
                 assert hidden > np.mean(list(before["entropy, hidden threshold"].values())) + 0.02
 
 
+def test_a_scout_and_one_hidden_query_beat_random_records_as_the_page_says():
+    rows = _rows(PLACE / "features-scout.parquet")
+    for data in ("fashion-mnist", "mnist"):
+        for epsilon in ("3", "8"):
+            finals = finals_of(rows, f"{data} 20:1, eps {epsilon}, one query")
+            assert {len(by_seed) for by_seed in finals.values()} == {5}
+            assert beats_random(finals, "entropy, hidden threshold, scout") == "yes"
+            random, hidden, exact = (
+                np.mean(list(finals[name].values()))
+                for name in ("random, DP-SGD", "entropy, hidden threshold, scout", "entropy, not private, scout")
+            )
+            assert 0.016 < hidden - random < 0.062
+            assert 0.86 < (hidden - random) / (exact - random) < 0.97
+
+
 def test_cifar10_is_as_far_from_its_aim_as_its_page_says():
     rows = _rows(PLACE / "features-cifar10.parquet")
     assert {(row["records"], row["measured_on"], row["claimed_epsilon"]) for row in rows} == {(50_000, "test set", 3.0)}
