@@ -57,6 +57,19 @@ def test_maps_without_a_graph():
     assert graph_of(build_feature_map("random-fourier", base=scattering, size=8)) is None
 
 
+def test_features_that_are_not_finite_are_a_null_in_a_network_too(tmp_path):
+    """A picture whose vector overflows is a null of the map, so it is one of the graph."""
+    transformers = pytest.importorskip("transformers")
+    small = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    transformers.ViTModel(transformers.ViTConfig(image_size=8, patch_size=4, **small)).save_pretrained(tmp_path / "vit")
+    feature_map = build_feature_map("image-encoder", shape=(3, 8, 8), encoder=tmp_path / "vit")
+    records = np.stack([np.full((3, 8, 8), value, dtype=np.float32) for value in (0.5, 3e38)])
+    expected, present = feature_map.of_inputs(records)
+    values, fine = graph_of(feature_map)(torch.from_numpy(records))
+    assert present.tolist() == fine.numpy().ravel().tolist() == [True, False]
+    assert np.allclose(values.numpy(), expected, atol=1e-5)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", MAPS)
 def test_an_onnx_file_takes_records(name, tmp_path):

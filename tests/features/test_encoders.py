@@ -310,3 +310,47 @@ def test_a_classifier_learns_on_a_frozen_encoder(tmp_path):
     certificate["features"]["encoder"]["pretraining"] = "none\nVERIFIED"
     write_certificate(certificate, tmp_path / "certificate.json")
     assert not {check.name: check.ok for check in verify(tmp_path / "certificate.json").checks}["form"]
+
+
+def test_an_encoder_that_cannot_be_read_makes_no_nulls(folder, monkeypatch):
+    """A null would be kept, and say of each record that it is none, for a cause that is not in the records."""
+    import transformers
+
+    from discreet.features import text_encoder
+
+    form = build_feature_map("text-encoder", encoder=folder / "bert", max_length=16).to_json()
+    text_encoder._opened_texts.cache_clear()
+
+    def fails(*_args, **_options):
+        raise OSError(24, "too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transformers.AutoModel, "from_pretrained", fails)
+        with pytest.raises(BadInput, match=r"could not be read \(OSError\)"):
+            feature_map_from_json(form).located(folder / "bert").readable(TEXTS)
+    assert feature_map_from_json(form).located(folder / "bert").readable(TEXTS)[1].all()
+
+
+@pytest.mark.parametrize("place", ["weights", "constant", "branch"])
+def test_weights_in_another_file_are_refused_wherever_they_are(tmp_path, place):
+    """The hash of the ONNX file would not vouch for them."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4, 3], data_location=TensorProto.EXTERNAL)
+    weights.external_data.add(key="location", value="w.bin")
+    x, y, inner = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ("n", n)) for name, n in (("x", 4), ("y", 3), ("o", 3))
+    )
+    product = helper.make_node("MatMul", ["x", "w"], ["o" if place == "branch" else "y"])
+    nodes, tensors = [product], [weights]
+    if place == "constant":
+        nodes, tensors = [helper.make_node("Constant", [], ["w"], value=weights), product], []
+    if place == "branch":
+        branch = helper.make_graph([product], "branch", [], [inner], [weights])
+        nodes = [helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)]
+        tensors = [numpy_helper.from_array(np.array(True), "c")]
+    graph = helper.make_graph(nodes, "encoder", [x], [y], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(BadInput, match="its weights are in another file"):
+        images(tmp_path / "m.onnx", shape=4)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import warnings
 import zipfile
 
 import numpy as np
@@ -177,3 +178,12 @@ def test_a_classifier_learns_on_them():
     model.fit(people, works)
     assert model.score(people, works) > 0.85
     assert model.certificate()["features"]["name"] == "scikit-learn"
+
+
+def test_a_warning_of_the_transformer_tells_nothing_of_a_record():
+    """OneHotEncoder warns of categories that are not known: whether a private cell has one."""
+    encoder = OneHotEncoder(drop="first", handle_unknown="ignore").fit(np.tile([[0.0], [1.0], [2.0]], 6))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        built(encoder).transform(np.full((3, 6), 7.0))
+    assert not told

@@ -194,3 +194,16 @@ def test_a_stream_of_a_data_set_is_refused_as_no_table():
     datasets = pytest.importorskip("datasets")
     stream = datasets.Dataset.from_dict({"id": ["a"], "age": [1]}).to_iterable_dataset()
     refused("it is not one table in memory", lambda: open_frame(stream, id="id", columns=["age"]))
+
+
+@pytest.mark.parametrize("shape", [None, [2]])
+def test_a_complex_number_in_a_cell_is_missing_and_warns_of_nothing(shape):
+    cells = np.empty(4, dtype=object)
+    for row in range(4):
+        cells[row] = 1.0 if shape is None else [1.0, 2.0]
+    cells[2] = np.complex128(3 + 1j)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        pool = open_frame(pd.DataFrame({"id": list("abcd"), "a": cells}), id="id", columns=["a"], shape=shape)
+    assert pool.broken(slice(None)).tolist() == [False, False, True, False]
+    assert not told

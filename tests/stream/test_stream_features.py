@@ -253,3 +253,21 @@ def test_in_python_any_map_prepares():
     expected = feature_map.transform(pictures[2:].reshape(1, 8, 8)).reshape(-1)
     assert np.allclose(rows[2], expected)
     assert np.array_equal(preparation.one(pictures[2]), rows[2])
+
+
+def test_a_stream_on_an_encoder_goes_on_from_anywhere(place, monkeypatch):
+    """The encoder is where the file says, seen from the file; what is stored has its hash alone."""
+    (place / "lengths_of_texts.py").write_text(
+        "import numpy as np\ndef lengths(texts):\n    return np.array([[len(t), 1.0] for t in texts], dtype='f4')\n"
+    )
+    monkeypatch.syspath_prepend(place)
+    named = 'name = "text-encoder"\nencoder = "lengths_of_texts:lengths"'
+    config = config_in(place, WORDS.replace('name = "hashed-text"\nsize = 64', named))
+    for start in (0, 20):
+        with StreamService(config) as service:
+            taken(service, [{"id": f"t{number}", "said": "x" * number} for number in range(start, start + 20)])
+    newest = config.models / "latest.json"
+    assert verify_stream(config).ok
+    with pytest.raises(BadInput, match="where the encoder is was not said"):
+        load_published(newest).predict([{"said": "tea"}])  # nobody's code runs that was not named
+    assert len(load_published(newest, encoder="lengths_of_texts:lengths").predict([{"said": "tea"}])) == 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from discreet.checks import (
@@ -34,6 +35,7 @@ from discreet.config.schema import Source
 from discreet.config.tables import PartTable, Problem, record
 from discreet.errors import BadInput, InvalidConfig
 from discreet.features import FEATURES, FeatureMap, FeatureRequest
+from discreet.features.encoders import encoder_place
 from discreet.oracles import ORACLES
 from discreet.parts import RECIPES, Part, Registry
 from discreet.pools.opening import READERS
@@ -345,6 +347,16 @@ class FeaturesConfig(PartTable):
             base = FEATURES.get(self.base["name"]).build(FeatureRequest(options=options, **records))
         built: FeatureMap = self.declared.build(FeatureRequest(options=self.options, base=base, **records))
         return built
+
+    def encoder_from(self, directory: Path) -> Path | str | None:
+        """Where the encoder is, seen from the file's folder, or ``module:callable``; None where the map has none."""
+        named = (self.base or self.options).get("encoder")
+        return encoder_place(directory, named) if isinstance(named, str) else None
+
+    def located(self, feature_map: FeatureMap, directory: Path) -> FeatureMap:
+        """A stored map, which has no path, with its encoder where the file says."""
+        place = self.encoder_from(directory)
+        return feature_map if place is None else feature_map.located(place)
 
 
 @dataclass(frozen=True, kw_only=True)

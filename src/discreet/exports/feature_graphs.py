@@ -84,7 +84,8 @@ class _Network(nn.Module):
 
     def forward(self, records: Any) -> tuple[Any, Any]:
         _, fine = _finite(records.flatten(1))
-        return self.network(records).flatten(1), fine
+        values, known = _finite(self.network(records).flatten(1))
+        return values, fine & known
 
 
 class _FourierGraph(nn.Module):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -210,13 +211,15 @@ class FeatureRequest:
 def in_threads(work: list[tuple[Any, ...]]) -> None:
     """Call each function with its arguments, in as many threads as the process has processors."""
     threads = min(processors(), len(work))
-    if threads < 2:
-        for function, *arguments in work:
-            function(*arguments)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(*call) for call in work]:
-            future.result()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a library's warning would tell of a record
+        if threads < 2:
+            for function, *arguments in work:
+                function(*arguments)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            for future in [pool.submit(*call) for call in work]:
+                future.result()
 
 
 def processors() -> int:

@@ -73,7 +73,9 @@ class TextEncoder(FrozenEncoder):
 def _opened_texts(encoder: Path | str, kind: str, max_length: int, _files: tuple[tuple[str, str], ...]) -> Run:
     if kind == "callable":
         return named_callable(str(encoder))
-    return SentenceEncoder(encoder, max_length=max_length, normalise=False).embed
+    encode = SentenceEncoder(encoder, max_length=max_length, normalise=False)
+    encode.embed(["a text"])  # read now, by one thread: an encoder that cannot be read is no null of a record
+    return encode.embed
 
 
 def text_encoder(encoder: Path | str, **options: Any) -> TextEncoder:

@@ -291,7 +291,7 @@ def _onnx(path: Path, asked: str, output: str | None) -> ImageNetwork:
 
 
 def _refuse_operators(model: Any, asked: str) -> None:
-    if any(tensor.data_location for tensor in model.graph.initializer):
+    if any(tensor.data_location for tensor in _tensors(model)):
         raise BadInput(asked, "its weights are in another file", "Store them in the ONNX file itself")
     for node in _nodes([model.graph, *model.functions]):
         training = any(entry.name == "training_mode" and entry.i for entry in node.attribute)
@@ -311,3 +311,14 @@ def _nodes(graphs: Any) -> Iterator[Any]:
             yield node
             for entry in node.attribute:
                 yield from _nodes([*([entry.g] if entry.HasField("g") else []), *entry.graphs])
+
+
+def _tensors(message: Any) -> Iterator[Any]:
+    """Every tensor in a message: weights, also of branches, and values of constants."""
+    if message.DESCRIPTOR.name == "TensorProto":
+        yield message
+        return
+    for part, content in message.ListFields():
+        if part.message_type is not None:
+            for inner in [content] if hasattr(content, "DESCRIPTOR") else content:
+                yield from _tensors(inner)

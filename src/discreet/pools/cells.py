@@ -90,8 +90,8 @@ def cell_text(value: Any, kind: str) -> str | None:
         return str(int(value)) if kind == "number" else str(bool(value)).lower()
     if isinstance(value, date | datetime | np.datetime64):
         return str(value)[:10] if kind == "date" else None
-    if not hasattr(value, "__float__") or isinstance(value, np.ndarray):
-        return None
+    if not hasattr(value, "__float__") or isinstance(value, np.ndarray | np.complexfloating):
+        return None  # of a complex number numpy would warn
     try:
         real = float(value)
         return str(int(value)) if math.isfinite(real) and real == int(value) else _finite(real)

@@ -9,6 +9,7 @@ without a type (``object`` in pandas) is; a cell that cannot be read is missing,
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -153,5 +154,7 @@ def _lists(table: Any, name: str) -> Any:
     cells = table[name]
     if getattr(cells, "dtype", None) != np.dtype(object):  # it has a type
         return cells_of(table, name, "number")
-    numbers = [or_none(lambda cell: np.asarray(cell, dtype=np.float64).ravel(), cell) for cell in cells]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy's would tell of a cell
+        numbers = [or_none(lambda cell: np.asarray(cell, dtype=np.float64).ravel(), cell) for cell in cells]
     return pyarrow.array(numbers, pyarrow.list_(pyarrow.float64()))

@@ -7,7 +7,7 @@ stays a null, with features of zeros.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +20,6 @@ from discreet.campaign.state import released_features
 from discreet.config import CampaignConfig, FeaturesConfig, PateConfig
 from discreet.errors import BadInput
 from discreet.features import FeatureMap, TableMap, feature_map_from_json
-from discreet.features.encoders import encoder_place
 from discreet.pools import Pool
 from discreet.pools.file_columns import table_columns
 from discreet.pools.opening import kind_of
@@ -141,21 +140,13 @@ def _with_form(config: Config, form: Any) -> Config:
     if config.features is None or form is None:
         return config
     with config.pointing("features"):
-        return _with_map(config, config.features, _located(config, feature_map_from_json(form)))
-
-
-def _located(config: CampaignConfig | PateConfig, feature_map: FeatureMap) -> FeatureMap:
-    """The stored map, with its encoder where the file says; what is stored has no path."""
-    place = encoder_of(config)
-    return feature_map if place is None else feature_map.located(place)
+        feature_map = config.features.located(feature_map_from_json(form), config.resolve(""))
+        return _with_map(config, config.features, feature_map)
 
 
 def encoder_of(config: CampaignConfig | PateConfig) -> Path | str | None:
     """Where the encoder of [features] is, or ``module:callable``; None where the map has none."""
-    table = config.features
-    options: Mapping[str, Any] = {} if table is None else table.base or table.options
-    named = options.get("encoder")
-    return encoder_place(config.resolve(""), named) if isinstance(named, str) else None
+    return None if config.features is None else config.features.encoder_from(config.resolve(""))
 
 
 def features_form(config: CampaignConfig | PateConfig) -> dict[str, Any]:

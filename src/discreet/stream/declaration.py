@@ -96,7 +96,8 @@ def _stored_map(config: StreamConfig) -> FeatureMap | None:
             return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(f"reading {file.name}", "it is not as it was stored", "Restore it from a copy") from None
-    return feature_map_from_json(form["features"])
+    assert config.features is not None  # who declares none has stored none
+    return config.features.located(feature_map_from_json(form["features"]), config.resolve(""))
 
 
 def _declared_map(config: StreamConfig) -> Any:
@@ -117,7 +118,7 @@ def _built(config: StreamConfig, table: FeaturesConfig) -> FeatureMap:
                 raise BadInput(f"fitting features on {path.name}", fact, "Name public rows, or leave it out")
             assert schema is not None  # checked with the file
             public = table_columns(path, kind_of(path, None), schema.names)
-    return table.resolved().build(schema=schema, public=public)
+    return table.resolved().build(schema=schema, public=public, directory=config.resolve(""))
 
 
 def line_form(config: StreamConfig, preparation: Preparation) -> LineForm:

@@ -19,7 +19,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +143,8 @@ class PublishedModel:
         return list(self.model.predict(self.preparation.many(records)).tolist())
 
 
-def load_published(path: Path | str) -> PublishedModel:
-    """A published model; refused, if a hash does not fit."""
+def load_published(path: Path | str, *, encoder: Path | str | None = None) -> PublishedModel:
+    """A published model; refused, if a hash does not fit. ``encoder``: where that of its features is, if it has one."""
     file = Path(path)
     asked = f"reading {file.name}"
     try:
@@ -160,13 +160,19 @@ def load_published(path: Path | str) -> PublishedModel:
         return PublishedModel(
             name=form["name"],
             model=StreamModel.from_json(model),
-            preparation=Preparation.from_json(form["preparation"]),
+            preparation=_located(Preparation.from_json(form["preparation"]), encoder),
             sha256=form["sha256"],
         )
     except InvalidCheckpoint:
         raise
     except (OSError, BadInput, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InvalidCheckpoint(asked, "it is not a published model", "Check the path") from None
+
+
+def _located(preparation: Preparation, encoder: Path | str | None) -> Preparation:
+    if preparation.features is None or encoder is None:
+        return preparation
+    return replace(preparation, features=preparation.features.located(encoder))
 
 
 def _safetensors() -> Any:
