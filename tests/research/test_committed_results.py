@@ -190,3 +190,10 @@ def test_rare_classes_on_features_show_what_their_page_says():
             if data == "fashion-mnist":
                 hidden = np.mean(list(finals["entropy, hidden threshold"].values()))
                 assert hidden > np.mean(list(before["entropy, hidden threshold"].values())) + 0.02
+
+
+def test_cifar10_is_as_far_from_its_aim_as_its_page_says():
+    rows = _rows(PLACE / "features-cifar10.parquet")
+    assert {(row["records"], row["measured_on"], row["claimed_epsilon"]) for row in rows} == {(50_000, "test set", 3.0)}
+    assert len({row["seed"] for row in rows}) == 3
+    assert 0.66 - np.mean([row["accuracy"] for row in rows]) == pytest.approx(0.026, abs=0.001)
