@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from discreet.errors import InvalidEvent, InvalidPlan
+from discreet.errors import BadInput, InvalidEvent, InvalidPlan
 from discreet.planning import make_plan, plan_request
 from discreet.planning.planner import price_list
 from discreet.privacy.event_forms import to_dp_accounting
@@ -106,3 +106,12 @@ def test_what_is_left_is_shared_by_the_rest():
     assert with_none.terms.quantiles is None
     with pytest.raises(InvalidEvent, match="negative"):
         plan_request(**SMALL | {"quantiles_epsilon": "-1"})
+
+
+@pytest.mark.parametrize(
+    ("way", "price"), [("random", {"quantiles_epsilon": "5e-12"}), ("one-sided", {"threshold_epsilon": "5e-13"})]
+)
+def test_noise_that_is_too_wide_to_be_drawn_is_refused_before_it_is_paid_for(way, price):
+    with pytest.raises(BadInput, match=r"wider than 2\^40"):
+        planned(way, **price)
+    assert planned(way, **{name: Decimal(value) * 2 for name, value in price.items()})

@@ -6,7 +6,10 @@ import pytest
 
 from discreet import plan
 from discreet.errors import BadInput, InfeasiblePlan
+from discreet.planning import plan_request
+from discreet.planning.planner import price_list
 from discreet.planning.selection import response_probabilities
+from discreet.privacy.accounting.rdp import rdp_epsilon
 
 pytestmark = pytest.mark.thorough
 
@@ -84,13 +87,18 @@ def test_a_scout_takes_little_and_the_last_training_the_rest():
 
 
 def test_scouts_cost_by_themselves_what_they_may():
-    from discreet.privacy.accounting.rdp import rdp_epsilon
-
     for queries, each in (([4800], 2.4), ([2400, 2400], 2.4 / 2**0.5), ([1600] * 3, 0.5)):
         price = {"scout_epsilon": "0.5"} if each == 0.5 else {}
         made = plan(**SCOUT | {"queries": queries} | price)
         for number in range(len(queries)):
             assert rdp_epsilon(made.trajectories[0].training[number], 1e-5) == pytest.approx(each, rel=0.01)
+
+
+def test_scouts_shrink_with_the_promise():
+    ask = plan_request(**SCOUT | {"scout_epsilon": "5"})
+    half = next(option for option in price_list(ask) if option.label == "half of epsilon").plan
+    assert half is not None
+    assert rdp_epsilon(half.trajectories[0].training[0], 1e-5) == pytest.approx(2.5, rel=0.01)
 
 
 def test_the_last_training_has_the_most_records_a_step_for_its_noise():
@@ -114,7 +122,10 @@ def test_the_last_training_has_the_most_records_a_step_for_its_noise():
             assert min(float(rates @ spending.sizes(1)), batch) / sigma <= best * 1.001
 
 
-@pytest.mark.parametrize("changes", [{"scout_epsilon": "8"}, {"scout_epochs": 0}, {"scout_epsilon": "0"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"scout_epsilon": "8"}, {"scout_epochs": 0}, {"scout_epsilon": "0"}, {"scout_epochs": 10**6, "batch": 1}],
+)
 def test_scouts_that_cannot_be(changes):
     with pytest.raises(BadInput):
         plan(**SCOUT | changes)

@@ -16,6 +16,7 @@ PLANS = {
     "shards": plan(**BASE, selection="shards", selection_epsilon="0.7", unit="person", accountant="rdp"),
     "hidden": plan(**BASE, selection="hidden", threshold_epsilon="0.1", accountant="rdp"),
     "certified": plan(**BASE, schedule="naive"),
+    "scout": plan(**BASE | {"batch": 1400}, schedule="scout", accountant="rdp"),
 }
 
 
@@ -62,7 +63,7 @@ def changed(form, path, value):
     return form
 
 
-@pytest.mark.parametrize("name", ["amplified", "individual", "certified"])
+@pytest.mark.parametrize("name", ["amplified", "individual", "certified", "scout"])
 def test_any_single_edit_of_a_number_is_noticed(name):
     """A plan says most things twice, and its claims are computed anew: an edit leaves something at odds."""
     form = PLANS[name].to_json()
@@ -81,6 +82,15 @@ def test_any_single_edit_of_a_number_is_noticed(name):
                 plan_from_json(changed(form, path, other))
             noticed += 1
     assert noticed > 60
+
+
+@pytest.mark.parametrize("name", ["amplified", "certified", "scout"])
+@pytest.mark.parametrize("batch", [0, 1, 10**30])
+def test_a_batch_that_a_phase_does_not_have_is_refused(name, batch):
+    form = copy.deepcopy(PLANS[name].to_json())
+    form["phases"][-1]["batch"] = batch
+    with pytest.raises(InvalidPlan, match="batch"):
+        plan_from_json(form)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from discreet.noise.sources import (
     same_shape,
 )
 from discreet.noise.stream import Floats, Integers
-from discreet.privacy.events import DiscreteLaplace, Gaussian, Laplace, PoissonSampledGaussian, Pure
+from discreet.privacy.events import MOST_SCALE, DiscreteLaplace, Gaussian, Laplace, PoissonSampledGaussian, Pure
 from discreet.privacy.ledger.receipts import Receipt
 
 FINENESS = 28
@@ -226,7 +226,7 @@ def discrete_laplace(counts: Any, *, receipt: Receipt, who: str | None = None) -
     reach = paid_event(receipt, DiscreteLaplace, "discrete Laplace", who).sensitivity
     values = _whole(counts)
     scale = reach / epsilon
-    if scale > 2**40:
+    if scale > MOST_SCALE:
         raise BadInput("discrete Laplace noise", "its scale is above 2^40", "Charge more")
 
     def sampler(streams: Streams) -> Integers:

@@ -29,7 +29,7 @@ from discreet.noise.additive_noise import gamma_steps, gaussian_steps
 from discreet.noise.coins import caps_of, highest
 from discreet.noise.sources import Source, Streams, paid_epsilon, paid_event, paid_events, positive, release
 from discreet.noise.stream import BLOCK_WORDS, ONE, Floats, Integers, Stream, Words
-from discreet.privacy.events import DiscreteLaplace, Event, Gaussian, Pure
+from discreet.privacy.events import MOST_SCALE, DiscreteLaplace, Event, Gaussian, Pure
 from discreet.privacy.ledger.receipts import Receipt
 
 ENDLESS = "endless"
@@ -286,7 +286,7 @@ class IndexedCounts:
     def __init__(self, receipt: Receipt, *, who: str) -> None:
         self._epsilon = paid_epsilon(receipt, (DiscreteLaplace,), "discrete Laplace", who)
         self._reach = paid_event(receipt, DiscreteLaplace, "discrete Laplace", who).sensitivity
-        if self._reach / self._epsilon > 2**40:
+        if self._reach / self._epsilon > MOST_SCALE:
             raise BadInput("discrete Laplace noise", "its scale is above 2^40", "Charge more")
         self._draw = _Draw(receipt, who, "stream-count")
 

@@ -271,11 +271,12 @@ def _thousand_more(ask: PlanRequest) -> dict[str, Any]:
 
 
 def _smaller(ask: PlanRequest, share: Decimal) -> dict[str, Any]:
-    """The whole promise shrinks, what quantiles and selection may take of it with it."""
+    """The whole promise shrinks, what quantiles, scouts and selection may take of it with it."""
     return {
         "budget": Budget(epsilon=ask.budget.epsilon * share, delta=ask.budget.delta, unit=ask.budget.unit),
         "selection_epsilon": ask.terms.epsilon * share,
         "threshold_epsilon": ask.terms.threshold_epsilon * share,
+        "scout_epsilon": None if ask.scout_epsilon is None else ask.scout_epsilon * share,
         "quantiles_epsilon": 0 if ask.terms.quantiles is None else ask.terms.quantiles.epsilon * share,
         "missed": None if ask.missed is None else tuple(cap * share for cap in ask.terms.missed),
     }

@@ -108,7 +108,7 @@ def _check_counts(ask: PlanRequest) -> None:
             raise BadInput(f"{name}={value}", "it must be a whole number from 1 to 10^12", "Count again")
     if len(ask.queries) > MOST_QUERIES:
         raise BadInput(f"{len(ask.queries)} queries", f"at most {MOST_QUERIES} are planned", "Ask more per query")
-    if ask.epochs * ask.sizes[-1] // ask.batch > 10**7:
+    if max(ask.epochs, ask.scout_epochs or 0) * ask.sizes[-1] // ask.batch > 10**7:
         raise BadInput("this many steps", "a phase would have more than 10^7", "Lower the epochs or raise the batch")
 
 

@@ -13,6 +13,7 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import ClassVar
 
 from discreet.errors import InvalidEvent
@@ -21,6 +22,8 @@ from discreet.privacy.budget import Number, exact_decimal, exact_sum, exact_time
 LARGEST = 1e100
 MOST = 10**15
 """Numbers beyond these are mistakes, and would overflow what is computed from them."""
+MOST_SCALE = 2**40
+"""Of discrete Laplace noise that is drawn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +125,11 @@ class DiscreteLaplace(Event):
     def pure_epsilon(self) -> Decimal:
         """epsilon itself."""
         return self.epsilon
+
+    @property
+    def can_be_drawn(self) -> bool:
+        """Whether its scale is one that noise is drawn at."""
+        return self.sensitivity <= Fraction(self.epsilon) * MOST_SCALE
 
 
 @dataclass(frozen=True, kw_only=True, init=False)

@@ -96,6 +96,7 @@ def _read(data: dict[str, Any]) -> Plan:
         entered = sum(cohort.size for cohort in cohorts if cohort.phase <= number)
         if round(entered) != phase.size:
             raise InvalidPlan("reading a plan", "a phase's size is not that of its cohorts", _BROKEN)
+        _check_batch(data, cohorts, phase)
     return Plan(
         budget=Budget.from_json(data["budget"]),
         schedule=data["schedule"],
@@ -107,6 +108,17 @@ def _read(data: dict[str, Any]) -> Plan:
         phases=phases,
         mode=data["mode"],
     )
+
+
+def _check_batch(data: dict[str, Any], cohorts: tuple[Cohort, ...], phase: Phase) -> None:
+    """One batch for all phases; with the schedule *scout* the whole number nearest to what a phase's rates expect."""
+    if data["schedule"] != "scout":
+        fits = phase.batch == data["batch"]
+    else:
+        expected = phase.last.expected_batch(cohorts)
+        fits = 1 <= phase.batch <= data["batch"] and abs(expected - phase.batch) <= 0.5 + 1e-6 * expected
+    if not fits:
+        raise InvalidPlan("reading a plan", "a phase's batch is not that of its rates", _BROKEN)
 
 
 def _check_cohorts(cohorts: tuple[Cohort, ...], selection: SelectionTerms, phases: int) -> None:

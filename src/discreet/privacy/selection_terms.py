@@ -255,6 +255,7 @@ class SelectionTerms:
                 "its queries have neither",
                 "Drop them, or choose one-sided or shards",
             )
+        self._check_counts()
         self._check_events()
         if self.kind not in ("paper", "separate-budget") and self.epsilon > 0 and len(self.missed) != self.queries:
             raise BadInput("selection terms", "they need one cap on misses per query", "Give eps_n for each query")
@@ -264,6 +265,16 @@ class SelectionTerms:
             )
         if self.shards and (exact_sum(self.shards) != 1 or min(self.shards) <= 0):
             raise BadInput("shards", "their shares must be positive and sum to exactly 1", "Use 'even'")
+
+    def _check_counts(self) -> None:
+        """Noise that is never drawn is refused here: later it would be charged first."""
+        prices = {"private quantiles": self.quantiles}
+        if self.threshold_epsilon > 0:
+            prices["private thresholds"] = DiscreteLaplace(epsilon=self.threshold_epsilon)
+        for name, event in prices.items():
+            if event is not None and not event.can_be_drawn:
+                asked = f"{name} for epsilon {event.epsilon}"
+                raise BadInput(asked, "their noise would be wider than 2^40", "Give more, such as 0.05")
 
     def _check_events(self) -> None:
         wanted = self.epsilon > 0 and self.queries > 0 and self.kind == "separate-budget"
