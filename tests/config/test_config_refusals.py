@@ -9,7 +9,7 @@ from discreet.config import CampaignConfig, example
 from discreet.config.campaign import SCHEMA
 from discreet.config.unsupported_keys import KEYS
 from discreet.errors import InvalidConfig
-from discreet.recipes.automatic_training import batch_and_epochs
+from discreet.recipes.training_settings import batch_and_epochs
 from discreet.toml_lines import line_index
 
 keys_of = CampaignConfig.SCHEMA.keys_of

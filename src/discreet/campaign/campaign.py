@@ -457,7 +457,7 @@ class Campaign:
         """Remove what a process that died left of steps that are over: keys, checkpoints, files half written.
 
         Opening a campaign does it, so that the key of the last phase goes, too. While another process works, or where
-        nothing is left: nothing, for whoever only looks must not stand in a worker's way.
+        nothing is left: nothing, because showing a campaign must not block its training.
         """
         if leftovers(self.store, ended=self.done) or withdrawn_elsewhere(self.store) or waiting(self.store):
             with suppress(StoreUnavailable, NotNow), self.store.exclusive(_WORK):

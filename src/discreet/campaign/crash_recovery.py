@@ -164,7 +164,7 @@ def leftovers(store: CampaignStore, *, ended: bool = False) -> list[Path]:
 
 
 def forget(store: CampaignStore, *, ended: bool = False) -> None:
-    """Remove the leftovers, keys and features so that nobody reads them again. For whoever holds the campaign."""
+    """Erase what a killed process left, keys and features. Only the process that has the campaign calls it."""
     with disk_refusals(f"tidying campaign {store.name!r}"):
         erase_rows(store.directory, withdrawn_elsewhere(store))
         for path in leftovers(store, ended=ended):

@@ -39,7 +39,7 @@ def init_command(
 
     Before that the owner sees, on the terminal alone, how many private cells and records cannot be read, by column,
     also of held-out records and their labels, and confirms. Without a terminal nothing is shown: discreet pool check
-    tells it later. Simulations ask nobody.
+    tells it later. Simulations do not ask.
     Of a crowd campaign: the gate is charged and drawn, once, and what it released is the pool. Of a campaign of
     teachers: tallies of the private labels are shown, too; without a terminal it needs --yes.
 

@@ -87,8 +87,9 @@ def counting(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def watching() -> Iterator[Callable[[str, int, int], None]]:
-    """Bars for whatever is being done, one after the other: what, how many are done, and of how many. Where nobody sees
-    bars: a line a minute.
+    """A progress bar for each task in turn: its name, how many are done, and of how many.
+
+    Without a terminal, one line a minute.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -36,7 +36,7 @@ def graph_of(feature_map: FeatureMap) -> nn.Module | None:
 
 
 def made_up_records(feature_map: FeatureMap, count: int) -> NDArray[np.float32]:
-    """Nobody's records, as a pool gives them: every kind of cell is among them."""
+    """Made-up records, as a pool gives them: every kind of cell is among them."""
     chance, lowest = np.random.default_rng(0), feature_map.record_map
     if not isinstance(lowest, TableMap):
         return chance.normal(size=(count, *getattr(lowest, "input_shape", ()))).astype(np.float32)

@@ -1,7 +1,7 @@
 """Features of a campaign's pool that are computed once: kept on this host's disk, read back for the same record alone.
 
-Whoever works (a query, a training) reads what is there, computes what is not, and keeps it, a block at a time. So work
-that was interrupted or killed goes on where it was. Whoever only looks reads and keeps nothing.
+A query or a training reads the rows that are kept, computes the others, and keeps them, a block at a time. So work that
+was interrupted or killed goes on where it was. A process that only shows a campaign reads rows and keeps none.
 
 Guarantee: what is read does not depend on whether it was kept. A row is bound to its map and to the keyed code that its
 record was enrolled by (`discreet.storage.cached_rows`); a record that changed, one that is about to be erased, and one
@@ -61,7 +61,7 @@ class Reader(Protocol):
         """Rows that are read when they are asked for: an array, or a table of arrays. ``cached``: those of a pool."""
 
     def made_up(self, count: int) -> Any:
-        """Rows of nobody's records."""
+        """Rows of made-up records."""
 
 
 class FeatureCache:

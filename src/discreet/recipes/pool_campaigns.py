@@ -4,9 +4,10 @@ checks in their stores, and what an export says of their models.
 Guarantee of the checks: a plan that is not the one the ledger is committed to, and a step that nobody paid for, are
 failed checks. Under hidden selection (docs/proofs/hidden-selection.md) so are a phase that was trained while one of
 its questions was open, a cap on questions per annotator, and questions that went to whoever came next. Withdrawn
-records are passed over: they are missing for themselves. Stores say nothing of how people split a list that was
-handed out whole, to nobody by name. Columns that annotators see (`RecordColumns`) are checked before a query is
-charged; none is charged or released to the public, and a cell that cannot be read is empty.
+records are passed over: they are missing for themselves.
+How people split a list that was handed out without a name is not stored, and not checked. Columns that annotators see
+(`RecordColumns`) are checked before a query is charged; none is charged or released to the public, and a cell that
+cannot be read is empty.
 """
 
 from __future__ import annotations

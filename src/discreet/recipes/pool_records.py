@@ -224,7 +224,7 @@ def training_rows(
 
 
 def made_up_rows(config: CampaignConfig, inputs: tuple[int, ...], count: int) -> Any:
-    """Nobody's records, of the right shape."""
+    """Made-up records of the right shape."""
     reader = reader_of(config)
     if reader is not None:
         return reader.made_up(count)

@@ -35,14 +35,6 @@ from discreet.privacy.ledger.terms import plan_digest
 from discreet.privacy.plan import Plan, TrainingPhase, TrainingStage
 from discreet.privacy.plan_files import plan_from_json
 from discreet.recipes import learning, pool_campaigns, pool_queries, private_quantiles
-from discreet.recipes.automatic_training import (
-    batch_and_epochs,
-    chosen_settings,
-    settings_facts,
-    settings_words,
-    with_settings,
-    with_stored_settings,
-)
 from discreet.recipes.feature_rows import features_form, on_features, with_features, with_released_edges
 from discreet.recipes.labelled_records import check as check_labelled
 from discreet.recipes.labelled_records import (
@@ -57,6 +49,14 @@ from discreet.recipes.labelled_records import (
 from discreet.recipes.pool_records import Units, inputs_of, made_up_rows, records_each, rows_among
 from discreet.recipes.pool_replan import replanned
 from discreet.recipes.specification import FileRecipe, Inputs, RecipeSpec, newest_plan
+from discreet.recipes.training_settings import (
+    batch_and_epochs,
+    chosen_settings,
+    settings_facts,
+    settings_words,
+    with_settings,
+    with_stored_settings,
+)
 from discreet.records import Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores

@@ -28,12 +28,12 @@ from discreet.privacy.certificate import Check
 from discreet.privacy.ledger import ChargeReason, Ledger, Terms
 from discreet.privacy.ledger.charges import request
 from discreet.recipes import labelled_records, learning, pool_campaigns, public_choice
-from discreet.recipes.automatic_training import batch_and_epochs, with_settings, with_stored_settings
 from discreet.recipes.feature_rows import features_form, on_features, with_features
 from discreet.recipes.learning import scorer_of
 from discreet.recipes.pool_records import inputs_of, made_up_rows
 from discreet.recipes.public_plan import FIRST_QUERY, PRIVATE, PublicPlan, checkpoint_bytes, public_plan_of
 from discreet.recipes.specification import FileRecipe, Inputs, RecipeSpec, newest_plan
+from discreet.recipes.training_settings import batch_and_epochs, with_settings, with_stored_settings
 from discreet.records import Value
 from discreet.roles import Predictor
 from discreet.scorers import pool_scores

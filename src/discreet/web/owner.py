@@ -323,7 +323,7 @@ def verdicts_of(campaign: Campaign, form: dict[str, Any]) -> list[tuple[str, Ver
     ]
     config: CampaignFile | None = getattr(campaign.recipe, "config", None)
     if config is not None:
-        from discreet.recipes.automatic_training import as_declared
+        from discreet.recipes.training_settings import as_declared
         from discreet.recipes.verification import verify_campaign
 
         verdicts.append(("The campaign in its store", verify_campaign(as_declared(campaign.store, config))))

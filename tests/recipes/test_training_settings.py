@@ -11,7 +11,7 @@ from discreet.config import CampaignConfig
 from discreet.errors import InvalidConfig
 from discreet.pools import ArrayPool
 from discreet.recipes import learning
-from discreet.recipes.automatic_training import settings_facts
+from discreet.recipes.training_settings import settings_facts
 from discreet.report.report_data import report_of
 from discreet.trainers.dp_sgd import Settings, automatic, automatic_settings
 
